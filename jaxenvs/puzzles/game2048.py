@@ -178,9 +178,7 @@ class Game2048(Env):
         return _board(state.rows).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return a sprite for each exponent from 0 (empty cell) to 17, (18, tile_size, tile_size,
-        3).
-        """
+        """Return one sprite per exponent, 0 (empty) to 17, uint8 (18, tile_size, tile_size, 3)."""
         return sprites.game2048(tile_size)
 
 

@@ -165,12 +165,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the optimal number of moves (`oracle`) for three pegs, a lower bound for more
-        pegs.
+        """Return a lower bound of the number of moves; exact (see `oracle`) for three pegs.
 
-        For the lower bound, the disks are split into sets of successive sizes. A table has the
-        optimal number of moves of each set if the other disks were absent; these numbers are
-        summed.
+        For more pegs, the disks are split into sets of successive sizes. A table has the optimal
+        number of moves of each set if the other disks were absent, and these numbers are summed.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)
@@ -265,8 +263,9 @@ class Hanoi(Puzzle):
         return jnp.maximum(drawn, behind.astype(np.int32))
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites in the order of `tiles`, uint8 (3 + 4 * disks, tile_size, tile_size,
-        3).
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (3 + 4 * disks, tile_size, tile_size, 3), uint8.
         """
         return sprites.hanoi(tile_size, self.disks)
 

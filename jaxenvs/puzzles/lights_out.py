@@ -64,7 +64,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row and column of the lamp, from 0."""
+        """`row,column` of the lamp, both counted from 0."""
         return cell_names(self.size, self.size)
 
     @property
@@ -89,9 +89,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def tables(self) -> Tables:
-        """Constants of this board size: the lamps that each press switches, and tables for
-        solutions.
-        """
+        """Constants of this board size: what each press switches, and tables for solutions."""
         return _tables(self.size)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
@@ -114,9 +112,7 @@ class LightsOut(PackedPuzzle):
         return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """Return a fifth of the number of lit lamps, rounded up: a press switches at most five
-        lamps.
-        """
+        """Return a fifth of the number of lit lamps, rounded up: a press switches at most five."""
         return ((cell_count(board) + 4) // 5).astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:

@@ -84,9 +84,7 @@ class Maze(Puzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the values of the cells: 0 floor, 1 wall, 2 target, 3 player, 4 player on
-        target.
-        """
+        """Matrix of the values of the cells, from 0 (floor) to 4 (player on the target)."""
         return Box(0, ARRIVED, (self.rows, self.columns), np.uint8)
 
     @property

@@ -75,7 +75,7 @@ class Minesweeper(Env):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row and column of the cell, from 0."""
+        """`row,column` of the cell, both counted from 0."""
         return cell_names(self.rows, self.columns)
 
     @property
@@ -108,7 +108,7 @@ class Minesweeper(Env):
     def step_state(
         self, key: Key, state: MinesweeperState, action: Array, params: Any
     ) -> Transition:
-        """Open the chosen cell."""
+        """Open the chosen cell, compute the reward, and decide whether the episode ends."""
         cells = np.arange(self.rows * self.columns, dtype=np.int32)
         here = (cells == action).reshape(self.rows, self.columns)
         before = state.cells.reshape(-1)[action]
@@ -156,9 +156,7 @@ class Minesweeper(Env):
         return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
-        """Return the index of each cell's sprite in `atlas`, which is the visible value of the
-        cell.
-        """
+        """Return the index of each cell's sprite, which is the visible value of the cell."""
         return self.observe(state).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:

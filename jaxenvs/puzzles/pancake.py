@@ -90,9 +90,7 @@ class Pancake(Puzzle):
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode the stack in uint32 words; each width gets the bits that the largest width
-        needs.
-        """
+        """Encode the stack in uint32 words; all widths get the same number of bits."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
@@ -147,8 +145,7 @@ class Pancake(Puzzle):
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the picture as sprite indices: one row for each pancake, and a last row for the
-        plate.
+        """Return the picture as sprite indices: one row per pancake, and a last row for the plate.
 
         A pancake covers two tiles per unit of width. The indices are 0 nothing, 1 plate, then three
         for each pancake from the smallest: left end, middle, right end.
@@ -162,7 +159,8 @@ class Pancake(Puzzle):
         return jnp.concatenate([stack, jnp.ones((1, 2 * self.size), jnp.int32)])
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites in the order of `tiles`, uint8 (2 + 3 * size, tile_size, tile_size,
-        3).
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (2 + 3 * size, tile_size, tile_size, 3), uint8.
         """
         return sprites.pancakes(tile_size, self.size)

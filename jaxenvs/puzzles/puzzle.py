@@ -34,8 +34,9 @@ class Move(NamedTuple):
 
 
 class Predecessors(NamedTuple):
-    """Boards from which a single action leads to a given board; an action may occur several
-    times.
+    """Boards from which a single action leads to a given board.
+
+    Several of these boards may have the same action.
     """
 
     board: PyTree[Array]
@@ -136,9 +137,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def goal(self, instance: Any) -> Any:
-        """Return the solved board if there is only one; bidirectional search starts from it as
-        well.
-        """
+        """Return the solved board, if there is only one; bidirectional search needs it."""
         raise NotImplementedError(f"{self.name} has no single goal")
 
     @eager.compiled
@@ -247,10 +246,10 @@ class Puzzle(Env):
         return self.observe_board(state.instance, state.board)
 
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
-        """Return the board after `steps` random valid actions, none of which undoes the previous
-        one.
+        """Return the board after `steps` random valid actions.
 
-        If a board has no such action, the walk stops there.
+        No action undoes the previous one. If a board has no other valid action, the walk stops
+        there.
         """
         drawn = words(key, max(1, steps))
 

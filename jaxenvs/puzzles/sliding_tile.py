@@ -22,7 +22,7 @@ from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 
 MAX_SIZE = 7
 REWARDS = ("sparse", "dense")
-_LIMIT = 20  # default time limit, steps per cell of the board
+_LIMIT = 20  # default time limit, in steps per cell of the board
 
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
@@ -43,8 +43,12 @@ class SlidingTile(PackedPuzzle):
     """
 
     size: int = 4  # cells per side
-    scramble: int | None = None  # number of random moves from the goal; None: a uniform board
-    reward: str = "sparse"  # "dense": a reward for each tile that reaches or leaves its place
+    # Number of random moves that make a level from the goal; None: all solvable boards are equally
+    # likely.
+    scramble: int | None = None
+    # "sparse": 1 when solved; "dense": 1 for each tile that reaches its place, -1 for one that
+    # leaves.
+    reward: str = "sparse"
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
@@ -150,8 +154,9 @@ class SlidingTile(PackedPuzzle):
         return moves.astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved; with `reward="dense"`, the change in the number of tiles in their
-        places.
+        """Return 1 when solved, else 0.
+
+        With `reward="dense"`, return instead the change in the number of tiles in their places.
         """
         if self.reward == "sparse":
             return super().step_reward(instance, before, move, solved)
@@ -163,7 +168,11 @@ class SlidingTile(PackedPuzzle):
         return (placed[1] - placed[0]).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform solvable board, or make `scramble` moves that never undo the last one."""
+        """Draw a solvable board; all are equally likely unless `scramble` is set.
+
+        With `scramble`, make that many random moves from the goal, none of which undoes the
+        previous one.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         return PuzzleLevel(board=self._shuffled(key))
@@ -269,8 +278,9 @@ _MANHATTAN_BITS = 8
 
 
 class _Tables(NamedTuple):
-    """Constants of a board size, for boards packed into uint32 words with one bit field per
-    cell.
+    """Constants of a board size.
+
+    A board is packed into uint32 words, with one bit field per cell.
     """
 
     bits: int  # number of bits per cell

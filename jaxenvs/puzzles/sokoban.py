@@ -128,9 +128,7 @@ class Sokoban(Puzzle):
     def apply(
         self, instance: UInt8[Array, " cells"], board: Stock, action: Int32[Array, ""]
     ) -> Move:
-        """Move the player by one cell, and push a box that is in the way if there is room behind
-        it.
-        """
+        """Move the player by one cell; push a box that is in the way, if it has room."""
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
@@ -186,8 +184,9 @@ class Sokoban(Puzzle):
         return (instance[board.boxes.astype(jnp.int32)] == 0).sum(dtype=jnp.int32)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a level and the action that ends its episode: it pushes the last box onto its
-        target.
+        """Return a level and an action that ends its episode.
+
+        The action pushes the last box onto a target.
         """
         inside = self.size - 2
         rows = ["@$.", "", "*" * (self.boxes - 1), *[""] * (inside - 3)]
@@ -209,9 +208,7 @@ class Sokoban(Puzzle):
         return whole.astype(jnp.float32) - np.float32(0.1)
 
     def pack(self, board: Stock) -> UInt32[Array, " words"]:
-        """Encode the cells of player and boxes in uint32 words, with the fewest bits per cell
-        index.
-        """
+        """Encode the cells of player and boxes in uint32 words, with equal bits for each cell."""
         return bits.pack(jnp.concatenate([board.player[None], board.boxes]), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> Stock:
@@ -250,11 +247,11 @@ class Sokoban(Puzzle):
         return shown.reshape(self.size, self.size)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level: `#` wall, `@` player, `$` box, `.` target, `*` box and `+` player on a
-        target.
+        """Parse the map of a level, one line per row.
 
-        Raises `ValueError` for a wrong shape or an unknown character, and for a wrong number of
-        boxes, targets or players.
+        Characters: `#` wall, space floor, `@` player, `$` box, `.` target, `*` box on a target, `+`
+        player on a target. Raises `ValueError` for a wrong shape or an unknown character, and for a
+        wrong number of boxes, targets or players.
         """
         rows = text.strip("\n").splitlines()
         walls, targets, boxes, player = sokoban_levels.parsed(rows, self.size, self.boxes)

@@ -38,7 +38,7 @@ class Drawn(NamedTuple):
 
 
 class Levels(NamedTuple):
-    """Levels of a file in compact form."""
+    """All levels of a file or folder in compact form: walls are packed into bits."""
 
     walls: np.ndarray  # uint8 (levels, cells / 8): one bit per cell, 1 in a wall
     targets: np.ndarray  # uint8 (levels, boxes): cells of the targets
@@ -190,7 +190,8 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    on = (line >= path[..., None]) & (line <= end[..., None])  # (2, steps, inner)
+    # Shape (2, steps, inner): rows and columns covered at each step.
+    on = (line >= path[..., None]) & (line <= end[..., None])
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
     return jnp.pad(walked | (room[0][:, None] & room[1][None, :]), 1)
@@ -267,11 +268,10 @@ def _among(cells: Int32[Array, " count"], size: int) -> Bool[Array, " {size}"]:
 def _reach(
     floor: UInt32[Array, " size"], boxes: Int32[Array, " boxes"], player: Int32[Array, ""]
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
-    """Return two masks, each with one uint32 per row: the free cells, and the player's reachable
-    cells.
+    """Return two sets of cells: the free cells, and the free cells that the player can reach.
 
-    Every returned cell is reachable, but cells that need more than `size` changes of row may be
-    missing.
+    A set has one uint32 per row of the map, with one bit per column. Every returned cell is
+    reachable, but cells that need more than `size` changes of row may be missing.
     """
     size = floor.shape[0]
     line = np.arange(size, dtype=np.int32)
@@ -306,7 +306,8 @@ def _pull(
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
     free, reach = _reach(floor, boxes, player)
-    stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)  # (4, boxes)
+    # Shape (4, boxes): for each direction and box.
+    stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)
     before = (boxes[:, None] == targets).any(axis=-1).astype(jnp.int32)
     after = (stand[..., None] == targets).any(axis=-1)
     solves = before.sum(dtype=jnp.int32) - before + after.astype(jnp.int32) == count
@@ -375,7 +376,7 @@ def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
 class Parsed(NamedTuple):
     """A level parsed from text; cells are numbered row by row."""
 
-    walls: np.ndarray  # bool (cells,)
+    walls: np.ndarray  # bool (cells,): True in walls
     targets: np.ndarray  # uint8 (boxes,): cells of the targets
     boxes: np.ndarray  # uint8 (boxes,): cells of the boxes in ascending order
     player: int  # cell of the player

@@ -115,9 +115,7 @@ def _rainbow(count: int) -> tuple[RGB, ...]:
 
 @functools.lru_cache(maxsize=16)
 def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
-    """Return sprites of the blank and of the tiles 1 to size * size - 1; higher numbers are
-    darker.
-    """
+    """Return sprites of the blank and of the tiles 1 to size * size - 1, from pale to dark."""
     looks: list[Layers] = [(Layer(WHOLE, FLOOR),)]
     for i in range(1, size * size):
         wood = _mixed((246, 222, 170), (206, 140, 84), i / (size * size))
@@ -127,8 +125,9 @@ def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def stickers(tile_size: int) -> np.ndarray:
-    """Return sprites of an empty tile and of a white, green, red, blue, orange and yellow
-    sticker.
+    """Return sprites of an empty tile and of stickers in six colours.
+
+    The colours are white, green, red, blue, orange and yellow.
     """
     return _atlas(tile_size, [NOTHING, *map(_sticker, CUBE)])
 

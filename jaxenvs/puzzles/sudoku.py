@@ -88,7 +88,10 @@ class Sudoku(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Digit keys write at the cursor, or with `guided` into the cell that the rules choose."""
+        """Digit keys write a digit at the cursor.
+
+        With `guided` there is no cursor: the digit is written into the cell that the rules choose.
+        """
         if self.guided:
             return Controls(keyed(*((digit, digit) for digit in self.action_names)))
 
@@ -110,9 +113,7 @@ class Sudoku(Puzzle):
         return PuzzleLevel(board=jnp.where(clues, digit, jnp.uint8(0)), instance=clues)
 
     def apply(self, instance: Bool[Array, "9 9"], board: Board, action: Int32[Array, ""]) -> Move:
-        """Place a digit in an empty cell, if its row, column and box do not contain the digit
-        yet.
-        """
+        """Place a digit in an empty cell, unless its row, column or box contains the digit."""
         candidates = _candidates(board)
         cell = _tightest(board, candidates) if self.guided else action // 9
         here = (np.arange(CELLS, dtype=np.int32) == cell).reshape(9, 9)
@@ -187,8 +188,9 @@ class Sudoku(Puzzle):
         return PuzzleLevel(board=jnp.asarray(board, jnp.uint8), instance=clues)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a level with one empty cell and the action that fills it with a 1, the missing
-        digit.
+        """Return a level with one empty cell, and the action that fills this cell.
+
+        The missing digit is 1.
         """
         line = np.arange(9)
         grid = (3 * (line % 3) + line // 3)[:, None] + line
@@ -204,8 +206,7 @@ class Sudoku(Puzzle):
         return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
-        """Return the sprite index of each cell: 0 empty, 1 to 9 a placed digit, 10 to 18 a given
-        digit.
+        """Return the sprite index of each cell: 0 empty, 1 to 9 placed, 10 to 18 given digits.
 
         In every other 3x3 box the index is 19 higher, for the same sprite on another ground.
         """

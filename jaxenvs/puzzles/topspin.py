@@ -90,9 +90,7 @@ class TopSpin(Puzzle):
 
     @property
     def source(self) -> np.ndarray:
-        """For each action and place, the place from which the new token comes, int32 (actions,
-        size).
-        """
+        """The place from which each place gets its new token, int32 (actions, size)."""
         place = np.arange(self.size)
         if self.moves == "ring":
             reversed_ = np.where(place < self.window, self.window - 1 - place, place)
@@ -127,9 +125,7 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode the ring in uint32 words; each token gets the bits that the largest token
-        needs.
-        """
+        """Encode the ring in uint32 words; all tokens get the same number of bits."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
@@ -161,7 +157,10 @@ class TopSpin(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable ring, or take `scramble` random actions from the goal."""
+        """Draw a ring; all reachable rings are equally likely unless `scramble` is set.
+
+        With `scramble`, take that many random actions from the goal.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size))
@@ -210,15 +209,17 @@ class TopSpin(Puzzle):
         return jnp.concatenate([jnp.zeros(1, jnp.int32), token])[_rectangle(self.size)]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites in the order of `tiles`, uint8 (1 + 2 * size, tile_size, tile_size,
-        3).
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (1 + 2 * size, tile_size, tile_size, 3), uint8.
         """
         return sprites.tokens(tile_size, self.size)
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return for each tile of a rectangle 1 + the place of the ring drawn there, or 0 if none
-    is.
+    """Return 1 + the place of the ring for each tile of a rectangle.
+
+    Tiles that show no place of the ring have the value 0.
     """
     half = (size + 1) // 2 + 2  # number of rows plus number of columns
     rows = max(2, 2 * half // 5)

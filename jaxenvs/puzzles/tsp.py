@@ -21,7 +21,7 @@ from ..core.struct import Struct, struct
 from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-MOST_CITIES = 32  # `Tour.visited` has 32 bits, one for each city
+MOST_CITIES = 32  # largest number of cities: `Tour.visited` has 32 bits, one per city
 GRID = 16  # tiles per side of the picture
 NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # values that `tiles` returns
 MARKS = ("", "visited", "here")
@@ -29,7 +29,7 @@ MARKS = ("", "visited", "here")
 
 @struct
 class Tour(Struct):
-    """Visited cities and the traveller's city, which is home (0) at the start and the end."""
+    """The visited cities, and the city of the traveller, who starts and ends at home (city 0)."""
 
     visited: UInt32[Array, ""]  # bit i is 1 if city i is visited; the bit of home is always 1
     city: Int32[Array, ""]  # city where the traveller is
@@ -89,7 +89,7 @@ class TSP(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """A click on a tile chooses the city nearest to its centre."""
+        """A click on a tile of the picture chooses the city nearest to the tile's centre."""
 
         def nearest(state: Any, place: Place) -> int:
             at = (np.array((place[1], place[0])) + 0.5) / GRID
@@ -152,8 +152,7 @@ class TSP(Puzzle):
         return self.cities + (self.cities - 1).bit_length() <= 32
 
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
-        """Return the length of a minimum spanning tree of the cities that are still to be
-        connected.
+        """Return the length of a minimum spanning tree of the cities left to connect.
 
         These are home, the traveller's city and the cities that are not visited. The heuristic is
         admissible, because the rest of the trip is a spanning tree of them. It is consistent,
@@ -214,7 +213,7 @@ class TSP(Puzzle):
         return "\n".join(rows)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level and the actions that end it: cities 1, 2, ... in this order."""
+        """Return a level and the actions that end its episode: visit cities 1, 2, ... in turn."""
         return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
@@ -258,8 +257,9 @@ def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:
 
 
 def _spanning_tree(distances: Array, wanted: Array) -> Array:
-    """Return the length of a minimum spanning tree of home and the wanted cities (Prim's
-    algorithm).
+    """Return the length of a minimum spanning tree of home and the wanted cities.
+
+    The tree is grown by Prim's algorithm.
     """
     count = wanted.shape[0]
     index = np.arange(count, dtype=np.int32)

@@ -91,7 +91,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def legend(self) -> str:  # type: ignore[override]  # it depends on the faces
-        """Meaning of the letters, and the order of the stickers in each line."""
+        """Text that explains the letters, and the order of the stickers in each line."""
         colours = ", ".join(f"{letter} {_COLOURS[letter]}" for letter in self.letters)
         lines = "; ".join(f"{index.strip('`')} {meaning}" for index, meaning in self.faces)
         return f"The stickers, a line for each face ({colours}); {lines}"
@@ -156,7 +156,11 @@ class TwistyPuzzle(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable board, or make `scramble` turns that never undo the last one."""
+        """Draw a board; all reachable boards are equally likely unless `scramble` is set.
+
+        With `scramble`, make that many random turns from the goal, none of which undoes the
+        previous one.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
@@ -215,9 +219,7 @@ class TwistyPuzzle(Puzzle):
         return "\n".join("".join(self.letters[c] for c in face) for face in faces)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites of an empty tile and of six stickers, uint8 (7, tile_size, tile_size,
-        3).
-        """
+        """Return sprites of an empty tile and six stickers, uint8 (7, tile_size, tile_size, 3)."""
         return sprites.stickers(tile_size)
 
 
@@ -307,8 +309,9 @@ class Cube(TwistyPuzzle):
     def picture_between(
         self, state: PuzzleState, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the picture in the middle of a turn; `share` is the completed fraction, from 0
-        to 1.
+        """Draw the picture that is shown while an action turns a face.
+
+        `share` is the completed fraction of the turn, from 0 to 1.
         """
         name = self.action_names[action]
         face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
