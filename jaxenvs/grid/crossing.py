@@ -48,7 +48,7 @@ class Crossing(SquareGridEnv):
         checks.one_of("Crossing", "obstacle", self.obstacle, OBSTACLES)
 
     @property
-    def mission(self) -> str:  # type: ignore[override]  # it depends on the obstacle
+    def mission(self) -> str:  # type: ignore[override]  # the mission depends on `obstacle`
         """Mission, in MiniGrid's words."""
         way = {"lava": "avoid the lava", "wall": "find the opening"}[self.obstacle]
         return f"{way} and get to the green goal square"

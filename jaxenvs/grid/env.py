@@ -107,7 +107,7 @@ class GridEnv(GridWorld):
     # Interface of `Env`.
 
     @property
-    def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
+    def fully_observed(self) -> bool:  # type: ignore[override]  # depends on the field `obs`
         """True if the observation shows the whole grid and the grid determines the state."""
         return self.full_shows_all and self.obs in ("full", "rgb_full")
 

@@ -90,7 +90,7 @@ class TwistyPuzzle(Puzzle):
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
     @property
-    def legend(self) -> str:  # type: ignore[override]  # it depends on the faces
+    def legend(self) -> str:  # type: ignore[override]  # the legend depends on the faces
         """Text that explains the letters, and the order of the stickers in each line."""
         colours = ", ".join(f"{letter} {_COLOURS[letter]}" for letter in self.letters)
         lines = "; ".join(f"{index.strip('`')} {meaning}" for index, meaning in self.faces)

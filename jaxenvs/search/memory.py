@@ -1,4 +1,4 @@
-"""Memory requirements of a search."""
+"""Memory that a search needs, and a check that the device has it."""
 
 import jax
 
