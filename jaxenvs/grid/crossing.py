@@ -1,5 +1,7 @@
-"""Crossings: rivers of lava or wall across the room, each with one opening
-(MiniGrid 3.2 `crossing.py`)."""
+"""Crossing: cross rivers of lava or wall (MiniGrid 3.2 `crossing.py`).
+
+A river runs across the whole room and has a single opening.
+"""
 
 from typing import ClassVar
 
@@ -37,7 +39,8 @@ class Crossing(SquareGridEnv):
     obstacle: str = "lava"  # what rivers consist of: "lava" or "wall"
 
     min_size: ClassVar[int] = 5
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -49,14 +52,18 @@ class Crossing(SquareGridEnv):
 
     @property
     def mission(self) -> str:  # type: ignore[override]  # the mission depends on `obstacle`
-        """Mission, in MiniGrid's words."""
+        """Text of the mission, in MiniGrid's words."""
         way = {"lava": "avoid the lava", "wall": "find the opening"}[self.obstacle]
         return f"{way} and get to the green goal square"
 
     def generate(self, key: Key) -> Level:
-        """Draw rivers, then a staircase path between them, with one opening per step."""
+        """Draw the rivers, and a staircase-shaped path that crosses each river once.
+
+        The path leads from the start to the goal. Each river has its opening where the path crosses
+        it.
+        """
         size, count = self.size, self.crossings
-        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns of rivers
+        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns where a river can be
         word = words(key, 2 * len(places) + 2 * count)
         of_rivers, of_path, of_openings = jnp.split(word, np.cumsum([2 * len(places), count]))
         chosen = permutation(of_rivers) < count
@@ -97,7 +104,7 @@ def _band(
     A band is the space between two successive rivers, or between a river and the border. At the
     border, return the border's position.
     """
-    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river, 1 for the first
+    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river: 1 for the first one
 
     def river(wanted: Array, missing: int) -> Array:
         hit = chosen & (order == wanted[:, None])

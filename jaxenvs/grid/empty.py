@@ -1,4 +1,4 @@
-"""Empty: a bare room with the goal in the far corner (MiniGrid 3.2 `empty.py`)."""
+"""Empty: a room without obstacles, with the goal in the far corner (MiniGrid 3.2 `empty.py`)."""
 
 from typing import ClassVar
 
@@ -28,7 +28,8 @@ class Empty(SquareGridEnv):
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Place the agent; everything else is fixed."""

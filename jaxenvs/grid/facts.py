@@ -1,4 +1,8 @@
-"""Keys, panel facts and text descriptions of grid worlds, for players and pages."""
+"""Text about grid worlds for people.
+
+The module has the keys of the actions, the facts in the panel of the viewer, and descriptions of
+observations and states in words.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -25,7 +29,7 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("done", "return"),
 )
 HEADINGS = ("right", "down", "left", "up")
-# Letter of each kind in a drawing; the colour's letter follows.
+# Letter of each kind of tile in a text drawing. A letter for the tile's colour follows it.
 LETTERS = {
     Kind.FLOOR: "f",
     Kind.DOOR: "D",
@@ -37,11 +41,14 @@ LETTERS = {
     Kind.KEY_BOX: "x",
 }
 PLAIN_SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
-NAMES = SPRITES.names  # name of each tile byte
+NAMES = SPRITES.names  # names of tiles, indexed by tile byte
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of the entries of the observations, for a view of this size."""
+    """Return (index, meaning) pairs that explain the arrays of all observations.
+
+    `size` is the number of cells per side of the view.
+    """
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in tiles.Kind if kind <= 10)
     colours = ", ".join(f"{c.value} {c.name.lower()}" for c in tiles.Colour)
     return (
@@ -72,10 +79,11 @@ def describe(env: "GridEnv", state: GridState) -> str:
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
     if not whole:
-        cells[0, 0] = tiles.EMPTY  # the view shows the carried object there
+        # The view shows the carried object in this cell, where the agent is.
+        cells[0, 0] = tiles.EMPTY
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
-    if whole or env.obs == "dict":  # other observations lack the direction
+    if whole or env.obs == "dict":  # only these observations contain the direction
         sentences.append(f"You face {HEADINGS[scene.facing]}.")
     objects = {at: tile for at, tile in cells.items() if _is_object(tile)}
     sentences += [sighted(objects, _thing), _lines_of_sight(cells, whole)]
@@ -83,7 +91,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
 
 
 def _sign(tile: int) -> str:
-    """Return the letters of a cell in a drawing."""
+    """Return the characters that stand for a cell in a text drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     colour = tiles.shown_colour(tile)
@@ -105,7 +113,7 @@ def _thing(tile: int) -> str:
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Count the free cells in each direction and name the tile that follows."""
+    """Describe each direction in words: the number of free cells, and the tile after them."""
     directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
         directions["behind"] = (-1, 0)

@@ -24,7 +24,8 @@ class LavaGap(SquareGridEnv):
     size: int = 7
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Draw the column of lava and its gap."""

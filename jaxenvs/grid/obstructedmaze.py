@@ -1,5 +1,7 @@
-"""ObstructedMaze: locked doors, balls in front of them, keys in boxes (MiniGrid 3.2
-`obstructedmaze.py`, `obstructedmaze_v1.py`)."""
+"""ObstructedMaze: locked doors with balls in front (MiniGrid 3.2 `obstructedmaze.py`).
+
+Keys may be hidden in boxes. The levels of version 1 are from `obstructedmaze_v1.py`.
+"""
 
 from typing import ClassVar
 
@@ -18,9 +20,12 @@ from .tiles import Colour, Kind
 
 TARGET = Kind.BALL | Colour.BLUE << 4  # tile byte of the blue ball
 OBSTACLE = Kind.BALL | Colour.GREEN << 4  # tile byte of a blocking ball
-STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
-AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms next to the middle one: right, down, left, up
-CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms that can hold the target
+# (row change, column change) of a step towards each side of a room: right, down, left, up.
+STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
+# (column, row) of the rooms next to the middle room: right, down, left, up.
+AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))
+# (column, row) of the corner rooms, one of which has the target.
+CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
 
 
 class ObstructedWorld(RoomGrid):
@@ -33,7 +38,7 @@ class ObstructedWorld(RoomGrid):
     room_size: int = 6
     key_in_box: bool = True  # whether keys are in grey boxes
     blocked: bool = True  # whether a green ball lies in front of each locked door
-    rooms_visited: int = 2  # number of rooms for which the time limit allows
+    rooms_visited: int = 2  # number of rooms that the time limit assumes the agent to visit
 
     min_room_size: ClassVar[int] = 5
     mission: ClassVar[str] = "pick up the blue ball"
@@ -44,22 +49,25 @@ class ObstructedWorld(RoomGrid):
         return 4 * self.rooms_visited * self.room_size**2
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the blue ball ahead, and the action that ends it: pick up."""
+        """Return a level with the blue ball in front of the agent, and an action that picks it up.
+
+        This action ends the level's episode.
+        """
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return success if the blue ball, the only one, is picked up."""
+        """Return (success, failure): picking up the blue ball is success, nothing is failure."""
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
     def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
-        """Add a locked door to the room, with a ball in front of it if `blocked`."""
+        """Add a locked door to a side of the room; if `blocked`, put a ball in front of it."""
         door = plan.add_door(room, side, colour, locked=True)
         if self.blocked:
             d_row, d_column = STEPS[side]
             plan.put(door.row - d_row, door.column - d_column, OBSTACLE)
 
     def hide_key(self, plan: Plan, room: int, colour: ArrayLike) -> None:
-        """Place the key of a colour in the room, inside a box if `key_in_box`."""
+        """Place a key of this colour in the room; if `key_in_box`, hide it in a box."""
         plan.place(room, tiles.tile(Kind.KEY_BOX if self.key_in_box else Kind.KEY, colour))
 
 
@@ -79,7 +87,7 @@ class ObstructedDoor(ObstructedWorld):
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
     def generate(self, key: Key) -> Level:
-        """Draw door, key, ball and agent."""
+        """Draw the door, the key, the blue ball and the agent."""
         plan = Plan(self, key)
         colour = plan.colour()
         self.lock(plan, 0, RIGHT, colour)

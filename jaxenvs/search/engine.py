@@ -37,9 +37,9 @@ class Search(NamedTuple):
     store: Store
     todo: OpenList
     cost: Float32[Array, " levels"]  # cost of the best goal found so far, infinite without one
-    goal: Int32[Array, " levels"]  # row of this goal in the store, -1 without a goal
+    goal: Int32[Array, " levels"]  # row of the best goal in the store, -1 without a goal
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
-    nearest_row: Int32[Array, " levels"]  # row of the board with this heuristic
+    nearest_row: Int32[Array, " levels"]  # row of the board with the lowest heuristic
     done: Bool[Array, " levels"]
     # Lower bound on the optimal cost. It is constant once a level is done, as its entries are
     # skipped.
