@@ -34,7 +34,7 @@ class Crossing(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    size: int = 9  # cells on a side, walls included; odd
+    size: int = 9  # number of cells per side of the grid, walls included; must be odd
     crossings: int = 1  # number of rivers
     obstacle: str = "lava"  # what rivers consist of: "lava" or "wall"
 
@@ -99,10 +99,10 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the rivers before and after band `number`.
+    """Return the positions of the rivers on both sides of band `number`.
 
-    A band is the space between two successive rivers, or between a river and the border. At the
-    border, return the border's position.
+    A band is the space between two successive rivers, or between a river and the border. If there
+    is no river on one side, the position of the border is returned.
     """
     order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river: 1 for the first one
 

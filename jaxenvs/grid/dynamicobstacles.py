@@ -52,7 +52,8 @@ class DynamicObstacles(SquareGridEnv):
     """
 
     obstacles: int = 4  # number of moving balls
-    random_start: bool = False  # whether the agent starts at random, not in the top left corner
+    # Whether the agent starts in a random cell, not in the top left corner.
+    random_start: bool = False
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 5
@@ -77,7 +78,7 @@ class DynamicObstacles(SquareGridEnv):
         The level's task is the row and column of each ball, packed into an int32.
         """
         inner = self.size - 2
-        free = inner * inner - 1  # the goal is the last of the inner cells
+        free = inner * inner - 1  # all inner cells but the last one, which is the goal's
         word = words(key, 2 + self.obstacles)
         if self.random_start:
             cells, turn = distinct(word[1:], free), below(word[0], 4)
@@ -109,9 +110,10 @@ class DynamicObstacles(SquareGridEnv):
         action: Array,
         params: Params,
     ) -> Transition:
-        """Move the balls to `cells` (packed like the task), then apply the action.
+        """Move the balls to `cells`, then apply the action.
 
-        Whether the agent collides depends on the cell ahead before the balls moved.
+        `cells` has the row and column of each ball, packed like the task. Whether the agent
+        collides depends on the cell ahead of it before the balls moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]

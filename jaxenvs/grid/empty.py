@@ -24,7 +24,8 @@ class Empty(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    random_start: bool = False  # whether the agent starts at random, not in the top left corner
+    # Whether the agent starts in a random cell, not in the top left corner.
+    random_start: bool = False
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
@@ -38,5 +39,6 @@ class Empty(SquareGridEnv):
         if not self.random_start:
             return Level.of(grid, 1, 1, 0)
         word_cell, word_turn = words(key, 2)
-        cell = below(word_cell, inner * inner - 1)  # the goal is the last of the inner cells
+        # All inner cells but the last one, which is the goal's.
+        cell = below(word_cell, inner * inner - 1)
         return Level.of(grid, 1 + cell // inner, 1 + cell % inner, below(word_turn, 4))

@@ -57,8 +57,9 @@ class GridEnv(GridWorld):
     keys = facts.KEYS
     sprites = SPRITES
     outside: ClassVar[int] = tiles.WALL
-    mission: ClassVar[str] = ""  # mission of every episode; if it varies, override `mission_words`
-    mission_length: ClassVar[int] = 16  # number of word ids in the observation
+    # Mission of all episodes; a class with several missions overrides `mission_words`.
+    mission: ClassVar[str] = ""
+    mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
     # Whether the observation `full` determines the state. This observation omits the carried
     # object, the tile below the agent, the contents of boxes and the mission, so the field is True
     # only where all of these can be inferred.
@@ -266,8 +267,8 @@ class SquareGridEnv(GridEnv):
 class FixedGridEnv(GridEnv):
     """Base class of grid worlds whose size cannot be chosen."""
 
-    shape: ClassVar[tuple[int, int]]  # rows and columns, walls included
-    limit: ClassVar[int]  # time limit, steps
+    shape: ClassVar[tuple[int, int]]  # number of rows and columns of the grid, walls included
+    limit: ClassVar[int]  # time limit, in steps
 
     @property
     def height(self) -> int:

@@ -19,7 +19,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import GridEnv
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys that perform each action, in the order of `Action`
     ("left", "left, a"),
     ("right", "right, d"),
     ("forward", "up, w"),
@@ -64,16 +64,17 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
-    """Return the mission and the carried object."""
+    """Return the facts for the panel of the viewer: the mission and the carried object."""
     mission, carried = env.mission_text(state), int(state.carried)
     held = Fact("carries", _thing(carried) or "nothing", "icon", icon=NAMES[carried])
     return (Fact("mission", mission, "sentence"), held) if mission else (held,)
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Describe the mission, the carried object and the objects in sight, with a drawing.
+    """Describe the observation in words, followed by a drawing made of characters.
 
-    The drawing shows the whole grid if the observation does, else the view.
+    The text names the mission, the carried object and the objects in sight. The drawing shows the
+    whole grid if the observation does, else the agent's view.
     """
     mission, scene = env.mission_text(state), scene_of(env, state)
     whole = env.obs in ("full", "rgb_full")
@@ -107,7 +108,7 @@ def _is_object(tile: int) -> bool:
 
 
 def _thing(tile: int) -> str:
-    """Name a tile with its article; lava has none."""
+    """Return the name of a tile with an article, such as "a red key"; lava has no article."""
     name = NAMES[tile]
     return name if name in ("", "lava") else a(name)
 

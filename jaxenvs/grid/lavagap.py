@@ -28,7 +28,7 @@ class LavaGap(SquareGridEnv):
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Draw the column of lava and its gap."""
+        """Draw the column of lava, and the row of the gap in it."""
         size = self.size
         word_column, word_row = words(key, 2)
         column, row = 2 + below(word_column, size - 4), 1 + below(word_row, size - 2)

@@ -30,7 +30,7 @@ class Memory(SquareGridEnv):
         this cell, on the cell before the other object, or after 5 * size**2 steps.
     """
 
-    size: int = 13  # cells on a side, walls included; odd
+    size: int = 13  # number of cells per side of the grid, walls included; must be odd
     random_length: bool = False  # whether the hallway has a random length
 
     steps_per_cell: ClassVar[int] = 5
@@ -74,7 +74,7 @@ class Memory(SquareGridEnv):
         return start | hallway | fork
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Apply the action; pick up is replaced by toggle."""
+        """Apply the action; the action pick up is replaced by toggle."""
         meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
         return super().step_state(key, state, meant, params)
 

@@ -68,5 +68,5 @@ def kind_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
 
 
 def text(word_ids: np.ndarray) -> str:
-    """Return the sentence that some word ids represent; the inverse of `ids`."""
+    """Return the text of a mission, given its word ids; the inverse of `ids`."""
     return " ".join(WORDS[i] for i in np.asarray(word_ids) if i).replace(" ,", ",")

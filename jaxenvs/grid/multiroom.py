@@ -82,7 +82,7 @@ class Room(NamedTuple):
         return beside | over | (earlier.row + earlier.height <= self.row)
 
 
-_BITS = (5, 5, 5, 5, 4, 4)  # number of bits of each field of a room
+_BITS = (5, 5, 5, 5, 4, 4)  # number of bits of each field of a `Room` in `Room.packed`
 _ROOM_BITS = sum(_BITS)
 
 
@@ -107,7 +107,7 @@ class MultiRoom(FixedGridEnv):
     """
 
     rooms: int = 6  # number of rooms in the chain
-    max_room_size: int = 10  # cells on a side, walls included
+    max_room_size: int = 10  # largest number of cells per side of a room, walls included
 
     bounds: ClassVar[dict[str, tuple[int, int]]] = {
         "rooms": (2, 8),

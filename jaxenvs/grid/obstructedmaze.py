@@ -56,7 +56,7 @@ class ObstructedWorld(RoomGrid):
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): picking up the blue ball is success, nothing is failure."""
+        """Return (success, failure): success if the agent picks up the blue ball, never failure."""
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
     def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
@@ -115,20 +115,21 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    Each quarter of the maze is a room next to the middle one, with two locked doors that lead to
-    the corner rooms next to it.
+    Each quarter of the maze is a room next to the middle one. Two locked doors lead from this room
+    to the two corner rooms next to it.
 
-    In version 0 of the mazes a blocking ball may overwrite a key or box that was placed before it,
-    and such a maze has no solution. `keys_last` fixes this.
+    In version 0 of the mazes, a green ball that blocks a door may overwrite a key or box that was
+    placed before it, and such a maze has no solution. `keys_last` fixes this.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
-    hands, or after 4 * room_size**2 * rooms_visited steps.
+        hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
-    quarters: int = 4  # number of quarters of the maze that have doors
+    quarters: int = 4  # number of quarters of the maze that have doors, from 1 to 4
     rooms_visited: int = 25
     starts_outside: bool = False  # whether the agent starts in the room right of the middle
-    keys_last: bool = False  # whether keys are placed after all balls of a room
+    # Whether the keys of a room are placed after its balls, so that no ball overwrites a key.
+    keys_last: bool = False
 
     rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}

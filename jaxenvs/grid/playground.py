@@ -65,9 +65,9 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """Return (row, column) of free cells, given their index.
+    """Return (row, column) in the grid of free cells, given their indices.
 
-    The index numbers the free cells of all rooms in row-major order; each row of the grid has 15.
+    The free cells of all rooms are numbered row by row; a row that crosses three rooms has 15.
     """
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

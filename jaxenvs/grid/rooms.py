@@ -28,7 +28,7 @@ class RoomGrid(GridEnv):
     columns. Neighbouring rooms share a wall.
     """
 
-    room_size: int = 7  # cells on a side, walls included
+    room_size: int = 7  # number of cells per side of a room, walls included
     num_rows: int = 3  # number of rows of rooms
     num_cols: int = 3  # number of columns of rooms
 
@@ -82,15 +82,12 @@ class PickUpWorld(RoomGrid):
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): success if a pick-up leaves the agent with the target.
-
-        Nothing counts as failure.
-        """
+        """Return (success, failure): success if the agent picks up the target, never failure."""
         held = after.carried == after.task.astype(jnp.uint8)
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with colour and kind of the target."""
+        """Return the mission as word ids; it names the colour and the kind of the target."""
         tile = state.task.astype(jnp.uint8)
         colour, kind = missions.colour_word(tile), missions.kind_word(tile)
         return missions.sentence(self.mission_length, "pick up the", colour, kind)
@@ -101,9 +98,12 @@ class Geometry(NamedTuple):
 
     walls: np.ndarray  # uint8 (height, width): grid with the walls of all rooms
     rooms: np.ndarray  # int32 (edges, 2): the two rooms of each edge
-    upright: np.ndarray  # bool (edges,): whether the wall between the two rooms is vertical
-    row: np.ndarray  # int32 (edges,): row of the upper or left end of this wall
-    column: np.ndarray  # int32 (edges,): column of the upper or left end of this wall
+    # bool (edges,): whether the wall between the two rooms of an edge is vertical.
+    upright: np.ndarray
+    # int32 (edges,): row of the upper or left end of the wall between the two rooms.
+    row: np.ndarray
+    # int32 (edges,): column of the upper or left end of the wall between the two rooms.
+    column: np.ndarray
     # int32 (rooms, 4): edge on each side of each room, -1 if the room has no neighbour there.
     edge: np.ndarray
     # int32 (rooms, rooms): edge between two rooms, -1 if they are not neighbours.
@@ -113,7 +113,7 @@ class Geometry(NamedTuple):
 
 @functools.cache
 def geometry(size: int, num_rows: int, num_cols: int) -> Geometry:
-    """Compute the geometry of a grid of rooms."""
+    """Compute the positions of walls, rooms and edges for rooms of `size` cells per side."""
     pitch = size - 1
     walls = np.full((pitch * num_rows + 1, pitch * num_cols + 1), tiles.EMPTY, np.uint8)
     walls[::pitch], walls[:, ::pitch] = tiles.WALL, tiles.WALL

@@ -1,4 +1,4 @@
-"""States, levels and actions of grid worlds."""
+"""The classes for actions, levels and states of grid worlds."""
 
 from enum import IntEnum
 from typing import Any
@@ -35,7 +35,7 @@ class Level(AgentLevel):
     accepted: Bool[Array, ""] | None = None
 
     def posed(self, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> Any:
-        """Return this level with the agent in this cell, facing `direction`."""
+        """Return the same level with the agent at (row, column), facing `direction`."""
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:

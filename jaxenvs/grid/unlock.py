@@ -71,9 +71,9 @@ class Unlock(RoomGrid):
         return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): success if the agent unlocks the door, which also opens it.
+        """Return (success, failure): success if the agent unlocks the door, never failure.
 
-        The level has only one key, and it fits. Nothing counts as failure.
+        Unlocking the door also opens it. The level has only one key, which fits.
         """
         key = tiles.kind(before.carried) == Kind.KEY
         unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key

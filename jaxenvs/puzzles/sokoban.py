@@ -57,7 +57,7 @@ class Sokoban(Puzzle):
     `levels`, the path of a file or folder in the format of Boxoban (Guez et al. 2018).
     """
 
-    size: int = 10  # cells on a side, border walls included
+    size: int = 10  # number of cells per side of the map, border walls included
     boxes: int = 4  # number of boxes and of targets
     pulls: int = 16  # number of pulls that generate a level, each by one cell
     levels: str | None = None  # file or folder with levels; None: generate them
