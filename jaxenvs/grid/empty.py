@@ -33,7 +33,7 @@ class Empty(SquareGridEnv):
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Place the agent; everything else is fixed."""
+        """Place the agent; everything else is the same in all levels."""
         inner = self.size - 2
         grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)
         if not self.random_start:

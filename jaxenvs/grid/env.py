@@ -30,7 +30,8 @@ from .tiles import Colour, Kind
 
 ONEHOT_SIZE = 20  # length of a cell's one-hot vector: 11 objects, 6 colours, 3 door states
 
-Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]  # (success, failure) of a step
+# Pair (success, failure) that a step is judged by.
+Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 
 
 class GridEnv(GridWorld):
@@ -162,12 +163,15 @@ class GridEnv(GridWorld):
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid, walls included."""
+        """(number of rows, number of columns) of the grid, walls included."""
         return self.height, self.width
 
     @property
     def tile_space(self) -> Space:
-        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
+        """Space of the symbolic observation that `obs` selects.
+
+        For observations made of pixels, see `observation_space`.
+        """
         size = self.view_size
         image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
         words = Box(0, len(missions.WORDS) - 1, (self.mission_length,), np.uint8)
@@ -179,7 +183,10 @@ class GridEnv(GridWorld):
         }[self.obs]
 
     def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
-        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
+        """Return the symbolic observation that `obs` selects.
+
+        Observations made of pixels are returned by `observe`.
+        """
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:

@@ -22,7 +22,7 @@ DEPTH, WIDTH = 5, 6  # number of rows and columns of free cells in a room
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway: the goal is in the locked one, its key in another.
+    """Three rooms on each side of a hallway: a locked one has the goal, another one has the key.
 
     The mission names the colours of both rooms' doors; no two doors share a colour.
 

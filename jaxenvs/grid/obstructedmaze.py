@@ -135,7 +135,7 @@ class ObstructedMaze(ObstructedWorld):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}
 
     def generate(self, key: Key) -> Level:
-        """Draw the doors of each quarter with balls and keys, then target and agent."""
+        """Draw the doors, balls and keys of each quarter, then the target and the agent."""
         plan = Plan(self, key)
         colours = plan.colours(len(Colour))
         for side in range(self.quarters):

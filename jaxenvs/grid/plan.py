@@ -89,7 +89,7 @@ class Plan:
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Return the index of a uniformly drawn True entry of each row; 0 where a row has none."""
+        """Return for each row the index of a uniformly drawn True entry, or 0 if there is none."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
@@ -383,7 +383,7 @@ def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height word
     """Return the cells above, below, left and right of the given cells; packed as by `_bits`."""
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
-    if bits.shape[1] > 1:  # carry bits into the neighbouring words
+    if bits.shape[1] > 1:  # shift the bits at the ends of a word into the neighbouring words
         wide = jnp.pad(bits, ((0, 0), (1, 1)))
         left, right = left | (wide[:, :-2] >> 31), right | (wide[:, 2:] << 31)
     return tall[2:] | tall[:-2] | left | right

@@ -22,10 +22,10 @@ SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
 class RedBlueDoors(SquareGridEnv):
     """A room with a red door on its left and a blue one on its right; open red before blue.
 
-    The red door must still be open when the blue one opens. The grid is twice as wide as high.
+    The red door must still be open when the blue door opens. The grid is twice as wide as high.
 
-    Reward: 1 - 0.9 * steps / max_steps when blue opens after red. Episode ends: when the blue
-    door opens, or after 20 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps when the blue door opens while the red door is open. Episode
+        ends: when the blue door opens, or after 20 * size**2 steps.
     """
 
     size: int = 8  # number of rows of the grid, and of columns of the room in its middle

@@ -57,7 +57,7 @@ class Outcomes(NamedTuple):
 
 @struct
 class Game2048State(State):
-    """Time step and board."""
+    """State of the game: time step and board."""
 
     rows: UInt32[Array, "4"]  # one uint32 per row of the board, one byte per cell, see `Rows`
 
@@ -69,11 +69,12 @@ class Game2048(Env):
     Tiles merge in order from the wall towards which they slide, each at most once per move.
 
     After a move that changes the board, a 2 (with probability 0.1 a 4) appears in an empty cell; an
-    episode begins with two tiles. A move that changes nothing costs a step.
+    episode begins with two tiles. A move that changes nothing still
+    counts as a time step.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
-    Reward: the sum of the merged tiles.
+    Reward: the sum of the tiles made by merging; two 4s give 8.
     Episode ends: when no move changes the board. The time limit exceeds the longest game.
     """
 
@@ -104,7 +105,7 @@ class Game2048(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property

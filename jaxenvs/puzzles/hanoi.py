@@ -34,7 +34,7 @@ class Hanoi(Puzzle):
     Actions: move the top disk of peg a to peg b, for all pairs (0, 1), (0, 2), ... in order.
     Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
     Reward: 1 when all disks are on the last peg. Episode ends: when solved, or at the time limit,
-        which is four times the moves from a tower on the first peg (at least 200).
+        which is four times the number of moves that solve a tower on the first peg (at least 200).
     State: the board has one uint32 per binary digit of a peg's index; bit i belongs to disk i, and
         disk 0 is the smallest.
     """
@@ -87,7 +87,7 @@ class Hanoi(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
@@ -141,7 +141,7 @@ class Hanoi(Puzzle):
         return self._board(jnp.full((self.disks,), self.pegs - 1, jnp.uint8))
 
     def _board(self, peg: UInt8[Array, " disks"]) -> UInt32[Array, " digits"]:
-        """Return the board for the given peg of each disk."""
+        """Return the board on which disk i is on peg `peg[i]`."""
         disk = np.arange(self.disks, dtype=np.uint32)
         digit = _digits_of(peg.astype(jnp.uint32)[:, None], self._digits)
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
@@ -208,9 +208,10 @@ class Hanoi(Puzzle):
         return PuzzleLevel(board=self._board(peg))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse one line per peg: its disks from the lowest up, 1 the smallest, `-` for none.
+        """Parse one line per peg: its disks from the bottom up, or `-` for an empty peg.
 
-        Raises `ValueError` for another number of lines, missing disks, or a disk on a smaller one.
+        Disk 1 is the smallest. Raises `ValueError` for a wrong number of lines, a missing disk, or
+        a disk on a smaller one.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:

@@ -49,7 +49,7 @@ class LightsOut(PackedPuzzle):
     State: the board has one bit per lamp, 1 if it is lit, row by row from the lowest bit.
     """
 
-    size: int = 5  # lamps per side
+    size: int = 5  # number of lamps per side of the board
     # Number of random lamps that are pressed to make a level; None: each lamp with probability 1/2.
     scramble: int | None = None
 
@@ -79,7 +79,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property

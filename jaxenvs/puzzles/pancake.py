@@ -67,7 +67,7 @@ class Pancake(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property

@@ -93,7 +93,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation, a square around the board."""
+        """Meaning of the values in the observation, which is a square around the board."""
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
@@ -122,7 +122,10 @@ class PegSolitaire(PackedPuzzle):
         return jnp.asarray(_set(CENTRE))
 
     def predecessors(self, instance: Any, board: UInt32[Array, "2"]) -> Predecessors:
-        """Undo each jump whose landing hole has a peg and whose other two holes are empty."""
+        """Return the boards from which one jump leads to `board`.
+
+        A jump can be undone if its landing hole has a peg and its other two holes are empty.
+        """
         changed, before = jnp.asarray(_tables().changed), jnp.asarray(_tables().before)
         valid = _same(board & changed, changed ^ before)
         undone = board ^ jnp.where(valid[:, None], changed, jnp.uint32(0))
@@ -130,7 +133,7 @@ class PegSolitaire(PackedPuzzle):
         return Predecessors(undone, action, jnp.ones(action.shape, jnp.float32), valid)
 
     def observe_board(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
-        """Return 0 outside the board, 1 for a hole, 2 for a peg."""
+        """Return the value of each cell: 0 outside the board, 1 a hole, 2 a peg."""
         cell = _cells()
         hole = np.maximum(cell, 0)
         peg = (board[hole // 32] >> (hole % 32).astype(np.uint32)) & np.uint32(1)
@@ -139,8 +142,8 @@ class PegSolitaire(PackedPuzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
         """Return the number of pegs to remove, one per jump; 32 more if proven unsolvable.
 
-        No jump increases a pagoda function, so a board is unsolvable if one of these functions is
-        lower on it than at the goal.
+        No jump increases a pagoda function. A board is therefore unsolvable if one of these
+        functions has a lower value for the board than for the goal.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
@@ -150,7 +153,11 @@ class PegSolitaire(PackedPuzzle):
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved; with `reward="pegs"`, minus the number of pegs if none can jump."""
+        """Return 1 when solved, else 0.
+
+        With `reward="pegs"`, return minus the number of pegs left if no peg can jump and the board
+        is unsolved.
+        """
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
             return reward
@@ -208,7 +215,10 @@ class PegSolitaire(PackedPuzzle):
         return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites of nothing, a hole and a peg, uint8 (3, tile_size, tile_size, 3)."""
+        """Return sprites of a tile outside the board, a hole and a peg.
+
+        The shape is (3, tile_size, tile_size, 3), uint8.
+        """
         return sprites.pegs(tile_size)
 
 

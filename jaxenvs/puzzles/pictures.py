@@ -116,7 +116,10 @@ def pyraminx(tile_size: int) -> np.ndarray:
 def _barycentric(
     x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]
 ) -> list[np.ndarray]:
-    """Return barycentric coordinates of points times 3: 3 at a corner, 0 on the opposite side."""
+    """Return three times the barycentric coordinates of points in a triangle.
+
+    A coordinate is 3 at its corner, and 0 on the opposite side of the triangle.
+    """
     (x0, y0), (x1, y1), (x2, y2) = corners
     area = (y1 - y2) * (x0 - x2) + (x2 - x1) * (y0 - y2)
     first = 3 * ((y1 - y2) * (x - x2) + (x2 - x1) * (y - y2)) / area
@@ -131,8 +134,8 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # corner of the face where a tip or an axial sticker is
-    edge = np.argmin(whole, axis=0)  # corner opposite an edge sticker
+    nearest = np.argmax(whole, axis=0)  # index of the corner at which a tip or an axial sticker is
+    edge = np.argmin(whole, axis=0)  # index of the corner that is opposite an edge sticker
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)

@@ -25,7 +25,10 @@ DIRECTIONS = ("up", "right", "down", "left")  # the inverse of action a is (a + 
 
 
 class Move(NamedTuple):
-    """Result of an action; an invalid action leaves the board unchanged."""
+    """Result of an action: the next board, its cost, and whether the action is legal.
+
+    An illegal action leaves the board unchanged.
+    """
 
     board: PyTree[Array]
     cost: Float32[Array, "*actions"]
@@ -73,11 +76,12 @@ class Puzzle(Env):
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unit_cost: ClassVar[bool] = True  # whether every action costs 1
-    steps_limit: ClassVar[int] = 200  # default time limit, steps
+    steps_limit: ClassVar[int] = 200  # default time limit, in steps
     fully_observed: ClassVar[bool] = True
     # Line above `text` in descriptions of a state, without the final colon.
     legend: ClassVar[str] = "The board"
-    characters: ClassVar[str] = ""  # character of each value of the observation, for `text`
+    # Character for each value of the observation, which `text` writes.
+    characters: ClassVar[str] = ""
 
     # Methods that subclasses define.
 
@@ -132,7 +136,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
-        """Return a lower bound of the cost from the board to a goal; 0 at a goal."""
+        """Return a lower bound on the cost from the board to a goal; it is 0 at a goal."""
         return jnp.zeros((), jnp.float32)
 
     @eager.compiled
@@ -167,9 +171,9 @@ class Puzzle(Env):
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Write a board as text, in the format of `read_level` if that exists.
+        """Write a board as text, in the format of `read_level` if the puzzle has this method.
 
-        By default, write the observation, a matrix, with a character for each cell.
+        By default, the observation must be a matrix, and each value is written as one character.
         """
         if not self.characters:
             raise NotImplementedError(f"{self.name} has no text")
@@ -183,7 +187,10 @@ class Puzzle(Env):
     # Methods derived from the methods above.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Return `text` with the legend, or the observation if there is no `text`."""
+        """Describe a state in words: the facts, the legend, and the board as text.
+
+        A puzzle without `text` is described by its observation.
+        """
         if type(self).text is Puzzle.text and not self.characters:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
@@ -287,7 +294,7 @@ class Puzzle(Env):
 
 
 class PackedPuzzle(Puzzle):
-    """Base of puzzles whose board already is the packed uint32 words that a search hashes."""
+    """Base class of puzzles whose board is the array of uint32 words that a search hashes."""
 
     def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
         """Return the board, which already consists of packed words."""

@@ -42,7 +42,7 @@ class SlidingTile(PackedPuzzle):
         the lowest bit.
     """
 
-    size: int = 4  # cells per side
+    size: int = 4  # number of cells per side of the board
     # Number of random moves that make a level from the goal; None: all solvable boards are equally
     # likely.
     scramble: int | None = None
@@ -83,7 +83,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property

@@ -34,7 +34,8 @@ _MEANING = (
 class Stock(Struct):
     """Board: the cells of the boxes and of the player; cells are numbered row by row."""
 
-    boxes: UInt8[Array, " boxes"]  # cells in ascending order, so that equal boards are equal arrays
+    # Cells of the boxes in ascending order, so that equal boards are equal arrays.
+    boxes: UInt8[Array, " boxes"]
     player: UInt8[Array, ""]  # cell of the player
 
 
@@ -59,9 +60,10 @@ class Sokoban(Puzzle):
 
     size: int = 10  # number of cells per side of the map, border walls included
     boxes: int = 4  # number of boxes and of targets
-    pulls: int = 16  # number of pulls that generate a level, each by one cell
+    pulls: int = 16  # number of pulls by which a level is generated; a pull moves a box by one cell
     levels: str | None = None  # file or folder with levels; None: generate them
-    dead_ends: bool = False  # whether to end when a box is where no pushes lead to a target
+    # Whether the episode ends when a box is in a cell from which no pushes lead to a target.
+    dead_ends: bool = False
 
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
@@ -72,7 +74,7 @@ class Sokoban(Puzzle):
     characters: ClassVar[str] = CHARACTERS
 
     def __post_init__(self) -> None:
-        """Check the fields and read the levels."""
+        """Check the fields, and read the levels if `levels` is given."""
         owner = type(self).__name__
         checks.integer_field(owner, "size", self.size, 5, MOST_SIZE)
         checks.integer_field(owner, "boxes", self.boxes, 1, max(1, (self.size - 2) ** 2 // 4))
@@ -86,7 +88,7 @@ class Sokoban(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property

@@ -22,7 +22,8 @@ from .cells import step_of
 
 # Push distance of a cell from which no pushes lead to a target, and of a wall.
 DEAD, WALL = 254, 255
-CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
+# Characters for floor, wall, target, box, box on target, player, player on target.
+CHARACTERS = " #.$*@+"
 PLAYS = 8  # number of candidate levels that `draw` generates; it returns the best one
 LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
 # Hash counter at which the random numbers for each purpose start, so that they never overlap.
@@ -32,7 +33,7 @@ _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 class Drawn(NamedTuple):
     """A level in the form that the environment uses; cells are numbered row by row."""
 
-    pushes: UInt8[Array, " cells"]  # push distance from each cell to a target; or DEAD, WALL
+    pushes: UInt8[Array, " cells"]  # push distance of each cell, or DEAD, or WALL
     boxes: UInt8[Array, " boxes"]  # cells of the boxes in ascending order
     player: UInt8[Array, ""]  # cell of the player
 
@@ -52,10 +53,10 @@ class Levels(NamedTuple):
 def push_distances(
     floor: Bool[Array, "size size"], targets: Bool[Array, "size size"]
 ) -> UInt8[Array, " cells"]:
-    """Return the fewest pushes of a single box from each cell to a target.
+    """Return for each cell the fewest pushes that bring a single box from there to a target.
 
     The player is assumed to reach every floor cell. The distance is 0 on a target, `DEAD` if no
-    pushes lead to one, `WALL` in walls. The border must be wall.
+    pushes lead to a target, and `WALL` in walls. The border of the map must be wall.
     """
     far = np.int32(DEAD)
 

@@ -69,7 +69,7 @@ class Sudoku(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property

@@ -55,7 +55,7 @@ class TopSpin(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of turns and reversals."""
+        """Names of the actions: two turns and one reversal, or a reversal at each place."""
         if self.moves == "ring":
             return ("left", "right", "reverse")
         return tuple(f"reverse {place}" for place in range(self.size))
@@ -70,14 +70,14 @@ class TopSpin(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the action that undoes each action: the other turn, or the same reversal."""
+        """For each action, the index of the action that undoes it."""
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"

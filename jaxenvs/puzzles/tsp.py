@@ -40,8 +40,8 @@ class Tour(Struct):
 class TSP(Puzzle):
     """Visit every city of the unit square once and return home on the shortest route.
 
-    Actions: i goes to city i; nothing happens if it is visited. From the last city the traveller
-        returns home in the same step.
+    Actions: action i goes to city i; nothing happens if it is visited. From the last city the
+        traveller returns home in the same step.
     Observation: float32 (cities, 4): x, y, 1 if visited, 1 if the traveller is there. City 0 is
         home.
     Reward: minus the distance travelled, including the return home in the last step.

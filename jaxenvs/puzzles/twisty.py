@@ -75,7 +75,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the turn that undoes each turn."""
+        """For each turn, the index of the turn that undoes it."""
         return self.tables.inverse
 
     @property
@@ -99,7 +99,7 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs that describe the order of each face's stickers."""
+        """(index, meaning) pairs that explain the order of the stickers in the observation."""
         raise NotImplementedError
 
     @property
@@ -113,7 +113,7 @@ class TwistyPuzzle(Puzzle):
         return Move(turned, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
-        """Return whether the board equals the goal."""
+        """Return whether every sticker has the colour that it has on the goal board."""
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
@@ -260,13 +260,16 @@ class Cube(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of rows, columns and faces."""
+        """(index, meaning) pairs for the observation.
+
+        They explain the order of the faces, and of the rows and columns of each face.
+        """
         places = ("`[face, row, column]`", "rows from above, columns from the left")
         return (places, *_faces_of_a_cube())
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the observation."""
+        """Shape of the observation: 6 faces, rows, columns."""
         return (6, self.size, self.size)
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
@@ -345,7 +348,10 @@ class Pyraminx(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of the axial and edge stickers of each face, by vertices."""
+        """(index, meaning) pairs for the observation.
+
+        They explain at which vertices the axial and edge stickers of each face are.
+        """
         rows = []
         for face, opposite in enumerate("ULRB"):
             corners = [vertex for vertex in "ULRB" if vertex != opposite]
@@ -386,7 +392,10 @@ class Skewb(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of centre and corners, and of the faces."""
+        """(index, meaning) pairs for the observation.
+
+        They explain the order of the faces, and of the centre and corners of each face.
+        """
         corners = "corners: upper left, upper right, lower left, lower right"
         return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
 

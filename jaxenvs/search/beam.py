@@ -26,7 +26,7 @@ class _Beam(NamedTuple):
     parents: Int32[Array, "steps width"]
     actions: Int16[Array, "steps width"]
     steps: Int32[Array, ""]
-    goal: Int32[Array, ""]  # index of a goal in the beam, -1 before one is found
+    goal: Int32[Array, ""]  # index of a goal in the beam, or -1 if the beam contains no goal
     nodes: Int32[Array, ""]
 
 

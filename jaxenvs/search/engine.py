@@ -24,7 +24,7 @@ class Settings(NamedTuple):
     terminate: str
     longest: int
     admissible: bool
-    by_action: bool  # whether an open entry is one action of a node (Q*), not the node
+    by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
     # Difference in priority below which the order does not matter.
     bucket_width: float | None = None
     # Whether this is one of the two searches of `bidirectional`. If so, it does not end by itself.
@@ -81,7 +81,7 @@ class Engine:
         self.steeper = max(1.0, settings.weight)  # factor by which the weight increases priorities
 
     def result(self) -> Result:
-        """Search and return the result."""
+        """Run the search until it ends, and return its result."""
         end = jax.lax.while_loop(self._goes_on, self.iterate, self.start())
         solved = end.goal >= 0
         row = jnp.where(solved, end.goal, end.nearest_row)
@@ -151,7 +151,7 @@ class Engine:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # wide buckets until costs are known
+        else:  # the costs are not known yet: use wide buckets
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
@@ -232,7 +232,7 @@ class Engine:
         return jax.tree.map(lambda leaf: leaf[action], moves)
 
     def _possible(self, instance: Any, board: Any) -> Array:
-        """Return the mask of actions that Q* tries."""
+        """Return the mask of the actions that Q* queues for a board."""
         possible = getattr(self.domain, "possible", None)
         if possible is not None:
             return possible(instance, board)

@@ -30,14 +30,18 @@ CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
 
 
 class OpenList(NamedTuple):
-    """Two sets of buckets: one in use, the other empty or being emptied."""
+    """State of an open list.
+
+    It has two sets of buckets: one in use, the other empty or being emptied.
+    """
 
     entries: Int32[Array, "pages page"]
-    page_of: Int32[Array, "2 buckets pages_of_one"]  # indices of a bucket's pages, bottom first
+    # Indices of the pages of each bucket, oldest first.
+    page_of: Int32[Array, "2 buckets pages_of_one"]
     size: Int32[Array, "2 buckets"]  # number of entries in each bucket
     free: Int32[Array, " pages"]  # indices of all pages; the pages in use come first
     used: Int32[Array, ""]  # number of pages in use
-    current: Int32[Array, ""]  # index of the set in use
+    current: Int32[Array, ""]  # index of the set of buckets in use, 0 or 1
     # Lowest priority of each bucket in use; -inf for the first bucket.
     edges: Float32[Array, " buckets"]
     width: Float32[Array, ""]  # width of the range of each bucket
@@ -46,7 +50,11 @@ class OpenList(NamedTuple):
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
-    """Return a list for up to `capacity` entries, with ranges around the priority `start`."""
+    """Return an empty open list for up to `capacity` entries.
+
+    `start` is the priority at which the middle range begins, and `width` is the width of all
+    ranges.
+    """
     page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
     pages = full + 2 * buckets  # each bucket may have one page that is not full

@@ -1,4 +1,4 @@
-"""The result type of all search algorithms."""
+"""The result type that all search algorithms return."""
 
 import dataclasses
 from typing import Any

@@ -22,7 +22,7 @@ class Nodes(NamedTuple):
     """A batch of nodes with one row per node; in a store, rows from `used` on are free."""
 
     key: UInt32[Array, "rows words"]
-    cost: Float32[Array, " rows"]  # cost from the start
+    cost: Float32[Array, " rows"]  # cost of the actions from the start to this node
     parent: Int32[Array, " rows"]  # row of the parent node, -1 for the start of a level
     action: Int16[Array, " rows"]  # action that leads from the parent to this node
 
@@ -67,8 +67,10 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    looks: Bool[Array, " lanes"]  # whether the lane has found neither a slot nor an equal board
-    replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost, or -1
+    # Whether the new node has found neither a slot nor an equal board yet.
+    looks: Bool[Array, " lanes"]
+    # Row of an earlier node with the same board and a higher cost, or -1.
+    replaced: Int32[Array, " lanes"]
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
