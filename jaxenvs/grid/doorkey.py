@@ -29,8 +29,8 @@ class DoorKey(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # The grid determines the state: if the key is not on the grid, the agent carries it. If the
-    # agent is in the wall's column, it stands in the open door, which it hides.
+    # The grid determines the state. If the key is not on the grid, the agent carries it.
+    # If the agent is in the wall's column, it stands in the open door, which it hides.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:

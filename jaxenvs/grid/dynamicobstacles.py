@@ -28,8 +28,8 @@ from .tiles import Colour, Kind
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
 AROUND = 9  # number of cells in a 3x3 neighbourhood
-# Bit masks of cells in the 3x3 neighbourhood of a ball. The lowest bit is the upper left cell, and
-# the bits are in row-major order.
+# Bit masks of cells in the 3x3 neighbourhood of a ball.
+# The lowest bit is the upper left cell, and the bits are in row-major order.
 UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
 
 

@@ -61,9 +61,9 @@ class GridEnv(GridWorld):
     # Mission of all episodes; a class with several missions overrides `mission_words`.
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
-    # Whether the observation `full` determines the state. This observation omits the carried
-    # object, the tile below the agent, the contents of boxes and the mission, so the field is True
-    # only where all of these can be inferred.
+    # Whether the observation `full` determines the state. `full` does not show the carried object,
+    # the tile below the agent, the contents of boxes and the mission. This field is True only where
+    # all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
 
     # Methods that subclasses define or override.

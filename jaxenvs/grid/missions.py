@@ -12,8 +12,8 @@ from jaxtyping import Array, UInt8
 
 from .tiles import Colour, Kind
 
-# Word ids are the indices of this tuple; id 0 is padding. New words may only be appended, because
-# ids are part of the observation.
+# Word ids are the indices of this tuple, and id 0 is padding.
+# New words may only be appended, because the ids are part of the observation.
 WORDS = (
     "", "get", "to", "the", "green", "goal", "square", "use", "key", "open", "door", "and", "then",
     "avoid", "lava", "find", "opening", "reach", "red", "blue", "purple", "yellow", "grey", "ball",
@@ -22,8 +22,8 @@ WORDS = (
     "after", "in", "front", "behind", "on", "your", "left", "right",
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
-# Word ids of the colours and of the kinds of objects. The index is MiniGrid's number for the colour
-# or the kind.
+# Word ids of the colours and of the kinds of objects.
+# The index is MiniGrid's number of the colour or the kind.
 COLOUR_WORDS = np.array([_IDS[colour.name.lower()] for colour in Colour], np.uint8)
 KIND_WORDS = np.zeros(16, np.uint8)
 for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):

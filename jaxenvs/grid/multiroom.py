@@ -21,8 +21,8 @@ from .state import Level
 from .tiles import Kind
 
 SIZE = 25
-# Smallest and largest side of a room, walls included; 15 is the most that fits the 4 bits of
-# `Room.packed`.
+# Smallest and largest side of a room, walls included.
+# A side has 4 bits in `Room.packed`, so 15 is the largest possible value.
 SMALLEST, LARGEST = 4, 15
 TRIES = 8  # number of attempts to place the next room of a chain
 WORDS = 2  # number of random uint32 for the first room, and for each attempt to place another room

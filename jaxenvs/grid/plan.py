@@ -172,8 +172,8 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute the bottleneck cost of each pair of rooms: the minimum over all paths of the
-        # largest edge cost on the path.
+        # Compute the bottleneck cost of each pair of rooms.
+        # It is the minimum over all paths of the largest edge cost on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -239,8 +239,8 @@ class Plan:
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # The random numbers that choose cells are computed inside the scan, `cells` of them per
-        # iteration. Computing all `count * cells` numbers before the scan would need a large array.
+        # The random numbers that choose cells are drawn inside the scan, `cells` per iteration.
+        # Drawing all `count * cells` numbers before the scan would need a large array.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 

@@ -40,8 +40,8 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        # Largest number of objects that always fit. Wherever the earlier objects were placed, a
-        # free cell remains for the next one.
+        # Largest number of objects that always fit:
+        # wherever the earlier objects were placed, a free cell remains for the next one.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 

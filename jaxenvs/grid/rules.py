@@ -36,8 +36,7 @@ def act(
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
     # Without the barrier, XLA would compute `index` and `left` again inside the kernel that writes
-    # the grid. This kernel would then read the agent's old pose, which a `scan` would have to copy
-    # first.
+    # the grid. This kernel would then read the agent's old pose, which a `scan` would have to copy.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     after = state.replace(

@@ -80,8 +80,8 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Bounds of the reward of one step. The upper bound is the sum of all tiles of the fullest
-    # possible board (4, 8, ... 131072), as if a single move had made all of them.
+    # Bounds of the reward of one step. The upper bound is the sum of all tiles of the fullest board
+    # (4, 8, ... 131072), as if a single move had made all of these tiles.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
@@ -277,8 +277,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # Byte i of each row is the number of empty cells before cell i, in reading order. The first
-    # product counts the empty cells of the same row, the second adds the rows above.
+    # Byte i of each row is the number of empty cells before cell i, in reading order.
+    # The first product counts the empty cells of the same row, the second adds the rows above.
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile

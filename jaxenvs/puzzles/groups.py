@@ -21,8 +21,8 @@ class Chain(NamedTuple):
 
     base: np.ndarray  # int32 (levels,): the base point of each level
     sizes: np.ndarray  # int32 (levels,): number of points in the orbit of each level's base point
-    # uint8 (levels, largest orbit size, points): for each point of a level's orbit, a permutation
-    # that takes the base point to it. Entry x of a permutation is the image of point x.
+    # uint8 (levels, largest orbit size, points): one permutation for each point of a level's orbit,
+    # which takes the base point to this point. Entry x of a permutation is the image of point x.
     transversals: np.ndarray
 
     @property

@@ -117,8 +117,8 @@ class Hanoi(Puzzle):
         """
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # If the other peg is empty, `other` is 0, and 0 - 1 wraps to the largest uint32: an empty
-        # peg accepts every disk.
+        # If the other peg is empty, `other` is 0, and 0 - 1 wraps to the largest uint32.
+        # An empty peg therefore accepts every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))

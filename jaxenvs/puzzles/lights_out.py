@@ -30,8 +30,8 @@ class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): for each press, the lamps that it switches
-    # uint32 (lamps, words): for each press, a set of lamps. One solution of a solvable board
-    # consists of the presses for which an odd number of these lamps are lit.
+    # uint32 (lamps, words): for each press, a set of lamps. The presses for which an odd number of
+    # these lamps are lit are a solution of the board, if it is solvable.
     solution: np.ndarray
     # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
     quiet: np.ndarray
@@ -131,8 +131,8 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of the pressed lamps switch it. Column j of the matrix
-        # `tables.presses` lists the lamps that do. The matrix is symmetric, so row j is used.
+        # Lamp j changes if an odd number of the pressed lamps switch it. These lamps are in column j
+        # of `tables.presses`. Row j is the same, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:

@@ -59,9 +59,9 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` runs a loop that generates num_envs / rows_per_lane levels
-    # per iteration. The last iteration also generates levels that no environment needs. For mazes
-    # these cost more than additional iterations, so this value is twice the default.
+    # On a CPU, the reset source `exact` generates levels in a loop, num_envs / rows_per_lane at a
+    # time. Some levels of the last iteration are not needed. For mazes they cost more than
+    # additional iterations, so this value is twice the default.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
@@ -267,8 +267,8 @@ def _divide(
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)
-    # The positions of wall and door are drawn with 16 random bits each, so their probabilities are
-    # uniform up to an error of 1 / 65,536.
+    # The positions of the wall and of the door are drawn with 16 random bits each.
+    # Their probabilities are therefore uniform up to an error of 1 / 65,536.
     places = jnp.where(upright, wide, high) // 2
     cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)
     doors = (jnp.where(upright, high, wide) + 1) // 2

@@ -30,8 +30,8 @@ class Pancake(Puzzle):
     """
 
     size: int = 10  # number of pancakes
-    # Number of random flips that make a level from the sorted stack; None: all stacks are equally
-    # likely.
+    # Number of random flips that make a level from the sorted stack.
+    # None: all stacks are equally likely.
     scramble: int | None = None
 
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"

@@ -28,8 +28,8 @@ CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
 # Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked - and 0 in a hole marked
-# with a dot, and no jump can increase the sum over all pegs. Of some thousand such functions, these
-# two prove the largest number of boards from random play unsolvable.
+# with a dot. No jump can increase the sum over all pegs. Of some thousand such functions, these two
+# prove the largest number of boards from random play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -181,8 +181,8 @@ class PegSolitaire(PackedPuzzle):
             changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
             return board ^ changed.sum(axis=0, dtype=jnp.uint32)
 
-        # Adding 0 times a random number does not change the board. It makes the carry vary between
-        # devices like the key, which `shard_map` requires of the initial carry of a loop.
+        # Adding 0 times a random number does not change the board. It makes the board vary between
+        # devices, like the key, which `shard_map` requires of the initial carry of a loop.
         board = self.goal(()) + drawn[0] * np.uint32(0)
         return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
 

@@ -32,8 +32,8 @@ class Permutations:
     source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
     inverse: np.ndarray  # int32 (actions,): index of the action that undoes each action
     goal: np.ndarray  # uint8 (stickers,): colour of each sticker when the puzzle is solved
-    # int32 (stickers,): index of the next sticker of the same piece, clockwise. The colours of a
-    # sticker and of the next sticker together identify the sticker.
+    # int32 (stickers,): index of the next sticker of the same piece, clockwise.
+    # The colours of a sticker and of the next sticker together identify the sticker.
     next_on_piece: np.ndarray
     kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places
 
@@ -104,8 +104,8 @@ def _with_powers(
     return tuple(names), np.stack(sources), np.array(inverse, np.int32)
 
 
-# Three directions for each face, seen from outside the cube: outward, right and down. The axes are
-# x to the right, y up and z towards the viewer.
+# Three directions for each face, seen from outside the cube: outward, right and down.
+# The axes are x to the right, y up and z towards the viewer.
 FACES = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),

@@ -21,8 +21,8 @@ FINE = 2  # number of points along each side of a pixel
 BLACK = (6, 7, 10)
 # Brightness of each face in the picture of a solid cube.
 SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)
-# Directions from the cube to two viewpoints. The first one sees the faces U, F and R, the second
-# one D, B and L.
+# Directions from the cube to two viewpoints.
+# The first one sees the faces U, F and R, the second one the faces D, B and L.
 EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))
 REACH = 1.72  # half the width of the picture of a solid cube whose edges have length 2
 # Outward, right and down direction of each face.

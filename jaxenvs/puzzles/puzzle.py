@@ -264,7 +264,7 @@ class Puzzle(Env):
             moves = self.neighbours(instance, walked[0])
             return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
-        # Adding 0 * drawn does not change the value. It makes the carry vary between devices like
+        # Adding 0 * drawn does not change the value. It makes the value vary between devices, like
         # the key, which `shard_map` requires of the initial carry of a loop.
         last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]

@@ -43,11 +43,11 @@ class SlidingTile(PackedPuzzle):
     """
 
     size: int = 4  # number of cells per side of the board
-    # Number of random moves that make a level from the goal; None: all solvable boards are equally
-    # likely.
+    # Number of random moves that make a level from the goal.
+    # None: all solvable boards are equally likely.
     scramble: int | None = None
-    # "sparse": 1 when solved; "dense": 1 for each tile that reaches its place, -1 for one that
-    # leaves.
+    # "sparse": 1 when the puzzle is solved.
+    # "dense": 1 for each tile that reaches its place, -1 for each tile that leaves its place.
     reward: str = "sparse"
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
@@ -97,8 +97,8 @@ class SlidingTile(PackedPuzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # The target cell is computed by arithmetic, not read from a lookup table: XLA would compile
-        # the lookup (a gather) to a separate kernel.
+        # The target cell is computed by arithmetic, not read from a lookup table.
+        # XLA would compile the lookup, which is a gather, to a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -117,8 +117,7 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        # XLA fuses this unrolled loop, but not a reduction, with the operation that uses its
-        # result.
+        # XLA fuses this unrolled loop with the operation that uses `wrong`, but not a reduction.
         for i in range(1, len(goal)):
             wrong |= board[i] ^ goal[i]
         return wrong == 0
@@ -197,7 +196,7 @@ class SlidingTile(PackedPuzzle):
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
         # In the identity permutation the blank is first, while at the goal it is last. The two
-        # differ by a cycle of all numbers, which has the parity of `cells - 1` exchanges.
+        # permutations differ by a cycle of all numbers, which is `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -290,12 +289,12 @@ class _Tables(NamedTuple):
     high: int  # mask of the highest bit of each bit field in a word
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,): value that a number in a cell adds to the code of the cell's row or
-    # column, see `_line_codes`. The index is cell * numbers + number.
+    # int32 (cells * numbers,), indexed by cell * numbers + number: what a number in a cell adds to
+    # the code of the cell's row or column, see `_line_codes`.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    # uint8 ((size + 1) ** size,): for each code of a row or column, the number of moves that linear
-    # conflicts add to the Manhattan distance.
+    # uint8 ((size + 1) ** size,): for each code of a row or column, the number of moves that
+    # linear conflicts add to the Manhattan distance.
     conflicts: np.ndarray
 
 

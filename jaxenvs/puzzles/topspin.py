@@ -37,8 +37,8 @@ class TopSpin(Puzzle):
     window: int = 4  # number of tokens in the turnstile, even
     # "ring": the ring turns; "window": the turnstile may be at any place, a common convention.
     moves: str = "ring"
-    # Number of random actions that make a level from the goal; None: all reachable rings are
-    # equally likely.
+    # Number of random actions that make a level from the goal.
+    # None: all reachable rings are equally likely.
     scramble: int | None = None
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"

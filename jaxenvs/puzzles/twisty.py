@@ -35,8 +35,8 @@ class TwistyPuzzle(Puzzle):
     State: the board has the same values as the observation, as a vector.
     """
 
-    # Number of random turns that make a level from the goal; None: all reachable boards are equally
-    # likely.
+    # Number of random turns that make a level from the goal.
+    # None: all reachable boards are equally likely.
     scramble: int | None = None
 
     letters: ClassVar[str] = ""  # one letter for each colour, used by `text` and `read_level`
@@ -165,9 +165,9 @@ class TwistyPuzzle(Puzzle):
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
         # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of
-        # each gather is the whole expression of the previous gather. With the mode
-        # "promise_in_bounds" this expression occurs once per gather. Wrapping or clipping the index
-        # would use it twice, so the code of the kernel would double with every gather.
+        # each gather is the whole expression of the previous gather. The mode "promise_in_bounds"
+        # uses this expression once per gather. Wrapping or clipping the index would use it twice,
+        # so the code of the kernel would double with every gather.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):

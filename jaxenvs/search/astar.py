@@ -21,8 +21,8 @@ from .memory import check_memory
 from .result import Result
 
 TERMINATES = ("first", "optimal")
-# Limits of weights and bucket widths. Beyond them, float32 priorities could become infinite and
-# bucket widths 0.
+# Limits of weights and bucket widths.
+# Beyond them, float32 priorities could become infinite, and bucket widths could become 0.
 MOST, LEAST = 1e30, 1e-30
 
 

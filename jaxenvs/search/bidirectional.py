@@ -226,15 +226,15 @@ class _Both:
         """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
         # If a cheaper solution exists, one of the searches has an open node on its path, and the
-        # priority of this node is at most the solution's cost. The node may be in either search, so
-        # a proof needs the bounds of both searches.
+        # priority of this node is at most the solution's cost.
+        # The node may be in either search, so a proof needs the bounds of both searches.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # No open node is skipped before the searches meet, so a search with an empty open list has
-        # expanded every board that it can reach.
+        # No open node is skipped before the searches meet.
+        # A search with an empty open list has therefore expanded every board that it can reach.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)

@@ -41,8 +41,8 @@ class Search(NamedTuple):
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
     nearest_row: Int32[Array, " levels"]  # row of the board with the lowest heuristic
     done: Bool[Array, " levels"]
-    # Lower bound on the optimal cost. It is constant once a level is done, as its entries are
-    # skipped.
+    # Lower bound on the optimal cost.
+    # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
     lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
     finest: Float32[Array, ""]  # difference in priority below which the order does not matter
@@ -338,8 +338,8 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries with a priority above the best goal's cost are skipped, so they prove no lower
-            # bound above this cost.
+            # Entries with a priority above the best goal's cost are skipped.
+            # They prove no lower bound above this cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -363,8 +363,8 @@ class Engine:
         """Return a lower bound on the cost of solutions through entries of at least `priority`."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most max(1, weight) times the cost of a solution. Division may round up,
-        # so the factor is slightly below 1 / weight.
+        # A priority is at most max(1, weight) times the cost of a solution.
+        # Division may round up, so the factor is slightly below 1 / weight.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 

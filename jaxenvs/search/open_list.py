@@ -186,8 +186,7 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # An edge that overflows is clipped, because an infinite edge would exceed the priorities in its
-    # bucket.
+    # An edge that overflows is clipped: an infinite edge would exceed its bucket's priorities.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
@@ -199,7 +198,7 @@ def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " l
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not put an entry into a bucket whose edge is above the entry's priority, because
+    # Rounding must not put an entry into a bucket whose edge is above the entry's priority:
     # proofs of optimality use the edges as lower bounds.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)

@@ -83,7 +83,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
     # First all new nodes are written to the rows after the last one in use, so that slots can point
-    # to them. At the end, the nodes that won a slot are written again without gaps.
+    # to these rows. At the end, the nodes that won a slot are written again, without gaps.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -94,9 +94,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim a slot, the one with the highest row wins; among equal boards
-        # this is the cheapest one. All new rows are higher than the rows in use, so `max` also lets
-        # a new node replace an old one.
+        # If several new nodes claim a slot, the one with the highest row wins.
+        # Among equal boards this is the cheapest one.
+        # All new rows are higher than the rows in use, so `max` also replaces old nodes.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)
