@@ -289,8 +289,8 @@ class _Tables(NamedTuple):
     high: int  # mask of the highest bit of each bit field in a word
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,), indexed by cell * numbers + number: what a number in a cell adds to
-    # the code of the cell's row or column, see `_line_codes`.
+    # int32 (cells * numbers,), indexed by cell * numbers + number: the value which this number adds
+    # to the code of the cell's row or column, see `_line_codes`.
     row_codes: np.ndarray
     column_codes: np.ndarray
     # uint8 ((size + 1) ** size,): for each code of a row or column, the number of moves that
