@@ -53,7 +53,7 @@ class PuzzleLevel(Struct):
     """Level: initial board of an episode, and its instance (the constant part, such as walls)."""
 
     board: PyTree[Array]
-    instance: PyTree[Array] = ()  # the part that no action changes
+    instance: PyTree[Array] = ()  # the constant part of the episode, which no action changes
 
 
 @struct
@@ -61,7 +61,7 @@ class PuzzleState(State):
     """State: time step, board, and instance of the episode (the constant part, such as walls)."""
 
     board: PyTree[Array]  # the part that actions change
-    instance: PyTree[Array]  # the part that no action changes
+    instance: PyTree[Array]  # the constant part of the episode, which no action changes
 
 
 class Puzzle(Env):

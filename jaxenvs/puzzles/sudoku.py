@@ -42,7 +42,7 @@ Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 @register("Puzzle-Sudoku-v0")
 @register("Puzzle-Sudoku-Guided-v0", guided=True)
 class Sudoku(Puzzle):
-    """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
+    """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; placed digits stay.
 
     With the field `guided` the rules choose the cell: the first empty one with the fewest
     candidates. A board then has at most 9 legal actions instead of hundreds, and the same

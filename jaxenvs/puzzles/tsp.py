@@ -69,7 +69,7 @@ class TSP(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four numbers of a city."""
+        """Meaning of the four values that the observation has for each city."""
         return (
             ("`[city, 0]`", "x, from 0 to 1"),
             ("`[city, 1]`", "y, from 0 to 1, which is down in pictures"),

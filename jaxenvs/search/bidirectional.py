@@ -196,10 +196,11 @@ class _Both:
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the boards that one search has just stored in the store of the other search.
+        """Look up the boards that one search has just added, in the store of the other search.
 
-        Boards that both searches have reached are recorded. The looked-up boards are in the rows
-        from `first` on. `ahead` is True if they are from the forward search.
+        If a board is found there, the two searches meet at this board, and the meeting is recorded.
+        The added boards are in the rows from `first` on. `ahead` is True if the forward search
+        added them.
         """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)

@@ -39,7 +39,7 @@ class Search(NamedTuple):
     cost: Float32[Array, " levels"]  # cost of the best goal found so far, infinite without one
     goal: Int32[Array, " levels"]  # row of the best goal in the store, -1 without a goal
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
-    nearest_row: Int32[Array, " levels"]  # row of the board with the lowest heuristic
+    nearest_row: Int32[Array, " levels"]  # row in the store of the board with the lowest heuristic
     done: Bool[Array, " levels"]
     # Lower bound on the optimal cost.
     # It is constant once a level is done, because the level's open entries are then skipped.
@@ -267,7 +267,7 @@ class Engine:
     def _open(
         self, search: Search, first: Array, moved: tuple[Any, Any, Any] | None = None
     ) -> Search:
-        """Compute heuristics of the rows from `first` on, record goals, and queue other boards.
+        """Compute heuristics of new rows (from `first` on), record goals, queue the other rows.
 
         moved: (entries, mask, flag). If the flag is True, the entries in the mask are queued again
             instead, because the open list has new ranges.
@@ -354,7 +354,10 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return a bound for each priority; entries are expanded if it is below the best cost."""
+        """Return for each priority a bound that is compared with the cost of the best goal.
+
+        An entry is expanded only if its bound is below this cost.
+        """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
