@@ -78,7 +78,7 @@ class DynamicObstacles(SquareGridEnv):
         The level's task is the row and column of each ball, packed into an int32.
         """
         inner = self.size - 2
-        free = inner * inner - 1  # all inner cells but the last one, which is the goal's
+        free = inner * inner - 1  # number of inner cells without the last one, which has the goal
         word = words(key, 2 + self.obstacles)
         if self.random_start:
             cells, turn = distinct(word[1:], free), below(word[0], 4)

@@ -39,6 +39,6 @@ class Empty(SquareGridEnv):
         if not self.random_start:
             return Level.of(grid, 1, 1, 0)
         word_cell, word_turn = words(key, 2)
-        # All inner cells but the last one, which is the goal's.
+        # Draw any inner cell except the last one, which has the goal.
         cell = below(word_cell, inner * inner - 1)
         return Level.of(grid, 1 + cell // inner, 1 + cell % inner, below(word_turn, 4))

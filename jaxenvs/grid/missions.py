@@ -1,6 +1,6 @@
-"""Missions as arrays of word ids, which observations contain.
+"""Convert missions between text and arrays of word ids.
 
-Text exists only on the host, because JAX arrays cannot contain strings.
+Observations contain word ids, because JAX arrays cannot contain strings.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Steps in the four directions of a grid, and the size of sets of cells that are bit masks."""
+"""Helpers for grids: the step of each direction, and the number of cells in a bit mask."""
 
 import jax
 import jax.numpy as jnp

@@ -131,7 +131,7 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of the pressed lamps switch it. The lamps that switch it are
+        # Lamp j changes if an odd number of the pressed lamps switch it. The lamps that do so are
         # column j of `tables.presses`. Row j is the same, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 

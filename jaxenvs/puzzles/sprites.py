@@ -170,7 +170,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sudoku(tile_size: int) -> np.ndarray:
-    """Return sprites of an empty cell, of the digits 1 to 9 as placed, and of 1 to 9 as given.
+    """Return sprites of an empty cell, of the placed digits 1 to 9 and of the given digits 1 to 9.
 
     The same 19 sprites follow on a lighter ground, for every other 3x3 box.
     """

@@ -27,7 +27,7 @@ class Settings(NamedTuple):
     by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
     # Difference in priority below which the order does not matter.
     bucket_width: float | None = None
-    # Whether this is one of the two searches of `bidirectional`. If so, it does not end by itself.
+    # Whether this is one of the two searches of `bidirectional`, which then decides when to end.
     to_middle: bool = False
 
 
