@@ -23,10 +23,10 @@ THINGS = 12  # number of different objects: keys and balls in six colours
 @register_level("Fetch-6x6-N2-v0", size=6, objects=2)
 @register_level("Fetch-8x8-N3-v0", size=8, objects=3)
 class Fetch(SquareGridEnv):
-    """Pick up a key or ball of the kind and colour that the mission names, among others.
+    """Pick up the key or ball that the mission names by its colour; the room has other objects.
 
     Reward: 1 - 0.9 * steps / max_steps for the target. Episode ends: when anything is picked up, or
-    after 5 * size**2 steps.
+        after 5 * size**2 steps.
     """
 
     objects: int = 3  # number of keys and balls in the room

@@ -95,7 +95,7 @@ class Game2048(Env):
 
     @property
     def action_space(self) -> Space:
-        """Four directions."""
+        """One action for each of the four directions."""
         return Discrete(4)
 
     @property

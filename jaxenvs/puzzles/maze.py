@@ -289,7 +289,7 @@ def _below_16(bits: Array, bound: Array) -> Array:
 
 
 def _two_free(key: Key, walls: Array) -> tuple[Array, Array]:
-    """Draw two different free cells."""
+    """Draw two different free cells, which become start and target."""
     cells = np.arange(walls.size, dtype=np.int32)
     words = hashed(key, cells.astype(np.uint32) + np.uint32(1 << 31))
     free = walls.reshape(-1) == 0

@@ -130,7 +130,7 @@ class Sokoban(Puzzle):
     def apply(
         self, instance: UInt8[Array, " cells"], board: Stock, action: Int32[Array, ""]
     ) -> Move:
-        """Move the player by one cell; push a box that is in the way if there is room behind it."""
+        """Move the player by one cell; push a box that is in the way if the next cell is free."""
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right

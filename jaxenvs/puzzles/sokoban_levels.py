@@ -160,7 +160,7 @@ def _words(key: Key, purpose: int, count: int) -> UInt32[Array, " {count}"]:
 
 
 def rising(boxes: Int32[Array, " boxes"]) -> Int32[Array, " boxes"]:
-    """Sort distinct cells in ascending order."""
+    """Sort the cells of the boxes, which are all different, in ascending order."""
     rank = permutation(boxes.astype(jnp.uint32))
     place = np.arange(boxes.shape[0], dtype=np.int32)
     return jnp.where(rank[None, :] == place[:, None], boxes[None, :], 0).sum(
@@ -364,7 +364,10 @@ def read(path: str, size: int, boxes: int) -> Levels:
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
-    """Return level `number` in the form that the environment uses; computes its push distances."""
+    """Return level `number` in the form that the environment uses.
+
+    The push distances are computed here, because `Levels` does not store them.
+    """
     index = np.arange(size * size)
     octets = jnp.asarray(levels.walls)[number][index // 8]
     walls = (octets >> (index % 8).astype(np.uint8)) & np.uint8(1)
