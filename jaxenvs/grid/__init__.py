@@ -1,4 +1,4 @@
-"""Grid worlds with the rules of MiniGrid; importing the package registers all ids."""
+"""Grid worlds with the rules of MiniGrid. Importing this package registers their ids."""
 
 import importlib
 import pkgutil
@@ -9,5 +9,5 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-for _module in pkgutil.iter_modules(__path__):  # importing a file of levels registers its ids
+for _module in pkgutil.iter_modules(__path__):  # importing a module registers the ids of its levels
     importlib.import_module(f"{__name__}.{_module.name}")

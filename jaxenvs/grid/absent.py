@@ -1,4 +1,4 @@
-"""Levels of MiniGrid that jaxenvs does not have."""
+"""Ids of MiniGrid levels that jaxenvs does not have, with a message that explains why."""
 
 from ..core.registry import absent
 

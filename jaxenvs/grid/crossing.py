@@ -1,5 +1,7 @@
-"""Crossings: rivers of lava or wall across the room, each with one opening
-(MiniGrid 3.2 `crossing.py`)."""
+"""Crossing: cross rivers of lava or wall (MiniGrid 3.2 `crossing.py`).
+
+A river runs across the whole room and has a single opening.
+"""
 
 from typing import ClassVar
 
@@ -32,12 +34,13 @@ class Crossing(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    size: int = 9  # cells on a side, walls included; odd
+    size: int = 9  # number of cells per side of the grid, walls included; must be odd
     crossings: int = 1  # number of rivers
     obstacle: str = "lava"  # what rivers consist of: "lava" or "wall"
 
     min_size: ClassVar[int] = 5
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -48,15 +51,19 @@ class Crossing(SquareGridEnv):
         checks.one_of("Crossing", "obstacle", self.obstacle, OBSTACLES)
 
     @property
-    def mission(self) -> str:  # type: ignore[override]  # it depends on the obstacle
-        """Mission, in MiniGrid's words."""
+    def mission(self) -> str:  # type: ignore[override]  # the mission depends on `obstacle`
+        """Text of the mission, in MiniGrid's words."""
         way = {"lava": "avoid the lava", "wall": "find the opening"}[self.obstacle]
         return f"{way} and get to the green goal square"
 
     def generate(self, key: Key) -> Level:
-        """Draw rivers, then a staircase path between them, with one opening per step."""
+        """Draw the rivers, and a staircase-shaped path that crosses each river once.
+
+        The path leads from the start to the goal. Each river has its opening where the path crosses
+        it.
+        """
         size, count = self.size, self.crossings
-        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns of rivers
+        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns where a river can be
         word = words(key, 2 * len(places) + 2 * count)
         of_rivers, of_path, of_openings = jnp.split(word, np.cumsum([2 * len(places), count]))
         chosen = permutation(of_rivers) < count
@@ -92,12 +99,12 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the rivers before and after band `number`.
+    """Return the positions of the rivers on both sides of band `number`.
 
-    A band is the space between two successive rivers, or between a river and the border. At the
-    border, return the border's position.
+    A band is the space between two successive rivers, or between a river and the border. If there
+    is no river on one side, the position of the border is returned.
     """
-    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river, 1 for the first
+    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river: 1 for the first one
 
     def river(wanted: Array, missing: int) -> Array:
         hit = chosen & (order == wanted[:, None])

@@ -1,5 +1,8 @@
-"""DistShift: one room with the lava in two places, to train on one and test on the other
-(MiniGrid 3.2 `distshift.py`)."""
+"""DistShift: a room with two strips of lava (MiniGrid 3.2 `distshift.py`).
+
+The two registered levels have the second strip in different rows, to train on one level and test on
+the other.
+"""
 
 from typing import ClassVar
 
@@ -28,10 +31,11 @@ class DistShift(FixedGridEnv):
     shape: ClassVar[tuple[int, int]] = (HEIGHT, WIDTH)
     limit: ClassVar[int] = 4 * HEIGHT * WIDTH
     mission: ClassVar[str] = "get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Return the only level."""
+        """Return the level, which is always the same."""
         grid = room(HEIGHT, WIDTH)
         grid[[1, self.second_strip], 3 : WIDTH - 3] = tiles.LAVA
         grid[1, WIDTH - 2] = tiles.GOAL

@@ -19,26 +19,28 @@ from .tiles import Colour, Kind
 class DoorKey(SquareGridEnv):
     """A wall splits the room; its locked door opens with the key lying on the agent's side.
 
-    The door is never in the last row (MiniGrid's range is one short).
+    The door is never in the last row of the room, because MiniGrid's random range is one too short;
+    this is reproduced.
 
-    Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after
-    10 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 10 *
+        size**2 steps.
     """
 
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # A key that is not on the grid is carried. An agent in the wall's column stands in the open
-    # door, which it hides.
+    # The grid determines the state. If the key is not on the grid, the agent carries it.
+    # If the agent is in the wall's column, it stands in the open door, which it hides.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Draw wall, door, key and agent."""
+        """Draw the positions of the wall, the door, the key and the agent."""
         size, inner = self.size, self.size - 2
         word_wall, word_door, word_agent, word_turn, word_key = words(key, 5)
         wall = 2 + below(word_wall, size - 4)
         door = 1 + below(word_door, size - 3)
-        cells = (wall - 1) * inner  # free cells left of the wall, column by column
+        # Number of free cells left of the wall, which are numbered column by column.
+        cells = (wall - 1) * inner
         agent = below(word_agent, cells)
         lying = other(word_key, cells, agent)
         split = jnp.where(lines(size, size)[1] == wall, tiles.WALL, room(size, size))

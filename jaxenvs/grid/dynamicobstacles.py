@@ -1,8 +1,8 @@
 """Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
-Difference from MiniGrid: a ball with a free cell around it always moves. In MiniGrid a ball stays
-after 101 draws of occupied cells: once in 146,000 moves with one free cell, once in 10**11 with
-two.
+Difference from MiniGrid: a ball that has a free cell next to it always moves. In MiniGrid such a
+ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves
+with one free cell, and once in 10**11 moves with two.
 """
 
 from typing import ClassVar
@@ -28,8 +28,8 @@ from .tiles import Colour, Kind
 
 BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
 AROUND = 9  # number of cells in a 3x3 neighbourhood
-# Bit masks over the cells of a 3x3 neighbourhood; the lowest bit is the upper left cell, and bits
-# go row by row.
+# Bit masks of cells in the 3x3 neighbourhood of a ball.
+# The lowest bit is the upper left cell, and the bits are in row-major order.
 UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
 
 
@@ -42,16 +42,18 @@ UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b00
 class DynamicObstacles(SquareGridEnv):
     """Before each action every ball moves in turn to a free cell of the eight around it.
 
-    Walking forward is a collision if a ball or a wall was ahead before the balls moved, even if the
-    cell is free now. A ball that has just moved there only blocks.
+    Walking forward is a collision if a ball or a wall was ahead of the agent before the balls
+    moved, even if the cell is free now. A ball that has just moved to the cell ahead only blocks
+    the agent.
 
     Actions: 0 turn left, 1 turn right, 2 forward.
     Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision. Episode ends: on the goal,
-    on a collision, or after 4 * size**2 steps.
+        on a collision, or after 4 * size**2 steps.
     """
 
     obstacles: int = 4  # number of moving balls
-    random_start: bool = False  # whether the agent starts at random, not in the top left corner
+    # Whether the agent starts in a random cell, not in the top left corner.
+    random_start: bool = False
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 5
@@ -71,9 +73,12 @@ class DynamicObstacles(SquareGridEnv):
         return Discrete(Action.FORWARD + 1)
 
     def generate(self, key: Key) -> Level:
-        """Place agent and balls; the task is the packed row and column of each ball."""
+        """Place the agent and the balls.
+
+        The level's task is the row and column of each ball, packed into an int32.
+        """
         inner = self.size - 2
-        free = inner * inner - 1  # the goal is the last of the inner cells
+        free = inner * inner - 1  # number of inner cells without the last one, which has the goal
         word = words(key, 2 + self.obstacles)
         if self.random_start:
             cells, turn = distinct(word[1:], free), below(word[0], 4)
@@ -87,11 +92,14 @@ class DynamicObstacles(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], turn, task=tasks.pack(rows[:-1], columns[:-1]))
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the action that ends it in failure: walking into a wall."""
+        """Return a level and an action that ends its episode in failure.
+
+        The action walks into a wall.
+        """
         return Ending(level.posed(1, 1, 2), (Action.FORWARD,))
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Move the balls, then the agent, then decide success and failure."""
+        """Move the balls, then the agent, and decide whether the episode ends."""
         return self.outcome(key, state, self.wandered(key, state), action, params)
 
     def outcome(
@@ -102,15 +110,16 @@ class DynamicObstacles(SquareGridEnv):
         action: Array,
         params: Params,
     ) -> Transition:
-        """Move the balls to `cells` (packed like the task), then apply the action.
+        """Move the balls to `cells`, then apply the action.
 
-        Whether the agent collides depends on the cell ahead before the balls moved.
+        `cells` has the row and column of each ball, packed like the task. Whether the agent
+        collides depends on the cell ahead of it before the balls moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # Without the barrier XLA would read the cell ahead only after it has written the balls, and
-        # would have to keep a copy of the old grid for that read.
+        # Without the barrier, XLA would read the cell ahead only after writing the balls into the
+        # grid, and would have to copy the old grid for this read.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -121,7 +130,11 @@ class DynamicObstacles(SquareGridEnv):
         return step._replace(reward=reward, terminated=step.terminated | collides)
 
     def wandered(self, key: Key, state: GridState) -> Int32[Array, " obstacles"]:
-        """Draw the balls' next cells: each in turn moves to a free cell around it, if any."""
+        """Draw the next cell of each ball, packed like the task.
+
+        The balls move one after another. A ball moves to a random free cell around it, or stays if
+        there is none.
+        """
         word = words(key, self.obstacles)
         rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)
         bare = _bare_around(state, rows, columns)
@@ -159,9 +172,10 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write the old and the new cells by one scatter, which is one kernel.
+        """Write the old and the new cells by one scatter, which is one GPU kernel.
 
-        A cell that one ball leaves and another enters is written twice, with a ball both times.
+        If one ball leaves a cell that another ball enters, the cell is written twice, each time
+        with a ball.
         """
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
@@ -179,7 +193,10 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return a bit mask for each ball, set at the cells around it that are empty or hold a ball."""
+    """Return a bit mask for each ball of the cells around it that are empty or hold a ball.
+
+    Bits are in the order of a 3x3 neighbourhood, row by row.
+    """
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1
@@ -190,15 +207,18 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return the mask of the cell at this offset from a ball; 0 outside its neighbourhood."""
+    """Return a bit mask of the cell at an offset (rows, columns) from a ball.
+
+    It is 0 if the cell is outside the 3x3 neighbourhood of the ball.
+    """
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Keep only the set bit before which `number` bits are set; 0 if there is none.
+    """Return a mask of the set bit of `bits` that has `number` set bits below it.
 
-    `bits` has at most eight set bits.
+    It is 0 if there is no such bit. `bits` has at most eight set bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

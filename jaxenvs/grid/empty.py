@@ -1,4 +1,4 @@
-"""Empty: a bare room with the goal in the far corner (MiniGrid 3.2 `empty.py`)."""
+"""Empty: a room without obstacles, with the goal in the far corner (MiniGrid 3.2 `empty.py`)."""
 
 from typing import ClassVar
 
@@ -24,18 +24,21 @@ class Empty(SquareGridEnv):
     4 * size**2 steps.
     """
 
-    random_start: bool = False  # whether the agent starts at random, not in the top left corner
+    # Whether the agent starts in a random cell, not in the top left corner.
+    random_start: bool = False
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Place the agent; everything else is fixed."""
+        """Place the agent; everything else is the same in all levels."""
         inner = self.size - 2
         grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)
         if not self.random_start:
             return Level.of(grid, 1, 1, 0)
         word_cell, word_turn = words(key, 2)
-        cell = below(word_cell, inner * inner - 1)  # the goal is the last of the inner cells
+        # Draw any inner cell except the last one, which has the goal.
+        cell = below(word_cell, inner * inner - 1)
         return Level.of(grid, 1 + cell // inner, 1 + cell % inner, below(word_turn, 4))

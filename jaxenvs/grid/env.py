@@ -1,7 +1,7 @@
 """Base classes of MiniGrid 3.2's levels: rules, time limit, missions and observations.
 
-Differences from MiniGrid: `truncated` and `terminated` are never both true; the mission is an array
-of word ids; levels are drawn by other random numbers, from the same distribution.
+Differences from MiniGrid: `truncated` and `terminated` are never both true. The mission is an array
+of word ids. Levels are drawn from the same distribution, but with other random numbers.
 """
 
 import functools
@@ -28,9 +28,10 @@ from .sprites import SPRITES
 from .state import REJECTED, Action, GridState, Level
 from .tiles import Colour, Kind
 
-ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
+ONEHOT_SIZE = 20  # length of a cell's one-hot vector: 11 objects, 6 colours, 3 door states
 
-Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]  # (success, failure) of a step
+# Pair (success, failure) that a step is judged by.
+Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 
 
 class GridEnv(GridWorld):
@@ -57,24 +58,26 @@ class GridEnv(GridWorld):
     keys = facts.KEYS
     sprites = SPRITES
     outside: ClassVar[int] = tiles.WALL
-    mission: ClassVar[str] = ""  # mission of every episode; if it varies, override `mission_words`
-    mission_length: ClassVar[int] = 16  # number of word ids in the observation
-    # Whether `full` determines the state. `full` omits the carried object, the tile below the
-    # agent, the contents of boxes and the mission: true only where all of them can be inferred.
+    # Mission of all episodes; a class with several missions overrides `mission_words`.
+    mission: ClassVar[str] = ""
+    mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
+    # Whether the observation `full` determines the state. `full` does not show the carried object,
+    # the tile below the agent, the contents of boxes and the mission. This field is True only where
+    # all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
 
-    # For subclasses.
+    # Methods that subclasses define or override.
 
     @property
     @abstractmethod
     def height(self) -> int:
-        """Rows of the grid, walls included."""
+        """Number of rows of the grid, walls included."""
         raise NotImplementedError
 
     @property
     @abstractmethod
     def width(self) -> int:
-        """Columns of the grid, walls included."""
+        """Number of columns of the grid, walls included."""
         raise NotImplementedError
 
     @property
@@ -87,74 +90,88 @@ class GridEnv(GridWorld):
     def generate(self, key: Key) -> Level:
         """Generate a level with MiniGrid's distribution, without a loop that rejects and redraws.
 
-        A class that cannot avoid rejection sets `accepted` of the level, see `accepts`.
+        A class that cannot avoid rejection sets `Level.accepted`. It is False if the drawn level
+        must be rejected; the caller then draws again.
         """
         raise NotImplementedError
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) of a step; `front` is the tile faced before the action."""
+        """Return (success, failure) of a step.
+
+        `front` is the tile that was in front of the agent before the action. By default, walking
+        onto the goal is success, and walking into lava is failure.
+        """
         forward = action == Action.FORWARD
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Return the tile that an opened plain box leaves; a `KEY_BOX` always leaves its key."""
+        """Return the tile that replaces a plain box when it is opened.
+
+        A `KEY_BOX` is always replaced by its key.
+        """
         return EMPTY
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Return the mission as word ids (see `missions`), padded with 0 to `mission_length`."""
         return jnp.asarray(missions.ids(self.mission, self.mission_length))
 
-    # Interface of `Env`.
+    # Methods of the interface of `Env`.
 
     @property
-    def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
-        """True if the observation shows the whole grid and the grid determines the state."""
+    def fully_observed(self) -> bool:  # type: ignore[override]  # depends on the field `obs`
+        """True if the observation shows the whole grid, and the grid determines the state."""
         return self.full_shows_all and self.obs in ("full", "rgb_full")
 
     @property
     def default_params(self) -> Params:
-        """MiniGrid's time limit."""
+        """MiniGrid's time limit for this level."""
         return Params(max_steps_in_episode=np.int32(self.max_steps))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the indices of each observation."""
+        """(index, meaning) pairs that explain the arrays of all observations."""
         return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
-        """Draw a level; it does not depend on the params."""
+        """Draw a level; the params have no influence on it."""
         return self.generate(key)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
-        """Put the agent into the level with empty hands."""
+        """Return the initial state, in which the agent carries nothing."""
         agent = packed(level.pose[0], level.pose[1], level.pose[2], jnp.uint8(0))
         if level.accepted is not None:
             agent = agent | jnp.where(level.accepted, jnp.int32(0), jnp.int32(REJECTED))
         return GridState(time=jnp.int32(0), grid=level.grid, agent=agent, task=level.task)
 
     def accepts(self, level: Level) -> Bool[Array, ""]:
-        """Return `level.accepted`; a level without it is accepted."""
+        """Return whether the level is valid; True for classes that never reject a level."""
         return jnp.ones((), jnp.bool_) if level.accepted is None else level.accepted
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Apply the action, then decide success and failure."""
+        """Apply the action, then decide success, failure and reward."""
         after, front = act(state, action, self.contents(state))
         success, failure = self.judge(state, after, action, front)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
 
     def info(self, state: GridState) -> dict[str, Array]:
-        """Return `level_rejected` if levels can be rejected, see `level_budget`."""
+        """Return `level_rejected` if the class can reject levels, else an empty dictionary.
+
+        The flag is True if `level_budget` drawn levels were all rejected.
+        """
         return {} if self.level_budget == 1 else {"level_rejected": state.rejected}
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid, walls included."""
+        """(number of rows, number of columns) of the grid, walls included."""
         return self.height, self.width
 
     @property
     def tile_space(self) -> Space:
-        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
+        """Space of the symbolic observation that `obs` selects.
+
+        For observations made of pixels, see `observation_space`.
+        """
         size = self.view_size
         image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
         words = Box(0, len(missions.WORDS) - 1, (self.mission_length,), np.uint8)
@@ -166,13 +183,16 @@ class GridEnv(GridWorld):
         }[self.obs]
 
     def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
-        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
+        """Return the symbolic observation that `obs` selects.
+
+        Observations made of pixels are returned by `observe`.
+        """
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """Convert an observation of MiniGrid to the one that `obs` selects, `image` or `dict`.
+        """Convert an observation of MiniGrid to this environment's observation, `image` or `dict`.
 
-        Raises `KeyError` for an unknown word in the mission, `ValueError` for another `obs`.
+        Raises `KeyError` for an unknown word in the mission, and `ValueError` for any other `obs`.
         """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
@@ -189,14 +209,17 @@ class GridEnv(GridWorld):
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level with a goal ahead, and the action that ends it: walk onto the goal.
+        """Return a level with a goal in front of the agent, and an action that walks onto the goal.
 
-        Levels with another task override this.
+        The action ends the level's episode. Levels with another task override this method.
         """
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def seen_tiles(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tiles in sight, `[across, ahead]`; the agent's cell shows the carried tile."""
+        """Return the tiles in sight as an array `[across, ahead]`.
+
+        The agent's cell shows the tile that the agent carries.
+        """
         size, cells = self.view_size, self._window(state)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
         is_agent = np.zeros((size, size), bool)
@@ -208,22 +231,23 @@ class GridEnv(GridWorld):
         return missions.text(jax.device_get(_mission_words(self)(state)))
 
     def facts(self, state: GridState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the mission and the carried object."""
+        """Return the facts shown to a player: the mission and the carried object."""
         return facts.facts(self, state)
 
     def describe(self, state: GridState, params: Any = None) -> str:
-        """Describe the mission, the carried object and the objects in sight; see `facts`."""
+        """Describe in words the mission, the carried object and the objects in sight."""
         return facts.describe(self, state)
 
 
 class SquareGridEnv(GridEnv):
-    """A square grid world."""
+    """Base class of square grid worlds."""
 
     size: int = 8  # cells on a side, walls included
 
     min_size: ClassVar[int] = 4
-    max_size: ClassVar[int] = 127  # positions are int8
-    steps_per_cell: ClassVar[int] = 4  # time limit divided by size**2
+    max_size: ClassVar[int] = 127  # 127 is the most that a position, an int8, can represent
+    # Number of steps of the time limit per cell: the limit divided by size**2.
+    steps_per_cell: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -233,12 +257,12 @@ class SquareGridEnv(GridEnv):
 
     @property
     def height(self) -> int:
-        """Rows: `size`."""
+        """Number of rows of the grid, which is `size`."""
         return self.size
 
     @property
     def width(self) -> int:
-        """Columns: `size`."""
+        """Number of columns of the grid, which is `size`."""
         return self.size
 
     @property
@@ -248,19 +272,19 @@ class SquareGridEnv(GridEnv):
 
 
 class FixedGridEnv(GridEnv):
-    """A grid world that comes in one size."""
+    """Base class of grid worlds whose size cannot be chosen."""
 
-    shape: ClassVar[tuple[int, int]]  # rows and columns, walls included
-    limit: ClassVar[int]  # time limit, steps
+    shape: ClassVar[tuple[int, int]]  # number of rows and columns of the grid, walls included
+    limit: ClassVar[int]  # time limit, in steps
 
     @property
     def height(self) -> int:
-        """Rows."""
+        """Number of rows of the grid, walls included."""
         return self.shape[0]
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Number of columns of the grid, walls included."""
         return self.shape[1]
 
     @property

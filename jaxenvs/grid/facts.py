@@ -1,4 +1,8 @@
-"""Keys, panel facts and text descriptions of grid worlds, for players and pages."""
+"""Text about grid worlds for people.
+
+The module has the keys of the actions, the facts in the panel of the viewer, and descriptions of
+observations and states in words.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,7 +19,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import GridEnv
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys that perform each action, in the order of `Action`
     ("left", "left, a"),
     ("right", "right, d"),
     ("forward", "up, w"),
@@ -25,7 +29,7 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
     ("done", "return"),
 )
 HEADINGS = ("right", "down", "left", "up")
-# Letter of each kind in a drawing; the colour's letter follows.
+# Letter of each kind of tile in a text drawing. A letter for the tile's colour follows it.
 LETTERS = {
     Kind.FLOOR: "f",
     Kind.DOOR: "D",
@@ -37,11 +41,14 @@ LETTERS = {
     Kind.KEY_BOX: "x",
 }
 PLAIN_SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
-NAMES = SPRITES.names  # name of each tile byte
+NAMES = SPRITES.names  # names of tiles, indexed by tile byte
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of the entries of the observations, for a view of this size."""
+    """Return (index, meaning) pairs that explain the arrays of all observations.
+
+    `size` is the number of cells per side of the view.
+    """
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in tiles.Kind if kind <= 10)
     colours = ", ".join(f"{c.value} {c.name.lower()}" for c in tiles.Colour)
     return (
@@ -57,25 +64,27 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
-    """Return the mission and the carried object."""
+    """Return the facts for the panel of the viewer: the mission and the carried object."""
     mission, carried = env.mission_text(state), int(state.carried)
     held = Fact("carries", _thing(carried) or "nothing", "icon", icon=NAMES[carried])
     return (Fact("mission", mission, "sentence"), held) if mission else (held,)
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Describe the mission, the carried object and the objects in sight, with a drawing.
+    """Describe the observation in words, followed by a drawing made of characters.
 
-    The drawing shows the whole grid if the observation does, else the view.
+    The text names the mission, the carried object and the objects in sight. The drawing shows the
+    whole grid if the observation does, else the agent's view.
     """
     mission, scene = env.mission_text(state), scene_of(env, state)
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
     if not whole:
-        cells[0, 0] = tiles.EMPTY  # the view shows the carried object there
+        # The view shows the carried object in this cell, where the agent is.
+        cells[0, 0] = tiles.EMPTY
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
-    if whole or env.obs == "dict":  # other observations lack the direction
+    if whole or env.obs == "dict":  # only these observations contain the direction
         sentences.append(f"You face {HEADINGS[scene.facing]}.")
     objects = {at: tile for at, tile in cells.items() if _is_object(tile)}
     sentences += [sighted(objects, _thing), _lines_of_sight(cells, whole)]
@@ -83,7 +92,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
 
 
 def _sign(tile: int) -> str:
-    """Return the letters of a cell in a drawing."""
+    """Return the characters that stand for a cell in a text drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     colour = tiles.shown_colour(tile)
@@ -99,13 +108,13 @@ def _is_object(tile: int) -> bool:
 
 
 def _thing(tile: int) -> str:
-    """Name a tile with its article; lava has none."""
+    """Return the name of a tile with an article, such as "a red key"; lava has no article."""
     name = NAMES[tile]
     return name if name in ("", "lava") else a(name)
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Count the free cells in each direction and name the tile that follows."""
+    """Describe each direction in words: the number of free cells, and the tile after them."""
     directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
         directions["behind"] = (-1, 0)

@@ -23,10 +23,10 @@ THINGS = 12  # number of different objects: keys and balls in six colours
 @register_level("Fetch-6x6-N2-v0", size=6, objects=2)
 @register_level("Fetch-8x8-N3-v0", size=8, objects=3)
 class Fetch(SquareGridEnv):
-    """Pick up a key or ball of the kind and colour that the mission names, among others.
+    """Pick up the key or ball that the mission names by its colour; the room has other objects.
 
     Reward: 1 - 0.9 * steps / max_steps for the target. Episode ends: when anything is picked up, or
-    after 5 * size**2 steps.
+        after 5 * size**2 steps.
     """
 
     objects: int = 3  # number of keys and balls in the room
@@ -42,7 +42,11 @@ class Fetch(SquareGridEnv):
         checks.integer_field("Fetch", "objects", self.objects, 1, most)
 
     def generate(self, key: Key) -> Level:
-        """Draw objects, agent and target; the task is the target's tile and an index of PHRASES."""
+        """Draw the objects, the agent and the target.
+
+        The level's task is the tile of the target, and the index in PHRASES of the mission's
+        wording.
+        """
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
         cells = distinct(word[3 : 4 + count], inner * inner)
@@ -54,16 +58,22 @@ class Fetch(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], below(word_turn, 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by whether the object picked up is the target."""
+        """Return (success, failure) of a step.
+
+        Picking up the target is success, picking up another object is failure.
+        """
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the action that ends it: picking up a red ball, target or not."""
+        """Return a level and an action that ends its episode.
+
+        The action picks up a red ball, which may or may not be the target.
+        """
         return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids: the phrase, then colour and kind."""
+        """Return the mission as word ids: the phrase, then the target's colour and kind."""
         forms = np.stack([missions.ids(form, self.mission_length) for form in PHRASES])
         phrase, target = tasks.part(state.task, 1), tasks.tile(state.task, 0)
         length = jnp.asarray((forms != 0).sum(axis=1).astype(np.int32))[phrase]

@@ -1,4 +1,4 @@
-"""FourRooms: four rooms joined by four gaps (MiniGrid 3.2 `fourrooms.py`)."""
+"""FourRooms: four rooms that are joined by four gaps in the walls (MiniGrid 3.2 `fourrooms.py`)."""
 
 from typing import ClassVar
 
@@ -11,7 +11,8 @@ from .env import FixedGridEnv, register_level
 from .placement import other, put, room
 from .state import Level
 
-SIZE, WALL, SIDE = 19, 9, 8  # side of the grid; row and column of inner walls; side of a room
+# Cells per side of the grid; row and column of the inner walls; cells per side of a room.
+SIZE, WALL, SIDE = 19, 9, 8
 ROOM_CELLS = 4 * SIDE * SIDE
 
 
@@ -25,12 +26,14 @@ class FourRooms(FixedGridEnv):
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
     limit: ClassVar[int] = 100
     mission: ClassVar[str] = "reach the goal"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Draw gaps, agent and goal."""
+        """Draw the positions of the gaps, the agent and the goal."""
         word = words(key, 7)
-        offset = 1 + below(word[:4], SIDE)  # offsets of the gaps: upper, lower, left, right
+        # Offset of each gap in its wall: upper, lower, left and right wall.
+        offset = 1 + below(word[:4], SIDE)
         far = offset + jnp.array([0, WALL, 0, WALL], jnp.int32)
         gaps = jnp.stack(
             [jnp.array([0, 0, WALL, WALL], jnp.int32), jnp.array([WALL, WALL, 0, 0], jnp.int32)]
@@ -50,7 +53,10 @@ class FourRooms(FixedGridEnv):
 def _free_cell(
     index: Int32[Array, ""], gaps: Int32[Array, "2 4"]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of a free cell by index: the rooms' cells first, then the gaps."""
+    """Return (row, column) of the free cell with this index.
+
+    The cells of the four rooms have the first indices, the four gaps the last.
+    """
     in_room = index < ROOM_CELLS
     number, cell = index // SIDE**2, index % SIDE**2
     gap = gaps[:, jnp.clip(index - ROOM_CELLS, 0, 3)]

@@ -36,7 +36,10 @@ class GoToDoor(SquareGridEnv):
     min_size: ClassVar[int] = 5
 
     def generate(self, key: Key) -> Level:
-        """Draw room, doors, agent and target; the task is the target's cell and tile."""
+        """Draw the room, the doors, the agent and the target.
+
+        The level's task is the row, column and tile of the target door.
+        """
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))
         down, across = (2 + below(word[i : i + 2], n - 4) for i, n in ((2, height), (4, width)))
@@ -55,14 +58,20 @@ class GoToDoor(SquareGridEnv):
         return Level.of(grid, *agent, below(word[8], 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by where the agent took action `done`."""
+        """Return (success, failure) of a step.
+
+        Action `done` is success next to the target's cell and failure elsewhere; toggle is failure.
+        """
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Return the level and the action that ends it anywhere, in failure: toggle."""
+        """Return a level and an action that ends its episode in failure.
+
+        The action is toggle, which fails everywhere.
+        """
         return Ending(level, (Action.TOGGLE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with the door's colour."""
+        """Return the mission as word ids; it names the colour of the target door."""
         colour = missions.colour_word(tasks.tile(state.task, 2))
         return missions.sentence(self.mission_length, "go to the", colour, "door")

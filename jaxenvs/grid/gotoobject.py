@@ -41,7 +41,10 @@ class GoToObject(SquareGridEnv):
         checks.integer_field("GoToObject", "objects", self.objects, 1, most)
 
     def generate(self, key: Key) -> Level:
-        """Draw objects, agent and target; the task is the target's cell and tile."""
+        """Draw the objects, the agent and the target.
+
+        The level's task is the row, column and tile of the target.
+        """
         inner, count = self.size - 2, self.objects
         word = words(key, 3 + 2 * count)
         things = item(distinct(word[3 + count :], THINGS))
@@ -52,15 +55,18 @@ class GoToObject(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], below(word[1], 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by where the agent took action `done`."""
+        """Return (success, failure) of a step.
+
+        Action `done` is success next to the target's cell and failure elsewhere; toggle is failure.
+        """
         return tasks.judge_stop(after, action)
 
     def ending(self, level: Level) -> Ending:
-        """Return the level and the action that ends it anywhere: `done`."""
+        """Return a level and an action that ends its episode anywhere: `done`."""
         return Ending(level, (Action.DONE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with colour and kind of the object."""
+        """Return the mission as word ids; it names the colour and the kind of the target."""
         wanted = tasks.tile(state.task, 2)
         colour, kind = missions.colour_word(wanted), missions.kind_word(wanted)
         return missions.sentence(self.mission_length, "go to the", colour, kind)

@@ -14,9 +14,10 @@ from .tiles import Kind
 
 
 def corridor(plan: Plan) -> Thing:
-    """Draw the corridor, a locked room with a ball, the key in the left column, agent and doors.
+    """Draw a corridor between rooms, and return the ball that is the target.
 
-    Returns the ball.
+    A locked room on the right has the ball, and a room on the left has the key. The agent starts in
+    the corridor, and doors connect all rooms.
     """
     env = plan.env
     for row in range(1, env.num_rows):
@@ -50,7 +51,7 @@ class KeyCorridor(PickUpWorld):
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (3, 3))
 
     def generate(self, key: Key) -> Level:
-        """Draw a corridor."""
+        """Draw a level; its task is the tile of the ball to pick up."""
         plan = Plan(self, key)
         ball = corridor(plan)
         return plan.level(task=ball.tile.astype(jnp.int32))

@@ -24,10 +24,11 @@ class LavaGap(SquareGridEnv):
     size: int = 7
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
-    full_shows_all: ClassVar[bool] = True  # nothing to carry or open, and one mission
+    # The grid determines the state: nothing can be carried or opened, and there is one mission.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Draw the column of lava and its gap."""
+        """Draw the column of lava, and the row of the gap in it."""
         size = self.size
         word_column, word_row = words(key, 2)
         column, row = 2 + below(word_column, size - 4), 1 + below(word_row, size - 2)

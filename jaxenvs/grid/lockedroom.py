@@ -15,13 +15,14 @@ from .state import GridState, Level
 from .tiles import Kind
 
 SIZE, ROOMS = 19, 6
-LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls; rows from one room to the next
-DEPTH, WIDTH = 5, 6  # rows and columns of free cells in a room
+# Columns of the hallway's two walls; number of rows from one room to the next.
+LEFT, RIGHT, PITCH = 7, 11, 6
+DEPTH, WIDTH = 5, 6  # number of rows and columns of free cells in a room
 
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway: the goal is in the locked one, its key in another.
+    """Three rooms on each side of a hallway: a locked one has the goal, another one has the key.
 
     The mission names the colours of both rooms' doors; no two doors share a colour.
 
@@ -35,7 +36,11 @@ class LockedRoom(FixedGridEnv):
     mission_length: ClassVar[int] = 18
 
     def generate(self, key: Key) -> Level:
-        """Draw rooms, colours, goal, key and agent; the task is the colours of the two doors."""
+        """Draw the rooms, the door colours, the goal, the key and the agent.
+
+        The level's task is two colours: of the locked door, and of the door of the room with the
+        key.
+        """
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)
         of_key = other(word[1], ROOMS, locked)
@@ -53,7 +58,10 @@ class LockedRoom(FixedGridEnv):
         return Level.of(grid, *pose, task=tasks.pack(colours[locked], colours[of_key]))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with the colours of the locked and the key's room."""
+        """Return the mission as word ids.
+
+        It names the colours of the locked door and of the door of the room with the key.
+        """
         locked, of_key = (
             jnp.asarray(missions.COLOUR_WORDS)[tasks.part(state.task, i)] for i in range(2)
         )
@@ -65,7 +73,7 @@ class LockedRoom(FixedGridEnv):
 
 
 def _walls() -> np.ndarray:
-    """Return the grid without doors."""
+    """Return the grid with all walls, before doors are added."""
     grid = room(SIZE, SIZE)
     grid[PITCH : SIZE - 1 : PITCH, : LEFT + 1] = tiles.WALL
     grid[PITCH : SIZE - 1 : PITCH, RIGHT:] = tiles.WALL
@@ -76,9 +84,10 @@ def _walls() -> np.ndarray:
 def _cell(
     number: Int32[Array, ""], index: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of cell `index` of room `number`.
+    """Return (row, column) of free cell `index` in room `number`.
 
-    Even rooms are left of the hallway, odd ones right; each pair is below the one before.
+    Rooms with even numbers are left of the hallway, rooms with odd numbers are right of it. Rooms 2
+    and 3 are below rooms 0 and 1, and so on.
     """
     row = 1 + PITCH * (number // 2) + index // WIDTH
     return row, 1 + RIGHT * (number % 2) + index % WIDTH

@@ -24,19 +24,20 @@ from .tiles import Colour, Kind
 class Memory(SquareGridEnv):
     """Remember the green key or ball in the first room; go to the same kind at the hallway's end.
 
-    Objects cannot be picked up: action 3 acts as toggle.
+    Objects cannot be picked up: action 3 (pick up) has the effect of toggle.
 
-    Reward: 1 - 0.9 * steps / max_steps on the cell before the matching object. Episode ends: there,
-    on the cell before the other object, or after 5 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps on the cell before the matching object. Episode ends: on
+        this cell, on the cell before the other object, or after 5 * size**2 steps.
     """
 
-    size: int = 13  # cells on a side, walls included; odd
+    size: int = 13  # number of cells per side of the grid, walls included; must be odd
     random_length: bool = False  # whether the hallway has a random length
 
     steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
-    full_shows_all: ClassVar[bool] = True  # the three objects determine the cell of success
+    # The grid determines the state: the three objects tell which cell is the goal.
+    full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -46,7 +47,10 @@ class Memory(SquareGridEnv):
         checks.one_of("Memory", "random_length", self.random_length, (False, True))
 
     def generate(self, key: Key) -> Level:
-        """Draw hallway, objects and agent; the task is the cell of success."""
+        """Draw the length of the hallway, the objects and the agent.
+
+        The level's task is the row and column of the cell where the episode ends in success.
+        """
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)
         end = jnp.int32(self.size - 3)  # column of the wall between hallway and fork
@@ -61,7 +65,7 @@ class Memory(SquareGridEnv):
         return Level.of(grid, middle, 1 + below(word_agent, end), 0, task=tasks.pack(wins, end + 1))
 
     def _walls(self, end: Int32[Array, ""]) -> Bool[Array, "height width"]:
-        """Return the walls inside the border: first room, hallway and fork."""
+        """Return a mask of the walls inside the border: first room, hallway and fork."""
         rows, columns = lines(self.size, self.size)
         away = abs(rows - self.size // 2)
         start = ((away == 2) & (columns >= 1) & (columns <= 4)) | ((away == 1) & (columns == 4))
@@ -70,19 +74,25 @@ class Memory(SquareGridEnv):
         return start | hallway | fork
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
-        """Apply the action, with toggle in place of pick up."""
+        """Apply the action; the action pick up is replaced by toggle."""
         meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
         return super().step_state(key, state, meant, params)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the action that ends it: walk onto the cell of success."""
+        """Return a level and an action that ends its episode in success.
+
+        The action walks onto the cell before the matching object.
+        """
         row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
         comes_from_below = row < self.size // 2
         pose = (row + 1, column, 3) if comes_from_below else (row - 1, column, 1)
         return Ending(level.posed(*pose), (Action.FORWARD,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) by the agent's cell, whatever the action."""
+        """Return (success, failure) of a step, which depend only on the cell where the agent is.
+
+        The action does not matter.
+        """
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column
         loses = self.size - 1 - row

@@ -1,4 +1,7 @@
-"""Missions as arrays of word ids, for observations; text exists on the host only."""
+"""Convert missions between text and arrays of word ids.
+
+Observations contain word ids, because JAX arrays cannot contain strings.
+"""
 
 from typing import Any
 
@@ -9,7 +12,8 @@ from jaxtyping import Array, UInt8
 
 from .tiles import Colour, Kind
 
-# Id 0 is padding. Only append words: their ids are part of the observation.
+# Word ids are the indices of this tuple, and id 0 is padding.
+# New words may only be appended, because the ids are part of the observation.
 WORDS = (
     "", "get", "to", "the", "green", "goal", "square", "use", "key", "open", "door", "and", "then",
     "avoid", "lava", "find", "opening", "reach", "red", "blue", "purple", "yellow", "grey", "ball",
@@ -18,7 +22,8 @@ WORDS = (
     "after", "in", "front", "behind", "on", "your", "left", "right",
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
-# Word id of each colour and kind, indexed by MiniGrid's numbers for them.
+# Word ids of the colours and of the kinds of objects.
+# The index is MiniGrid's number of the colour or the kind.
 COLOUR_WORDS = np.array([_IDS[colour.name.lower()] for colour in Colour], np.uint8)
 KIND_WORDS = np.zeros(16, np.uint8)
 for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
@@ -26,18 +31,19 @@ for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
 
 
 def ids(text: str, length: int | None = None) -> np.ndarray:
-    """Return the word ids of a mission, uint8 (length,), padded with 0; a comma is a word.
+    """Return the word ids of a mission, uint8 (length,), padded with 0.
 
-    Raises `KeyError` for a word that is not in `WORDS`, `ValueError` for too many words.
+    A comma counts as a word. Raises `KeyError` for a word that is not in `WORDS`, and `ValueError`
+    if the mission has more than `length` words.
     """
     words = [_IDS[word] for word in text.replace(",", " ,").split()]
     return np.array(_padded(words, len(words) if length is None else length), np.uint8)
 
 
 def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
-    """Return the word ids of a sentence, padded with 0 to `length`.
+    """Return the word ids of a sentence, uint8 (length,), padded with 0.
 
-    Each part is text or one word id, which may be traced.
+    Each part is a text, or a single word id, which may be a traced value.
     """
     found: list[ArrayLike] = []
     for part in parts:
@@ -62,5 +68,5 @@ def kind_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
 
 
 def text(word_ids: np.ndarray) -> str:
-    """Return the sentence of some word ids; the inverse of `ids`."""
+    """Return the text of a mission, given its word ids; the inverse of `ids`."""
     return " ".join(WORDS[i] for i in np.asarray(word_ids) if i).replace(" ,", ",")

@@ -1,7 +1,8 @@
-"""MultiRoom: a chain of rooms behind closed doors (MiniGrid 3.2 `multiroom.py`).
+"""MultiRoom: a chain of rooms with closed doors (MiniGrid 3.2 `multiroom.py`).
 
-MiniGrid draws chains of rooms until one is complete. Here `CHAINS` chains are drawn at a time; the
-level is the first complete one, and is rejected if none is complete.
+MiniGrid draws chains of rooms until a chain has the wanted number of rooms (is complete). Here
+`CHAINS` chains are drawn in parallel. The first complete chain becomes the level; if none is
+complete, the level is rejected and drawn again.
 """
 
 from typing import ClassVar, NamedTuple
@@ -20,17 +21,20 @@ from .state import Level
 from .tiles import Kind
 
 SIZE = 25
-# Smallest and largest side of a room, walls included; 15 is the most that fits the 4 bits of
-# `Room.packed`.
+# Smallest and largest side of a room, walls included.
+# A side has 4 bits in `Room.packed`, so 15 is the largest possible value.
 SMALLEST, LARGEST = 4, 15
 TRIES = 8  # number of attempts to place the next room of a chain
-WORDS = 2  # number of random uint32 that an attempt or a first room needs
+WORDS = 2  # number of random uint32 for the first room, and for each attempt to place another room
 CHAINS = 8  # number of chains drawn in parallel for a level
-RIGHT, BELOW, LEFT, ABOVE = range(4)  # walls of a room
+RIGHT, BELOW, LEFT, ABOVE = range(4)  # indices of the four walls of a room
 
 
 class Room(NamedTuple):
-    """A room, walls included, and the door by which it is entered."""
+    """A room, walls included, and the door through which it is entered.
+
+    `row` and `column` are its upper left corner.
+    """
 
     row: Int32[Array, "*tries"]
     column: Int32[Array, "*tries"]
@@ -40,31 +44,37 @@ class Room(NamedTuple):
     width: Int32[Array, "*tries"]
 
     def packed(self) -> Int32[Array, "*tries"]:
-        """Pack the fields into the low 28 bits of an int32."""
+        """Pack the six fields into the lower 28 bits of an int32."""
         return join(*zip(reversed(self), reversed(_BITS), strict=True))
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
-        """Return the room that `packed` encoded; higher bits are ignored."""
+        """Return the room that `packed` encoded in these bits; higher bits are ignored."""
         return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
     def entry(self) -> Int32[Array, ""]:
-        """Wall of the entrance; the left one for the first room, which has no entrance."""
+        """Index of the wall that has the entrance.
+
+        The first room of a chain has no entrance; for it, the index of the left wall.
+        """
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
         return jnp.where(self.door_column == self.column, LEFT, wall)
 
     @property
     def fits(self) -> Bool[Array, "*tries"]:
-        """True if the room lies in the grid and, as in MiniGrid, leaves its last row free."""
+        """True if the room lies inside the grid.
+
+        As in MiniGrid, the last row of the grid must stay free.
+        """
         inside = (self.row >= 0) & (self.row + self.height < SIZE)
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether this room does not overlap an `earlier` one.
+        """Return whether this room does not overlap a room that was placed earlier.
 
-        This room counts as one cell wider and one cell higher than it is.
+        For this test, this room is one cell wider and one cell higher than it really is.
         """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
@@ -72,7 +82,7 @@ class Room(NamedTuple):
         return beside | over | (earlier.row + earlier.height <= self.row)
 
 
-_BITS = (5, 5, 5, 5, 4, 4)  # number of bits of each field of a room
+_BITS = (5, 5, 5, 5, 4, 4)  # number of bits of each field of a `Room` in `Room.packed`
 _ROOM_BITS = sum(_BITS)
 
 
@@ -81,30 +91,31 @@ _ROOM_BITS = sum(_BITS)
 @register_level("MultiRoom-N4-S5-v1", rooms=4, max_room_size=5)
 @register_level("MultiRoom-N6-v0", rooms=6)
 class MultiRoom(FixedGridEnv):
-    """Rooms in a chain, each entered by a door of another colour than the previous one; the goal is
-    in the last room.
+    """Rooms in a chain, each entered by a door; the goal is in the last room.
 
-    `N4-S5-v0` has six rooms, a bug of MiniGrid reproduced on purpose; `v1` has four.
+    A door never has the same colour as the previous one. `N4-S5-v0` has six rooms, a bug of
+    MiniGrid reproduced on purpose; `v1` has four.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
-    steps.
+        steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only for
-    environments that are done, is the reset source on every device: generating for all of them
-    would loop until the last one has an accepted level. If levels may repeat, `pool` avoids the
-    loop.
+        0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only
+        for environments that are done, is the reset source on every device: generating for all of
+        them would loop until the last one has an accepted level. If levels may repeat, `pool`
+        avoids the loop.
     """
 
     rooms: int = 6  # number of rooms in the chain
-    max_room_size: int = 10  # cells on a side, walls included
+    max_room_size: int = 10  # largest number of cells per side of a room, walls included
 
     bounds: ClassVar[dict[str, tuple[int, int]]] = {
         "rooms": (2, 8),
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    level_budget: ClassVar[int] = 4096  # 8 rooms of side 15: 1 reset in 10**22 finds no level
+    # Maximum number of draws per reset; for 8 rooms of side 15, all fail in 1 of 10**22 resets.
+    level_budget: ClassVar[int] = 4096
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
 
@@ -114,7 +125,7 @@ class MultiRoom(FixedGridEnv):
         return 20 * self.rooms
 
     def generate(self, key: Key) -> Level:
-        """Draw chains of rooms and take the first complete one; then draw doors, goal and agent."""
+        """Draw chains of rooms, take the first complete one, and draw doors, goal and agent."""
         doors, single = self.rooms - 1, 3 + self.rooms - 1
         word = words(key, single + CHAINS * WORDS * (1 + doors * TRIES))
         of_firsts, of_tries = jnp.split(word[single:], [CHAINS * WORDS])
@@ -132,7 +143,11 @@ class MultiRoom(FixedGridEnv):
     def _chain(
         self, of_first: UInt32[Array, " words"], of_tries: UInt32[Array, "doors tries words"]
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
-        """Return the packed rooms, and whether all of them fit."""
+        """Return the rooms of a chain (see `Room.packed`), and whether the chain is complete.
+
+        `of_first` and `of_tries` are random uint32 for the first room, and for the attempts to
+        place the other rooms.
+        """
         sizes = self.max_room_size - SMALLEST + 1
         row, column = digits(of_first[0], SIZE - 2, SIZE - 2)
         height, width = digits(of_first[1], sizes, sizes)
@@ -145,10 +160,14 @@ class MultiRoom(FixedGridEnv):
         return jnp.stack(chain), complete
 
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
-        """Return the next room, packed: the first attempt that fits, or -1 if none does."""
+        """Return the next room of a chain as an int32, or -1 if no attempt fits.
+
+        The lower bits are the room of the first attempt that fits (see `Room.packed`).
+        """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)
-        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any wall but the entrance's
+        # Any wall except the wall with the entrance.
+        wall = wall + (wall >= last.entry).astype(jnp.int32)
         height, width = SMALLEST + height, SMALLEST + width
         sideways = (wall == RIGHT) | (wall == LEFT)
         along, shift = digits(
@@ -173,8 +192,9 @@ class MultiRoom(FixedGridEnv):
         return jnp.where(valid, order | room.packed(), -1).max()
 
     def _grid(self, rooms: list[Room], of_colours: UInt32[Array, " doors"]) -> Array:
-        """Return the grid with the walls of all rooms and the doors."""
-        lines = jnp.zeros(SIZE, jnp.uint32)  # bit mask of each row's columns with a wall
+        """Return the grid with the walls and the doors of all rooms."""
+        # For each row of the grid, a bit mask of the columns that have a wall.
+        lines = jnp.zeros(SIZE, jnp.uint32)
         rows = np.arange(SIZE, dtype=np.int32)
         for room in rooms:
             near, far = room.column, room.column + room.width - 1
@@ -199,6 +219,6 @@ def _bit(place: Int32[Array, ""]) -> UInt32[Array, ""]:
 
 
 def _inside(room: Room, word: UInt32[Array, ""]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of a uniformly drawn cell between a room's walls."""
+    """Return (row, column) of a uniformly drawn cell inside the walls of a room."""
     row, column = inner_cell(below(word, (room.height - 2) * (room.width - 2)), room.width - 2)
     return room.row + row, room.column + column

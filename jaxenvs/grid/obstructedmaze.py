@@ -1,5 +1,7 @@
-"""ObstructedMaze: locked doors, balls in front of them, keys in boxes (MiniGrid 3.2
-`obstructedmaze.py`, `obstructedmaze_v1.py`)."""
+"""ObstructedMaze: locked doors with balls in front (MiniGrid 3.2 `obstructedmaze.py`).
+
+Keys may be hidden in boxes. The levels of version 1 are from `obstructedmaze_v1.py`.
+"""
 
 from typing import ClassVar
 
@@ -18,9 +20,12 @@ from .tiles import Colour, Kind
 
 TARGET = Kind.BALL | Colour.BLUE << 4  # tile byte of the blue ball
 OBSTACLE = Kind.BALL | Colour.GREEN << 4  # tile byte of a blocking ball
-STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
-AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms next to the middle one: right, down, left, up
-CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms that can hold the target
+# (row change, column change) of a step towards each side of a room: right, down, left, up.
+STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))
+# (column, row) of the rooms next to the middle room: right, down, left, up.
+AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))
+# (column, row) of the corner rooms, one of which has the target.
+CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
 
 
 class ObstructedWorld(RoomGrid):
@@ -33,7 +38,7 @@ class ObstructedWorld(RoomGrid):
     room_size: int = 6
     key_in_box: bool = True  # whether keys are in grey boxes
     blocked: bool = True  # whether a green ball lies in front of each locked door
-    rooms_visited: int = 2  # number of rooms for which the time limit allows
+    rooms_visited: int = 2  # number of rooms that the time limit assumes the agent to visit
 
     min_room_size: ClassVar[int] = 5
     mission: ClassVar[str] = "pick up the blue ball"
@@ -44,22 +49,25 @@ class ObstructedWorld(RoomGrid):
         return 4 * self.rooms_visited * self.room_size**2
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the blue ball ahead, and the action that ends it: pick up."""
+        """Return a level with the blue ball in front of the agent, and an action that picks it up.
+
+        This action ends the level's episode.
+        """
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return success if the blue ball, the only one, is picked up."""
+        """Return (success, failure): success if the agent picks up the blue ball, never failure."""
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
     def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
-        """Add a locked door to the room, with a ball in front of it if `blocked`."""
+        """Add a locked door to a side of the room; if `blocked`, put a ball in front of it."""
         door = plan.add_door(room, side, colour, locked=True)
         if self.blocked:
             d_row, d_column = STEPS[side]
             plan.put(door.row - d_row, door.column - d_column, OBSTACLE)
 
     def hide_key(self, plan: Plan, room: int, colour: ArrayLike) -> None:
-        """Place the key of a colour in the room, inside a box if `key_in_box`."""
+        """Place a key of this colour in the room; if `key_in_box`, hide it in a box."""
         plan.place(room, tiles.tile(Kind.KEY_BOX if self.key_in_box else Kind.KEY, colour))
 
 
@@ -79,7 +87,7 @@ class ObstructedDoor(ObstructedWorld):
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
 
     def generate(self, key: Key) -> Level:
-        """Draw door, key, ball and agent."""
+        """Draw the door, the key, the blue ball and the agent."""
         plan = Plan(self, key)
         colour = plan.colour()
         self.lock(plan, 0, RIGHT, colour)
@@ -107,26 +115,27 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    Each quarter of the maze is a room next to the middle one, with two locked doors that lead to
-    the corner rooms next to it.
+    Each quarter of the maze is a room next to the middle one. Two locked doors lead from this room
+    to the two corner rooms next to it.
 
-    In version 0 of the mazes a blocking ball may overwrite a key or box that was placed before it,
-    and such a maze has no solution. `keys_last` fixes this.
+    In version 0 of the mazes, a green ball that blocks a door may overwrite a key or box that was
+    placed before it, and such a maze has no solution. `keys_last` fixes this.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
-    hands, or after 4 * room_size**2 * rooms_visited steps.
+        hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
-    quarters: int = 4  # number of quarters of the maze that have doors
+    quarters: int = 4  # number of quarters of the maze that have doors, from 1 to 4
     rooms_visited: int = 25
     starts_outside: bool = False  # whether the agent starts in the room right of the middle
-    keys_last: bool = False  # whether keys are placed after all balls of a room
+    # Whether the keys of a room are placed after its balls, so that no ball overwrites a key.
+    keys_last: bool = False
 
     rooms_allowed: ClassVar[Ranges] = ((3, 3), (3, 3))
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"quarters": (1, 4)}
 
     def generate(self, key: Key) -> Level:
-        """Draw the doors of each quarter with balls and keys, then target and agent."""
+        """Draw the doors, balls and keys of each quarter, then the target and the agent."""
         plan = Plan(self, key)
         colours = plan.colours(len(Colour))
         for side in range(self.quarters):

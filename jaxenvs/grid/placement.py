@@ -1,4 +1,8 @@
-"""Closed-form placement: sampling from the distributions that MiniGrid reaches by rejection."""
+"""Placement of tiles, objects and agents.
+
+MiniGrid draws positions until one is allowed (rejection sampling). These functions draw directly
+from the resulting distributions, without a loop.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -11,23 +15,24 @@ from . import tiles
 
 
 def room(height: int, width: int) -> np.ndarray:
-    """Return an empty grid inside a border of walls, uint8 tile bytes."""
+    """Return an empty grid with walls along its border; an array of tile bytes, uint8."""
     grid = np.full((height, width), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.EMPTY
     return grid
 
 
 def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return row and column indices that broadcast over a grid."""
+    """Return the row and the column index of every cell, as arrays that broadcast over a grid."""
     return np.arange(height, dtype=np.int32)[:, None], np.arange(width, dtype=np.int32)[None, :]
 
 
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile by a selection over all cells, which XLA fuses with the operation before it.
+    """Write one tile by a selection (`where`) over all cells.
 
-    A scatter would be a separate kernel on a GPU.
+    XLA fuses the selection with the operation before it. A scatter would be a separate kernel on a
+    GPU.
     """
     rows, columns = lines(*np.shape(grid))
     here = (rows == row) & (columns == column)
@@ -40,7 +45,10 @@ def put_all(
     columns: Int32[Array, " n"],
     tile: UInt8[Array, " n"] | UInt8[np.ndarray, " n"],
 ) -> UInt8[Array, "height width"]:
-    """Write several tiles by selections in one kernel; later tiles overwrite earlier ones."""
+    """Write several tiles by selections (`where`), which XLA compiles to one kernel.
+
+    If two tiles have the same cell, the later one is kept.
+    """
     height, width = np.shape(grid)
     index = jax.lax.optimization_barrier(rows * width + columns)
     if isinstance(tile, jax.Array):
@@ -54,25 +62,32 @@ def put_all(
 def other(
     word: UInt32[Array, "*batch"], count: ArrayLike, taken: ArrayLike
 ) -> Int32[Array, "*batch"]:
-    """Return a uniform integer in `[0, count)` other than `taken`."""
+    """Return a uniform integer in `[0, count)` that differs from `taken`."""
     index = below(word, jnp.asarray(count) - 1)
     return index + (index >= taken).astype(jnp.int32)
 
 
 def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Array]:
-    """Return (row, column) of a cell by its row-major index in a room with `inner` free columns."""
+    """Return (row, column) in the grid of a free cell of a room.
+
+    `index` numbers the room's free cells row by row; each row has `inner` of them.
+    """
     return 1 + index // inner, 1 + index % inner
 
 
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
-    """Return the tile of object `number`: keys 0 to 5, balls 6 to 11, boxes 12 to 17, by colour."""
+    """Return the tile of object `number`.
+
+    The numbers are 0 to 5 for keys, 6 to 11 for balls and 12 to 17 for boxes, in the order of their
+    colours.
+    """
     return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)
 
 
 def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
-    """Return independent uniform integers, one below each bound, from one random uint32.
+    """Return one independent uniform integer below each bound, all from one random uint32.
 
-    Each probability has an error below the product of the bounds times 2**-32.
+    The probability of each value has an error below 2**-32 times the product of the bounds.
     """
     drawn: list[Array] = []
     for bound in bounds:

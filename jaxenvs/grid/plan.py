@@ -1,6 +1,6 @@
 """Construction of levels that consist of rooms.
 
-MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection. A `Plan` samples the same
+MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection sampling. A `Plan` samples the same
 distributions directly; a level without a free cell for an object is rejected.
 """
 
@@ -20,14 +20,14 @@ from .rooms import RoomGrid, geometry
 from .state import Level
 from .tiles import Colour, Kind
 
-KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects in rooms
+KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects that can be drawn at random
 NUM_COLOURS = len(Colour)
-STRIDE = 4  # iterations of the reachability search between two convergence checks
-NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that cannot have a door
+STRIDE = 4  # number of iterations of the reachability search between two tests for convergence
+NEVER = np.uint32(0xFFFFFFFF)  # cost in `connect_all` of a wall that cannot get a door
 
 
 class Thing(NamedTuple):
-    """Object or door of a plan: scalars, or arrays with one entry per object."""
+    """An object or a door of a level: scalars, or arrays with one entry per object."""
 
     tile: UInt8[Array, "*things"]
     row: Int32[Array, "*things"]
@@ -35,14 +35,16 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction; it exists only while JAX traces `generate`.
+    """A level under construction. It exists only while JAX traces `generate`.
 
-    Methods have the names and distributions of MiniGrid's `RoomGrid`. Before `place_agent`, the
-    agent counts as standing in the centre of the middle room.
+    Methods have the names of MiniGrid's `RoomGrid`, and sample from the same distributions. Until
+    `place_agent` is called, the agent is assumed to be in the centre of the middle room.
+
+    An edge is a pair of neighbouring rooms, which can have one door.
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
-        """Create the walls and draw the position of each possible door."""
+        """Create the walls, and draw for each edge the position that a door would have."""
         self.env, self._key, self._counter = env, key, 0
         self.num_rooms = env.num_rows * env.num_cols
         self._geometry = where = geometry(env.room_size, env.num_rows, env.num_cols)
@@ -50,21 +52,23 @@ class Plan:
         places = 1 + below(self.words(len(where.rooms)), env.room_size - 2)
         self.door_rows = where.row + jnp.where(where.upright, places, 0)
         self.door_columns = where.column + jnp.where(where.upright, 0, places)
-        self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)  # tile of each edge's door, or 0
-        self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)  # edges with a door or opening
+        # Tile of the door on each edge, 0 without a door.
+        self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)
+        # Mask of edges with a door or an opening.
+        self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)
         self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # whether each room is locked
         self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
         half = env.room_size // 2
         self.row: Array = jnp.int32((env.num_rows // 2) * (env.room_size - 1) + half)
         self.column: Array = jnp.int32((env.num_cols // 2) * (env.room_size - 1) + half)
         self.direction: Array = jnp.int32(0)
-        self.objects: list[Thing] = []  # objects placed in rooms
+        self.objects: list[Thing] = []  # objects that have been placed in rooms
         self.accepted: Array = jnp.ones((), jnp.bool_)
 
-    # Draws.
+    # Methods that return random values.
 
     def words(self, count: int) -> UInt32[Array, " {count}"]:
-        """Return `count` random uint32 that no earlier call returned."""
+        """Return `count` random uint32; no two calls return the same values."""
         start, self._counter = self._counter, self._counter + count
         return hashed(self._key, jnp.arange(start, start + count, dtype=jnp.uint32))
 
@@ -79,13 +83,13 @@ class Plan:
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
         """Return the flat index of a uniformly drawn True entry.
 
-        Rejects the level if there is none.
+        Rejects the level if all entries are False.
         """
         self.accepted = self.accepted & allowed.any()
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Return the index of a uniformly drawn True entry of each row; 0 where a row has none."""
+        """Return for each row the index of a uniformly drawn True entry, or 0 if there is none."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
@@ -100,13 +104,13 @@ class Plan:
         """Return distinct integers in [0, bound) in random order."""
         return distinct(self.words(count), bound)
 
-    # Building.
+    # Methods that change walls and doors.
 
     def put(
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
-        """Write one or several tiles; keep the old tile where `present` is False."""
-        # Where `present` is False, the row is outside the grid and the write is dropped.
+        """Write one or several tiles; where `present` is False, keep the old tile."""
+        # Where `present` is False, the row is outside the grid, so the write is dropped.
         row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)
         if row.ndim == 0:
             self.grid = put(self.grid, row, column, tile)
@@ -124,8 +128,8 @@ class Plan:
     ) -> Thing:
         """Add a door to a wall of the room and return it.
 
-        Arguments that are None are drawn at random; `locked` is True with probability 1/2. If
-        `present` is False, the door is drawn and returned but not added.
+        Arguments that are None are drawn at random; `locked` is then True with probability 1/2. If
+        `present` is False, the door is drawn and returned, but not added to the level.
         """
         edges = jnp.asarray(self._geometry.edge)[room]
         if side is None:
@@ -147,7 +151,7 @@ class Plan:
         return door
 
     def remove_wall(self, room: int, side: int) -> None:
-        """Remove the wall between two rooms, except for its end cells."""
+        """Remove the wall between two rooms; the two end cells of the wall remain."""
         edge = self._geometry.edge[room, side]
         along = np.arange(1, self.env.room_size - 1, dtype=np.int32)
         upright = self._geometry.upright[edge]
@@ -159,7 +163,7 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors in a random order of the edges until the rooms are connected. Here each
+        MiniGrid adds doors to the edges in random order until the rooms are connected. Here each
         edge draws a random cost, and every edge up to the smallest cost that connects the rooms
         gets a door. No new door has the colour `avoid`; None or 6 allows every colour.
         """
@@ -168,7 +172,8 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Bottleneck cost of two rooms: over all paths, the minimum of the largest edge cost.
+        # Compute the bottleneck cost of each pair of rooms.
+        # It is the minimum over all paths of the largest edge cost on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -188,7 +193,7 @@ class Plan:
         self.joined = self.joined | new
 
     def open_all_doors(self) -> None:
-        """Open every door, locked ones as well."""
+        """Open every door, also the locked ones."""
         kind = tiles.kind(self.grid)
         shut = (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
         opened = (self.grid & jnp.uint8(0xF0)) | jnp.uint8(Kind.DOOR)
@@ -197,10 +202,14 @@ class Plan:
             self.doors == 0, self.doors, (self.doors & jnp.uint8(0xF0)) | jnp.uint8(Kind.DOOR)
         )
 
-    # Placing.
+    # Methods that place objects and the agent.
 
     def place(self, room: ArrayLike, tile: ArrayLike, *, present: ArrayLike = True) -> Thing:
-        """Place an object on a free cell of the room that is not next to the agent."""
+        """Place an object on a free cell of the room that is not next to the agent; return it.
+
+        Rejects the level if there is no such cell. If `present` is False, the cell is drawn, but
+        the object is not placed and has tile 0.
+        """
         cell = self._place(self.words(self.env.room_size**2), self.grid, room)
         self.accepted = self.accepted & cell.found
         self.put(cell.row, cell.column, tile, present)
@@ -212,7 +221,7 @@ class Plan:
     def add_object(
         self, room: ArrayLike, kind: ArrayLike | None = None, colour: ArrayLike | None = None
     ) -> Thing:
-        """Place a key, ball or box in the room; kind and colour are drawn unless given."""
+        """Place a key, a ball or a box in the room; kind and colour are drawn if they are None."""
         if kind is None:
             kind = KINDS[0] + self.below(len(KINDS))
         return self.place(room, tiles.tile(kind, self.colour() if colour is None else colour))
@@ -222,15 +231,16 @@ class Plan:
     ) -> Thing:
         """Place `count` random keys, balls and boxes.
 
-        rooms: one room for all objects, a room for each, or None to draw a room for each.
+        rooms: one room for all objects, one room for each object, or None to draw a room for each
+            object.
         unique: whether no two objects of the level may have the same kind and colour.
         """
         room_words, looks_words = self.words(count), self.words(count * 18).reshape(count, 18)
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # The random numbers that choose cells are computed inside the scan, `cells` per iteration.
-        # Computing all `count * cells` before the scan would need a large array.
+        # The random numbers that choose cells are drawn inside the scan, `cells` per iteration.
+        # Drawing all `count * cells` numbers before the scan would need a large array.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -258,7 +268,7 @@ class Plan:
         return things
 
     def _looks(self) -> Bool[Array, "18"]:
-        """Mask of the 18 (kind, colour) pairs that have been placed."""
+        """Mask of the 18 (kind, colour) pairs that objects of the level already have."""
         used = jnp.zeros(18, jnp.bool_)
         for thing in self.objects:
             kind, colour = (x.astype(jnp.int32) for x in (tiles.kind(thing.tile), thing.tile >> 4))
@@ -269,7 +279,7 @@ class Plan:
         return used
 
     def _place(self, words: UInt32[Array, " cells"], grid: Array, room: ArrayLike) -> "_Cell":
-        """Draw a free cell of the room (walls included) at least two steps from the agent."""
+        """Draw a free cell of the room, at least two steps from the agent; one word per cell."""
         size = self.env.room_size
         row, column = (x[room] for x in map(jnp.asarray, self._geometry.corner))
         inside = jax.lax.dynamic_slice(grid, (row, column), (size, size))
@@ -282,9 +292,9 @@ class Plan:
     def place_agent(
         self, room: ArrayLike | None = None, *, avoid_room: ArrayLike | None = None
     ) -> None:
-        """Place the agent on a free cell, facing a free cell or a wall.
+        """Place the agent on a free cell of a room, facing a free cell or a wall.
 
-        room: index of the room; None draws one other than `avoid_room`.
+        room: index of the room; None draws a room other than `avoid_room`.
         """
         if room is None and avoid_room is not None:
             room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
@@ -297,15 +307,15 @@ class Plan:
         fine = (around == tiles.EMPTY) | (around == tiles.WALL)
         ahead = jnp.stack(
             [fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]]
-        )  # right, down, left, up
+        )  # facing right, down, left, up
         pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
         self.direction, cell = pose // size**2, pose % size**2
         self.row, self.column = row + cell // size, column + cell % size
 
-    # Queries.
+    # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects in rooms, then the door of every edge (tile 0 if it has none)."""
+        """Return all objects, then one door for each edge (tile 0 for an edge without a door)."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(
@@ -317,11 +327,11 @@ class Plan:
 
     @property
     def has_neighbour(self) -> Bool[Array, "rooms 4"]:
-        """Mask of the sides on which each room has a neighbour."""
+        """Mask of the sides on which each room has a neighbouring room."""
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
-        """Return which objects are in the room or its walls; none for room -1."""
+        """Return which objects are in the room or in its walls; none if the room is -1."""
         row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
         rows, columns = things.row - row, things.column - column
         pitch = self.env.room_size - 1
@@ -329,9 +339,9 @@ class Plan:
         return within & (jnp.asarray(room) >= 0)
 
     def all_reachable(self) -> Bool[Array, ""]:
-        """Return whether the agent can get next to every object and door without moving objects.
+        """Return whether the agent can walk next to every object and door without moving an object.
 
-        Every door counts as passable, even a locked one.
+        Every door counts as passable, even if it is locked.
         """
         kind = tiles.kind(self.grid)
         door = (kind == Kind.DOOR) | (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
@@ -350,7 +360,7 @@ class Plan:
         return ((thing & ~(reached | _adjacent(reached))) == 0).all()
 
     def level(self, **more: Any) -> Level:
-        """Return the finished level."""
+        """Return the finished level; `more` are additional fields of `Level`, such as `task`."""
         return Level.of(self.grid, self.row, self.column, self.direction, **more)
 
 
@@ -361,7 +371,7 @@ class _Cell(NamedTuple):
 
 
 def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
-    """Pack each row of cells into uint32, the first cell in the lowest bit."""
+    """Pack each row of cells into uint32 words; the first cell of a word is its lowest bit."""
     height, width = cells.shape
     words = -(-width // 32)
     wide = jnp.pad(cells, ((0, 0), (0, words * 32 - width))).reshape(height, words, 32)
@@ -370,10 +380,10 @@ def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
 
 
 def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
-    """Return the cells next to the given ones; both are packed as by `_bits`."""
+    """Return the cells above, below, left and right of the given cells; packed as by `_bits`."""
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
-    if bits.shape[1] > 1:  # carry bits into the neighbouring words
+    if bits.shape[1] > 1:  # shift the bits at the ends of a word into the neighbouring words
         wide = jnp.pad(bits, ((0, 0), (1, 1)))
         left, right = left | (wide[:, :-2] >> 31), right | (wide[:, 2:] << 31)
     return tall[2:] | tall[:-2] | left | right

@@ -14,10 +14,13 @@ from .placement import digits, item, put_all, room
 from .state import Level
 from .tiles import Kind
 
-SIZE, PITCH = 19, 6  # cells on a side of the grid; cells from one wall to the next
-SIDE = PITCH - 1  # free cells on a side of a room
-THINGS, SORTS = 12, 18  # number of objects; number of (kind, colour) pairs to draw from
-# Walls between rooms: (room's row, room's column, whether the next room is below, not right).
+# Number of cells per side of the grid; number of cells from one wall to the next.
+SIZE, PITCH = 19, 6
+SIDE = PITCH - 1  # number of free cells per side of a room
+# Number of objects; number of (kind, colour) pairs from which they are drawn.
+THINGS, SORTS = 12, 18
+# Walls between neighbouring rooms: row and column of the first room, and whether the second room
+# is below the first one (True) or right of it (False).
 INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
 INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
 
@@ -33,15 +36,15 @@ class Playground(FixedGridEnv):
     limit: ClassVar[int] = 100
 
     def succeeded(self, step: Step) -> None:
-        """Return None: there is no task."""
+        """Return None, because Playground has no task."""
         return None
 
     def ending(self, level: Level) -> None:
-        """Return None: there is no task."""
+        """Return None, because Playground has no task."""
         return None
 
     def generate(self, key: Key) -> Level:
-        """Draw doors, agent and objects."""
+        """Draw the doors, the agent and the objects."""
         walls = room(SIZE, SIZE)
         walls[PITCH : SIZE - 1 : PITCH, :] = walls[:, PITCH : SIZE - 1 : PITCH] = tiles.WALL
         word = words(key, 2 + 2 * THINGS + len(INNER_WALLS))
@@ -62,6 +65,9 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """Return (row, column) of cells by their row-major index among the rooms' cells, 15 per row."""
+    """Return (row, column) in the grid of free cells, given their indices.
+
+    The free cells of all rooms are numbered row by row; a row that crosses three rooms has 15.
+    """
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

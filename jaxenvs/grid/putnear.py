@@ -40,7 +40,8 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        # Largest number of objects that always fit, wherever the earlier ones are placed.
+        # Largest number of objects that always fit:
+        # wherever the earlier objects were placed, a free cell remains for the next one.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 
@@ -50,9 +51,10 @@ class PutNear(SquareGridEnv):
         return 5 * self.size
 
     def generate(self, key: Key) -> Level:
-        """Draw objects, agent and the two objects of the mission.
+        """Draw the objects, the agent, and the two objects that the mission names.
 
-        The task is the target's cell and tile, and the tile of the object to move.
+        The level's task is the row, column and tile of the target, and the tile of the object to
+        move.
         """
         inner, count = self.size - 2, self.objects
         cells = inner * inner
@@ -66,7 +68,11 @@ class PutNear(SquareGridEnv):
         return Level.of(grid, rows[-1], columns[-1], below(word[2], 4), task=task)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): a drop is judged by its cell, a pick-up by the object."""
+        """Return (success, failure) of a step.
+
+        A drop next to the target's cell is success, elsewhere it is failure. Picking up any object
+        but the one to move is failure.
+        """
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
         rows, columns = tasks.offset(after.row + d_row, after.column + d_column, after.task)
@@ -76,11 +82,14 @@ class PutNear(SquareGridEnv):
         return tries & near, (tries & ~near) | wrong
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the actions that end it: pick up the right object, drop it at once."""
+        """Return a level and two actions that end its episode.
+
+        The agent picks up the object to move, and drops it at once.
+        """
         return Ending(level.facing(tasks.tile(level.task, 3)), (Action.PICKUP, Action.DROP))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with colours and kinds of both objects."""
+        """Return the mission as word ids; it names the colours and kinds of two objects."""
         moved, target = tasks.tile(state.task, 3), tasks.tile(state.task, 2)
         return missions.sentence(
             self.mission_length,
@@ -92,9 +101,9 @@ class PutNear(SquareGridEnv):
 def _scattered(
     word: UInt32[Array, "places cells"], inner: int
 ) -> tuple[Int32[Array, " places"], Int32[Array, " places"]]:
-    """Return rows and columns of the objects and, as the last entry, of the agent.
+    """Return the rows and the columns of all objects, with the agent as the last entry.
 
-    No two objects are adjacent; the agent is on any free cell.
+    No two objects are next to each other; the agent may be on any free cell.
     """
     cell_rows, cell_columns = inner_cell(jnp.arange(inner * inner, dtype=jnp.int32), inner)
     found: list[tuple[Array, Array]] = []

@@ -22,28 +22,29 @@ SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
 class RedBlueDoors(SquareGridEnv):
     """A room with a red door on its left and a blue one on its right; open red before blue.
 
-    The red door must still be open when the blue one opens. The grid is twice as wide as high.
+    The red door must still be open when the blue door opens. The grid is twice as wide as high.
 
-    Reward: 1 - 0.9 * steps / max_steps when blue opens after red. Episode ends: when the blue
-    door opens, or after 20 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps when the blue door opens while the red door is open. Episode
+        ends: when the blue door opens, or after 20 * size**2 steps.
     """
 
-    size: int = 8  # rows of the grid; also columns of the room
+    size: int = 8  # number of rows of the grid, and of columns of the room in its middle
 
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # In `full` the agent hides the door in whose cell it stands. That door must be open, and the
-    # side of the room tells whether it is the red or the blue one.
+    # The observation `full` determines the state.
+    # It hides a door only if the agent stands in the door's cell. Such a door must be open, and
+    # its side of the room tells whether it is the red or the blue door.
     full_shows_all: ClassVar[bool] = True
 
     @property
     def width(self) -> int:
-        """Columns: twice `size`."""
+        """Number of columns of the grid, twice `size`."""
         return 2 * self.size
 
     def generate(self, key: Key) -> Level:
-        """Draw doors and agent."""
+        """Draw the positions of the two doors and of the agent."""
         size, inner = self.size, self.size - 2
         left, right = size // 2, size // 2 + size - 1
         word_red, word_blue, word_agent, word_turn = words(key, 4)
@@ -56,12 +57,18 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the action that ends it in failure: opening blue before red."""
+        """Return a level and an action that ends its episode in failure.
+
+        The action opens the blue door while the red one is closed.
+        """
         (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure): success if the red door was open when blue was opened."""
+        """Return (success, failure) of a step that opens the blue door.
+
+        It is success if the red door is open, else failure.
+        """
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()
         return opens_blue & red_open, opens_blue & ~red_open

@@ -1,7 +1,7 @@
-"""Grids of equal rooms (MiniGrid 3.2 `core/roomgrid.py`); `plan` builds their levels.
+"""Grids of equal rooms (MiniGrid 3.2 `core/roomgrid.py`); the module `plan` builds their levels.
 
-Rooms are numbered row by row. Sides of a room are 0 right, 1 down, 2 left, 3 up. An edge is a pair
-of neighbouring rooms; it holds at most one door.
+Rooms are numbered row by row. The sides of a room are 0 right, 1 down, 2 left, 3 up. An edge is a
+pair of neighbouring rooms; the wall between them has at most one door.
 """
 
 import functools
@@ -22,16 +22,20 @@ Ranges = tuple[tuple[int, int], tuple[int, int]]
 
 
 class RoomGrid(GridEnv):
-    """Rooms of `room_size` cells a side, in `num_rows` rows and `num_cols` columns; neighbours
-    share a wall."""
+    """Base class of levels that consist of rooms.
 
-    room_size: int = 7  # cells on a side, walls included
+    The rooms have `room_size` cells per side and are arranged in `num_rows` rows and `num_cols`
+    columns. Neighbouring rooms share a wall.
+    """
+
+    room_size: int = 7  # number of cells per side of a room, walls included
     num_rows: int = 3  # number of rows of rooms
     num_cols: int = 3  # number of columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))  # (fewest, most) rows, then columns
-    steps_per_cell: ClassVar[int]  # time limit divided by room_size**2
+    # Allowed (minimum, maximum) of num_rows, and of num_cols.
+    rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))
+    steps_per_cell: ClassVar[int]  # the time limit is steps_per_cell * room_size**2
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -60,45 +64,56 @@ class RoomGrid(GridEnv):
         return self.steps_per_cell * self.room_size**2
 
     def room(self, column: int, row: int) -> int:
-        """Return the index of the room in this column and row, MiniGrid's `(i, j)`."""
+        """Return the index of the room in this column and row (MiniGrid's `(i, j)`)."""
         return row * self.num_cols + column
 
 
 class PickUpWorld(RoomGrid):
-    """Rooms with one target to pick up; `task` is its tile, which occurs only once."""
+    """Base class of levels in which the agent must pick up a target.
+
+    The level's task is the tile of the target, which no other object has.
+    """
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the target ahead, and the action that ends it: pick up."""
+        """Return a level with the target in front of the agent, and an action that picks it up.
+
+        This action ends the level's episode.
+        """
         return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return success if the agent carries the target after a pick-up action."""
+        """Return (success, failure): success if the agent picks up the target, never failure."""
         held = after.carried == after.task.astype(jnp.uint8)
         return (action == Action.PICKUP) & held, jnp.zeros((), jnp.bool_)
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids, with colour and kind of the target."""
+        """Return the mission as word ids; it names the colour and the kind of the target."""
         tile = state.task.astype(jnp.uint8)
         colour, kind = missions.colour_word(tile), missions.kind_word(tile)
         return missions.sentence(self.mission_length, "pick up the", colour, kind)
 
 
 class Geometry(NamedTuple):
-    """Positions of walls, rooms and edges."""
+    """Positions of the walls, rooms and edges (pairs of neighbouring rooms) of a grid of rooms."""
 
-    walls: np.ndarray  # grid with every wall
-    rooms: np.ndarray  # the two rooms of each edge, (edges, 2)
-    upright: np.ndarray  # whether the edge's wall runs from top to bottom
-    row: np.ndarray  # row of the upper or left end of the edge's wall
-    column: np.ndarray  # column of the upper or left end of the edge's wall
-    edge: np.ndarray  # edge on each side of each room, (rooms, 4); -1 without a neighbour
-    edge_between: np.ndarray  # edge between two rooms, (rooms, rooms); -1 if not neighbours
+    walls: np.ndarray  # uint8 (height, width): grid with the walls of all rooms
+    rooms: np.ndarray  # int32 (edges, 2): the two rooms of each edge
+    # bool (edges,): whether the wall between the two rooms of an edge is vertical.
+    upright: np.ndarray
+    # int32 (edges,): row of the upper or left end of the wall between the two rooms.
+    row: np.ndarray
+    # int32 (edges,): column of the upper or left end of the wall between the two rooms.
+    column: np.ndarray
+    # int32 (rooms, 4): edge on each side of each room, -1 if the room has no neighbour there.
+    edge: np.ndarray
+    # int32 (rooms, rooms): edge between two rooms, -1 if they are not neighbours.
+    edge_between: np.ndarray
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 
 
 @functools.cache
 def geometry(size: int, num_rows: int, num_cols: int) -> Geometry:
-    """Compute the geometry of a grid of rooms."""
+    """Compute the positions of walls, rooms and edges for rooms of `size` cells per side."""
     pitch = size - 1
     walls = np.full((pitch * num_rows + 1, pitch * num_cols + 1), tiles.EMPTY, np.uint8)
     walls[::pitch], walls[:, ::pitch] = tiles.WALL, tiles.WALL

@@ -1,4 +1,4 @@
-"""Effects of actions in a grid world: MiniGrid's step without rewards and termination."""
+"""Effects of actions on the state: MiniGrid's `step` without rewards and termination."""
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +12,16 @@ from . import tiles
 from .state import REJECTED, Action, GridState
 from .tiles import Kind
 
-SMALL_MAP = 100  # largest number of cells for which `_written` avoids the scatter on a GPU
+SMALL_MAP = 100  # largest number of cells of a map for which `_written` uses no scatter on a GPU
 EMPTY = np.uint8(tiles.EMPTY)
 
 
 def act(
     state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = EMPTY
 ) -> tuple[GridState, UInt8[Array, ""]]:
-    """Apply one action; return the state and the tile that was in front of the agent.
+    """Apply one action; return the new state, and the tile that was in front of the agent before.
 
-    `contents` is the tile that a plain box leaves when it is opened.
+    `contents` is the tile that replaces a plain box when it is opened.
     """
     d_row, d_column = direction_vector(state.direction)
     row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
@@ -31,11 +31,12 @@ def act(
     moves = (action == Action.FORWARD) & tiles.is_walkable(front)
     picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
     drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
-    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # tile in front after the action
+    # Tile that is in front of the agent after the action.
+    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
-    # Without the barrier XLA would compute `index` and `left` again in the kernel that writes the
-    # grid. That kernel would read the agent's old pose, which a scan would have to copy first.
+    # Without the barrier, XLA would compute `index` and `left` again inside the kernel that writes
+    # the grid. This kernel would then read the agent's old pose, which a `scan` would have to copy.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     after = state.replace(
@@ -75,10 +76,10 @@ def _written(
 def toggled(
     front: UInt8[Array, ""], carried: UInt8[Array, ""], contents: UInt8[ArrayLike, ""]
 ) -> UInt8[Array, ""]:
-    """Return the tile in front after a toggle.
+    """Return the tile that is in front of the agent after a toggle.
 
-    Doors open and close; a key of the same colour unlocks a door for good and is kept; a box is
-    replaced by its contents.
+    A toggle opens or closes a door. A key of the same colour unlocks a locked door for good, and
+    the agent keeps the key. A box is replaced by its contents.
     """
     kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
     fits = carried == (painted | jnp.uint8(Kind.KEY))

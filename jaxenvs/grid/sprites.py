@@ -42,7 +42,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 
 
 def _plain(code: int) -> dict[int, RGB]:
-    """Return a table with one tile byte, for a look whose paints ignore the tile's colour."""
+    """Return a table with a single tile byte, for a look without the tile's colour."""
     return {code: (0, 0, 0)}
 
 
@@ -57,7 +57,7 @@ LOOKS = (
     Look(looks.KEY, _all_colours(Kind.KEY), agent="hands"),
     Look(looks.BALL, _all_colours(Kind.BALL), agent="hands"),
     Look(BOX, _all_colours(Kind.BOX), agent="hands"),
-    # The byte's colour is the key's; the box is grey.
+    # The tile byte has the colour of the key inside; the box itself is drawn grey.
     Look(BOX, dict.fromkeys(_all_colours(Kind.KEY_BOX), looks.COLOURS["grey"]), agent="hands"),
     Look(TARGET, _plain(GOAL), ground=False, agent="on"),
     Look(WAVES, _plain(LAVA), ground=False, agent="on"),

@@ -1,4 +1,4 @@
-"""States, levels and actions of grid worlds."""
+"""The classes for actions, levels and states of grid worlds."""
 
 from enum import IntEnum
 from typing import Any
@@ -11,7 +11,7 @@ from ..core.gridworld import AgentLevel, AgentState
 from ..core.struct import struct
 from . import tiles
 
-REJECTED = 1 << 18  # flag in `GridState.agent`: no acceptable level was found
+REJECTED = 1 << 18  # flag in `GridState.agent`: all levels drawn for this episode were rejected
 
 
 class Action(IntEnum):
@@ -28,17 +28,18 @@ class Action(IntEnum):
 
 @struct
 class Level(AgentLevel):
-    """Map, pose and task with which an episode begins."""
+    """A level: the map, the agent's pose and the task with which an episode begins."""
 
-    task: PyTree[Array] = None  # data of the mission, where missions differ
-    accepted: Bool[Array, ""] | None = None  # whether the level is valid; None: always
+    task: PyTree[Array] = None  # data of the mission, if missions differ between episodes
+    # Whether the level is valid; None for classes that never reject a level.
+    accepted: Bool[Array, ""] | None = None
 
     def posed(self, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> Any:
-        """Return the same level with the agent at this position, facing `direction`."""
+        """Return the same level with the agent at (row, column), facing `direction`."""
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:
-        """Return the same level with the agent at (1, 1), facing right, and these tiles ahead."""
+        """Return this level with the agent at (1, 1), facing right towards the tiles `codes`."""
         grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
         for column, code in enumerate(codes, start=2):
             grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))
@@ -47,12 +48,15 @@ class Level(AgentLevel):
 
 @struct
 class GridState(AgentState):
-    """Map, agent and task; the third bit of the direction's byte is the flag `REJECTED`."""
+    """State of an episode: map, agent and task.
 
-    # Mission data of the level, structured as its class needs.
+    The flag `REJECTED` is the third bit of the byte of `agent` that also has the direction.
+    """
+
+    # Data of the mission, copied from the level; its structure depends on the environment's class.
     task: PyTree[Array] = None
 
     @property
     def rejected(self) -> Bool[Array, "*batch"]:
-        """True if no acceptable level was found for this episode."""
+        """True if all levels that were drawn for this episode were rejected."""
         return (self.agent & REJECTED) != 0

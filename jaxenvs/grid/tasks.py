@@ -1,4 +1,8 @@
-"""Task data packed into one int32: in a scan, each array of the state costs a kernel launch."""
+"""Tasks of levels, packed into one int32.
+
+On a GPU, each array of the state costs a kernel launch per step of a scan, so several small values
+share one array.
+"""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -9,31 +13,35 @@ from .state import Action, GridState
 
 
 def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:
-    """Pack up to four bytes, such as tiles, into one int32; the first is the lowest."""
+    """Pack up to four bytes, such as rows, columns or tiles, into one int32, lowest byte first."""
     return join(*((part, 8) for part in parts))
 
 
 def part(task: Int32[Array, "*n"], number: int) -> Int32[Array, "*n"]:
-    """Return byte `number` of a packed task."""
+    """Return byte `number` of a packed task; byte 0 is the lowest."""
     return (task >> (8 * number)) & 0xFF
 
 
 def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
-    """Return byte `number` of a packed task as a tile."""
+    """Return byte `number` of a packed task as a tile byte, uint8."""
     return part(task, number).astype(jnp.uint8)
 
 
 def offset(
     row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return the row and column distance of a cell from the cell in bytes 0 and 1 of the task."""
+    """Return the row distance and the column distance between a cell and the task's cell.
+
+    Bytes 0 and 1 of the task are the row and the column of its cell.
+    """
     return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Return (success, failure): `done` next to the task's cell succeeds, facing any direction.
+    """Return (success, failure) for missions that end with the action `done` next to a cell.
 
-    `done` elsewhere fails, and so does every toggle.
+    `done` succeeds next to the task's cell, whichever direction the agent faces. `done` elsewhere
+    fails, and so does every toggle.
     """
     rows, columns = offset(after.row, after.column, after.task)
     beside = rows + columns == 1

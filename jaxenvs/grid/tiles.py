@@ -1,8 +1,8 @@
-"""Tile bytes: a cell's kind in the low four bits, its colour in the three bits above.
+"""Tile bytes: a cell's kind in the lower four bits, its colour in the three bits above.
 
-Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`). Closed
-and locked doors are separate kinds, because a byte has no field for the door's state. A grey box
-with a key inside is a separate kind too; observations show it as a grey box.
+Kinds, colours and door states have the numbers of MiniGrid 3.2 (`minigrid/core/constants.py`). A
+tile byte has no field for the state of a door, so closed and locked doors are separate kinds. A
+grey box with a key inside is a separate kind, too; observations show it as a grey box.
 """
 
 import functools
@@ -28,14 +28,14 @@ class Kind(IntEnum):
     BOX = 7
     GOAL = 8
     LAVA = 9
-    AGENT = 10  # the agent; only in the observation `full`
+    AGENT = 10  # the agent; occurs only in the observation `full`
     CLOSED_DOOR = 11
     LOCKED_DOOR = 12
     KEY_BOX = 13  # a grey box; the byte's colour is the colour of the key inside
 
 
 class Colour(IntEnum):
-    """MiniGrid's colour numbers."""
+    """Colours, with MiniGrid's numbers."""
 
     RED = 0
     GREEN = 1
@@ -46,29 +46,30 @@ class Colour(IntEnum):
 
 
 NUM_CODES = 128
-EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # each exists in this colour only
-_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}  # names without a colour
+EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # tile bytes of kinds that have only one colour
+# Names of tiles that are named without a colour.
+_NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}
 _DOOR_STATES = {Kind.DOOR: "open ", Kind.CLOSED_DOOR: "closed ", Kind.LOCKED_DOOR: "locked "}
 
 
 def tile(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
-    """Put a kind and a colour into one byte."""
+    """Return the tile byte of a kind and a colour."""
     kind, colour = jnp.asarray(kind, jnp.uint8), jnp.asarray(colour, jnp.uint8)
     return kind | (colour << jnp.uint8(4))
 
 
 def kind(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
-    """Kind of a tile byte."""
+    """Return the kind of a tile byte."""
     return code & jnp.uint8(15)
 
 
 def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
-    """Colour of a tile byte."""
+    """Return the colour of a tile byte."""
     return code >> jnp.uint8(4)
 
 
 def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
-    """Return whether the tile has one of these kinds, with a single bit test."""
+    """Return whether a tile has one of these kinds; a single bit test covers all of them."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
 
@@ -88,22 +89,23 @@ def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
-@functools.partial(jax.jit, inline=True)  # traced once per shape
+# `jit` caches the trace, so JAX traces `encode` once per shape.
+@functools.partial(jax.jit, inline=True)
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
-    """Turn tile bytes into MiniGrid's triples (object, colour, door state)."""
+    """Convert tile bytes to MiniGrid's triples (object, colour, door state)."""
     thing, painted = kind(code).astype(jnp.uint32), colour(code).astype(jnp.uint32)
     door = thing > Kind.AGENT
     state = jnp.where(door, thing - Kind.AGENT, 0)
     triple = jnp.where(door, jnp.uint32(Kind.DOOR), thing) | (painted << 8) | (state << 16)
     triple = jnp.where(thing == Kind.KEY_BOX, jnp.uint32(Kind.BOX | Colour.GREY << 8), triple)
-    # On a CPU, shifting bytes out of one uint32 is cheaper than stacking three arrays.
+    # On a CPU, extracting three bytes from one uint32 is cheaper than stacking three arrays.
     return (triple[..., None] >> np.array([0, 8, 16], np.uint32)).astype(jnp.uint8)
 
 
 def decode(image: np.ndarray) -> np.ndarray:
-    """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`.
+    """Convert MiniGrid's triples (NumPy, last axis 3) to tile bytes; the inverse of `encode`.
 
-    Triples omit the contents of boxes, so every box becomes an empty one.
+    Triples do not contain the contents of boxes, so every box becomes an empty one.
     """
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)
@@ -111,12 +113,18 @@ def decode(image: np.ndarray) -> np.ndarray:
 
 
 def shown_colour(code: int) -> Colour:
-    """Return the visible colour: a box with a key is grey, whatever the key's colour."""
+    """Return the visible colour of a tile byte.
+
+    A box with a key is always grey, although its tile byte has the colour of the key.
+    """
     return Colour.GREY if code & 15 == Kind.KEY_BOX else Colour(code >> 4)
 
 
 def name(code: int) -> str:
-    """Name a visible tile, such as `locked red door`; "" for empty and unseen cells."""
+    """Return the name of a visible tile, such as `locked red door`.
+
+    The name of an empty or unseen cell is "".
+    """
     kind = Kind(code & 15)
     if code in _NAMES or kind == Kind.UNSEEN:
         return _NAMES.get(code, "")

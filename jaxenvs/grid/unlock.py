@@ -1,5 +1,7 @@
-"""Two rooms and a locked door between them (MiniGrid 3.2 `unlock.py`, `unlockpickup.py`,
-`blockedunlockpickup.py`)."""
+"""Unlock: two rooms with a locked door between them (MiniGrid 3.2 `unlock.py`).
+
+UnlockPickup and BlockedUnlockPickup are from `unlockpickup.py` and `blockedunlockpickup.py`.
+"""
 
 from typing import ClassVar
 
@@ -18,9 +20,9 @@ from .tiles import Kind
 
 
 def lock(plan: Plan, *, blocked: bool = False) -> Thing:
-    """Lock the door between the two rooms and put its key on the left, where the agent starts.
+    """Add a locked door between the two rooms, and its key in the left room; return the door.
 
-    blocked: whether a ball lies in front of the door. Returns the door.
+    The agent starts in the left room. blocked: whether a ball lies in front of the door.
     """
     door = plan.add_door(0, RIGHT, locked=True)
     if blocked:
@@ -45,17 +47,21 @@ class Unlock(RoomGrid):
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
-    full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not on the grid
+    # The grid determines the state: the key is carried if it is not on the grid.
+    full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
-        """Draw door, key and agent."""
+        """Draw the door, the key and the agent."""
         plan = Plan(self, key)
         lock(plan)
         plan.place_agent(0)
         return plan.level()
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and the actions that end it: take the key, turn around, open the door."""
+        """Return a level and the actions that end its episode.
+
+        The agent takes the key, turns around and opens the door.
+        """
         grid = np.asarray(level.grid)
         (row,), (column,) = np.nonzero(grid & 15 == Kind.LOCKED_DOOR)
         key = int(grid[row, column]) & 0xF0 | Kind.KEY
@@ -65,7 +71,10 @@ class Unlock(RoomGrid):
         return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return success if the door is unlocked, which opens it; the only key fits."""
+        """Return (success, failure): success if the agent unlocks the door, never failure.
+
+        Unlocking the door also opens it. The level has only one key, which fits.
+        """
         key = tiles.kind(before.carried) == Kind.KEY
         unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key
         return unlocks, jnp.zeros((), jnp.bool_)
@@ -93,7 +102,7 @@ class UnlockPickup(PickUpWorld):
         return (16 if self.blocked else 8) * self.room_size**2
 
     def generate(self, key: Key) -> Level:
-        """Draw box, door, key and agent."""
+        """Draw the box, the door, the key and the agent."""
         plan = Plan(self, key)
         box = plan.add_object(1, Kind.BOX)
         lock(plan, blocked=self.blocked)

@@ -1,6 +1,7 @@
-"""Puzzles for reinforcement learning and search: PPO, A*, Q* and MCTS share one set of rules.
+"""Puzzles for reinforcement learning and for search: PPO, A*, Q* and MCTS use the same rules.
 
-A new module in this folder is found without an import here.
+Importing this package imports every module of the folder, and each module registers its ids. A new
+module therefore needs no import here.
 """
 
 import importlib
@@ -46,4 +47,5 @@ __all__ = [
 ]
 
 for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)  # registers its ids
+    # Importing a module registers the ids of its environments.
+    importlib.import_module(_module.name)

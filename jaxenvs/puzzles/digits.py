@@ -1,4 +1,8 @@
-"""Numbers as shapes: a stroke font with round ends, drawn by code."""
+"""Draw numbers as vector shapes, for sprites.
+
+Each digit consists of a few strokes (polylines) with round ends, so a number is sharp at every
+size.
+"""
 
 import functools
 import itertools
@@ -9,12 +13,16 @@ from ..core.paint import Length, Shape, union
 
 Points = tuple[tuple[float, float], ...]
 
-# In units of a digit's height: width of a digit, gap between digits, width of a stroke.
+# Width of a digit, gap between two digits and width of a stroke; the height of a digit is 1.
 WIDTH, GAP, STROKE = 0.6, 0.3, 0.19
 
 
 def number(value: int, height: Length, centre_y: Length = 0.5, most_width: Length = 0.76) -> Shape:
-    """Return a number centred in the unit square, scaled down to at most `most_width`."""
+    """Return the shape of a number, centred horizontally in the unit square.
+
+    `height` is the height of the digits. The number is drawn smaller if it would be wider than
+    `most_width`.
+    """
     figures = [int(figure) for figure in str(value)]
     wide = len(figures) * (WIDTH + GAP) - GAP
     scale = min(height, most_width / (wide + STROKE))
@@ -33,7 +41,7 @@ def _placed(points: Points, scale: float, left: float, top: float) -> Points:
 
 
 def _stroke(points: Points, width: float) -> Shape:
-    """Return the points within `width / 2` of a polyline."""
+    """Return a shape that contains the points within `width / 2` of the polyline `points`."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         near = np.zeros(np.broadcast(x, y).shape, bool)
@@ -48,7 +56,10 @@ def _stroke(points: Points, width: float) -> Shape:
 
 
 def _arc(x: float, y: float, half_width: float, half_height: float, start: int, end: int) -> Points:
-    """Return points of an elliptic arc; angles in degrees clockwise from the right."""
+    """Return points on an arc of the ellipse with centre (x, y).
+
+    The angles `start` and `end` are in degrees, clockwise from the right.
+    """
     angles = np.radians(np.linspace(start, end, 1 + abs(end - start) // 20))
     return tuple(
         (float(x + half_width * np.cos(a)), float(y + half_height * np.sin(a))) for a in angles
@@ -57,7 +68,7 @@ def _arc(x: float, y: float, half_width: float, half_height: float, start: int, 
 
 @functools.cache
 def _strokes() -> tuple[tuple[Points, ...], ...]:
-    """Return the strokes of each digit, `WIDTH` wide and 1 high."""
+    """Return the strokes (polylines) of the digits 0 to 9, each in a box of `WIDTH` x 1."""
     six = (
         _arc(0.3, 0.68, 0.29, 0.32, 0, 360),
         _arc(0.48, 0.68, 0.47, 0.68, -90, -180),

@@ -1,10 +1,12 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
-The board is four uint32, one per row, with a byte per cell: exact up to 131072, the largest
-possible tile (half a byte per cell would end at 32768). A move is bit arithmetic on the rows; a
-lookup table of all 65,536 rows takes three times as long on a CPU.
+The board is stored as four uint32, one per row of the board, with one byte per cell for the
+exponent of its tile. A byte can represent the largest possible tile, 131072; half a byte could not
+represent tiles above 32768. A move is computed by bit arithmetic on the four uint32. On a CPU, a
+lookup table of all 65,536 rows takes three times as long.
 
-For planners, moves and chance outcomes are separate: `afterstate` and `outcomes`.
+Planners need moves and chance outcomes separately: `afterstate` slides the tiles, and `outcomes`
+returns all boards that may follow when the random tile appears.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -24,38 +26,40 @@ from . import sprites
 from .puzzle import DIRECTIONS, PuzzleLevel
 
 LARGEST = 17  # exponent of 131072, the largest tile that 16 cells and new tiles of 4 can make
-MERGED = np.uint32(0x80)  # flag in the byte of a tile that the current move has merged
+MERGED = np.uint32(0x80)  # bit set in a tile's byte if the current move made the tile by a merge
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
-FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform uint32 is below this
+FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a random uint32 is below this value, else a 2
 
 Rows = UInt32[Array, "4"]  # one uint32 per row of the board, column 0 in the lowest byte
-Board = UInt8[Array, "4 4"]  # exponents, 0 in an empty cell
+Board = UInt8[Array, "4 4"]  # exponent of each tile (1 for a 2, 11 for a 2048), 0 in an empty cell
 
 
 class Afterstate(NamedTuple):
-    """The board after a move and before the new tile."""
+    """The board after the player's move, before a random tile appears."""
 
     board: Board
-    reward: Float32[Array, ""]  # sum of the merged tiles
+    reward: Float32[Array, ""]  # sum of the tiles made by merging: two 4s give 8
     valid: Bool[Array, ""]  # whether the move changes the board; if not, no tile appears
 
 
 class Outcomes(NamedTuple):
-    """The boards after the new tile: a 2 in each of the 16 cells, then a 4 in each.
+    """All boards that can follow an afterstate when the random tile appears.
 
-    For a cell that is not empty, the board is unchanged and has probability 0.
+    Entries 0 to 15 have a new 2 in cell 0 to 15 (row by row), entries 16 to 31 a new 4. If a cell
+    is occupied, its two boards are unchanged and have probability 0.
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sums to 1; 0 if the board is full (not after a valid move)
+    # The sum is 1; or 0 if the board is full, which a valid move never leaves.
+    probability: Float32[Array, "32"]
 
 
 @struct
 class Game2048State(State):
-    """Time step and board."""
+    """State of the game: time step and board."""
 
-    rows: UInt32[Array, "4"]  # see `Rows`
+    rows: UInt32[Array, "4"]  # one uint32 per row of the board, one byte per cell, see `Rows`
 
 
 @register("Puzzle-2048-v0")
@@ -65,46 +69,52 @@ class Game2048(Env):
     Tiles merge in order from the wall towards which they slide, each at most once per move.
 
     After a move that changes the board, a 2 (with probability 0.1 a 4) appears in an empty cell; an
-    episode begins with two tiles. A move that changes nothing costs a step.
+    episode begins with two tiles. A move that changes nothing still
+    counts as a time step.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
-    Reward: the sum of the merged tiles.
+    Reward: the sum of the tiles made by merging; two 4s give 8.
     Episode ends: when no move changes the board. The time limit exceeds the longest game.
     """
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Upper bound of the reward: as if one move merged all tiles of the fullest board, 4 to 131072.
+    # Bounds of the reward of one step. The upper bound is the sum of all tiles of the fullest board
+    # (4, 8, ... 131072), as if a single move had made all of these tiles.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
     def default_params(self) -> Params:
-        """Limit above the longest game: a move adds at least 2, and tiles sum to at most 262140."""
+        """Time limit that no game can reach.
+
+        Each move adds a tile of at least 2, and the tiles of a board sum to at most 262140, so a
+        game has at most 131070 moves.
+        """
         return Params(max_steps_in_episode=np.int32(2**LARGEST))
 
     @property
     def action_space(self) -> Space:
-        """Four directions."""
+        """One action for each of the four directions."""
         return Discrete(4)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Directions of sliding."""
+        """Names of the four directions in which the tiles can slide."""
         return DIRECTIONS
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of exponents."""
+        """Matrix of the exponents of the tiles, 0 in an empty cell."""
         return Box(0, LARGEST, (4, 4), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a board with two tiles."""
+        """Draw a board with two random tiles."""
         drawn = words(key, 2)
         first, second = below(drawn[0], 16), below(drawn[1], 15)
         second = jnp.where(second < first, second, second + 1)
@@ -114,33 +124,33 @@ class Game2048(Env):
         return PuzzleLevel(board=board.astype(jnp.uint8))
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> Game2048State:
-        """Return the state with the level's board."""
+        """Return the initial state: the level's board at time 0."""
         return Game2048State(time=jnp.int32(0), rows=_rows(level.board))
 
     def step_state(self, key: Key, state: Game2048State, action: Array, params: Any) -> Transition:
-        """Move, and add a random tile if the board has changed."""
+        """Slide the tiles; if the board has changed, add a random tile."""
         rows, reward = _moved(state.rows, action)
         changed = _differ(rows, state.rows)
         rows = jnp.where(changed, _with_tile(rows, hashed(key, 0)), rows)
         return Transition(state.replace(rows=rows), reward, ~_may_move(rows))
 
     def observe(self, state: Game2048State, params: Any = None) -> Board:
-        """Return the exponents."""
+        """Return the exponent of each tile, 0 in an empty cell."""
         return _board(state.rows)
 
     def action_mask(self, state: Game2048State, params: Any = None) -> Bool[Array, "4"]:
-        """Return which moves change the board."""
+        """Return for each action whether it changes the board."""
         rows, actions = state.rows, jnp.arange(4, dtype=jnp.int32)
         return jax.vmap(lambda action: _differ(_moved(rows, action)[0], rows))(actions)
 
     def afterstate(self, board: Board, action: Int32[Array, ""]) -> Afterstate:
-        """Apply the deterministic part of a move."""
+        """Slide and merge the tiles as `step` does, but add no random tile."""
         before = _rows(board)
         rows, reward = _moved(before, action)
         return Afterstate(_board(rows), reward, _differ(rows, before))
 
     def outcomes(self, board: Board) -> Outcomes:
-        """Return the boards after every possible new tile, with probabilities."""
+        """Return the board for every possible new tile, with its probability."""
         empty = board == 0
         cell = np.eye(16, dtype=np.uint8).reshape(16, 4, 4) * empty.astype(jnp.uint8)
         count = jnp.maximum(empty.sum(dtype=jnp.int32), 1)
@@ -151,22 +161,25 @@ class Game2048(Env):
         )
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a board and the action that ends it: two 128s merge, and no move is left."""
+        """Return a level and an action that ends its episode.
+
+        The action merges two 128s. Whichever tile then appears, no further move changes the board.
+        """
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
     def describe(self, state: Game2048State, params: Any = None) -> str:
-        """Write the board with the numbers on its tiles."""
+        """Return the board as text, with the number on each tile."""
         rows = np.asarray(self.observe(state)).tolist()
         numbers = [[f"{2**exponent}" if exponent else "." for exponent in row] for row in rows]
         return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
-        """Return the exponents, which are the indices of the sprites."""
+        """Return the index of each cell's sprite in `atlas`, which is the exponent of its tile."""
         return _board(state.rows).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites by exponent, uint8 (18, tile_size, tile_size, 3)."""
+        """Return one sprite per exponent, 0 (empty) to 17, uint8 (18, tile_size, tile_size, 3)."""
         return sprites.game2048(tile_size)
 
 
@@ -189,7 +202,7 @@ def _joined(parts: list[Array]) -> Array:
 
 
 def _moved(rows: Rows, action: Int32[Array, ""]) -> tuple[Rows, Float32[Array, ""]]:
-    """Return the rows after a move, and the sum of the merged tiles."""
+    """Return the rows after a move, and the reward: the sum of the tiles made by merging."""
     vertical, far = action % 2 == 0, (action == 1) | (action == 2)
     lines = jnp.where(vertical, _transposed(rows), rows)
     lines = _slid(jnp.where(far, _reversed(lines), lines))
@@ -200,18 +213,21 @@ def _moved(rows: Rows, action: Int32[Array, ""]) -> tuple[Rows, Float32[Array, "
 
 
 def _transposed(rows: Rows) -> Rows:
-    """Exchange rows and columns."""
+    """Transpose the board: exchange its rows and columns."""
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     return _joined([(rows[i] >> shifts) & BYTE for i in range(4)])
 
 
 def _reversed(lines: Rows) -> Rows:
-    """Reverse the bytes of each uint32."""
+    """Reverse the order of the four bytes in each uint32."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
 def _slid(lines: Rows) -> Rows:
-    """Slide the bytes of each uint32 towards the lowest; mark merged tiles by `MERGED`."""
+    """Slide the tiles of each uint32 towards its lowest byte and merge equal neighbours.
+
+    The byte of a merged tile gets the flag `MERGED`, so that it does not merge a second time.
+    """
     for i in (2, 1, 0):
         empty = (lines >> np.uint32(8 * i)) & BYTE == 0
         lines = jnp.where(empty, _without(lines, i), lines)
@@ -223,13 +239,13 @@ def _slid(lines: Rows) -> Rows:
 
 
 def _without(lines: Rows, i: int) -> Rows:
-    """Remove byte i and move the higher bytes down by one."""
+    """Remove byte i of each uint32, and move the higher bytes down by one."""
     below = np.uint32((1 << 8 * i) - 1)
     return (lines & below) | ((lines >> np.uint32(8)) & ~below)
 
 
 def _made(lines: Rows) -> Float32[Array, ""]:
-    """Return the sum of the tiles marked by `MERGED`."""
+    """Return the sum of the tiles whose bytes have the flag `MERGED`."""
     total = jnp.zeros((4,), jnp.uint32)
     for i in range(4):
         tile = (lines >> np.uint32(8 * i)) & BYTE
@@ -239,47 +255,49 @@ def _made(lines: Rows) -> Float32[Array, ""]:
 
 
 def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
-    """Return a uint32 with byte 1 for each byte of `lines` that is 0, else 0.
+    """Return for each byte of `lines` a byte that is 1 if the byte is 0 (an empty cell), else 0.
 
-    Bytes must be below 128.
+    All bytes of `lines` must be below 128.
     """
     return ~((lines + np.uint32(0x7F) * ONES) >> np.uint32(7)) & ONES
 
 
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
-    """Put a 2 or a 4 into a random empty cell; `word` is uniform.
+    """Put a new tile, 2 or 4, into a random empty cell. `word` is a uniformly drawn uint32.
 
-    In the product of `word` and the number of empty cells, the high half is the rank of the chosen
-    cell, and the low half decides between 2 and 4.
+    The 64-bit product of `word` and the number of empty cells serves two draws: its upper half is
+    the index of the chosen cell among the empty ones, and its lower half decides between 2 and 4.
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
-    # Number of empty cells in each row, one byte per row.
+    # Number of empty cells in each row, packed into one uint32 with one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    sums = counts * ONES  # byte i: sum of the bytes 0 to i of `counts`
+    sums = counts * ONES  # prefix sums: byte i is the sum of bytes 0 to i of `counts`
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # Byte i of each row: the number of empty cells before it. The first product counts those in the
-    # row, the second adds those in the rows above.
+    # Byte i of each row is the number of empty cells before cell i, in reading order.
+    # The first product counts the empty cells of the same row, the second adds the rows above.
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile
 
 
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
-    """Return the exponent of a new tile, 1 or 2, by the low 32 bits of `word * count`.
+    """Return the exponent of a new tile: 1 (a 2) or 2 (a 4).
 
-    The high 32 bits of the product choose one of `count` cells.
+    The lower 32 bits of `word * count` decide. The caller uses the upper 32 bits to choose one of
+    `count` cells, so one random uint32 serves both draws.
     """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
 
 def _may_move(rows: Rows) -> Bool[Array, ""]:
-    """Return whether a cell is empty or equals a neighbour."""
+    """Return whether a move is possible: a cell is empty, or two neighbouring tiles are equal."""
     below = _empty(rows[:3] ^ rows[1:])
-    right = _empty(rows ^ (rows >> np.uint32(8)))  # column 3 is compared with 0
+    # Column 3 has no right neighbour: it is compared with 0.
+    right = _empty(rows ^ (rows >> np.uint32(8)))
     return (_empty(rows) | right).any() | below.any()
 
 

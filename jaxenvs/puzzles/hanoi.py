@@ -1,7 +1,8 @@
 """Tower of Hanoi (E. Lucas 1883): move a tower of disks to the last peg.
 
-A board stores the peg of each disk in binary: one uint32 per binary digit, in which bit i belongs
-to disk i (disk 0 is the smallest). The top disk of a peg is thus the lowest set bit of a mask.
+A board stores the peg of each disk in binary: one uint32 per binary digit of the peg's index, in
+which bit i belongs to disk i (disk 0 is the smallest). The set of disks on a peg is then a bit
+mask, and the lowest set bit of this mask is the peg's top disk.
 """
 
 import functools
@@ -22,7 +23,7 @@ from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOST_DISKS, MOST_PEGS = 20, 8
-_TABLE = 4096  # largest number of entries of a table of distances
+_TABLE = 4096  # maximum number of entries of a distance table of the heuristic
 
 
 @register("Puzzle-Hanoi-5-v0", disks=5, representative=True)
@@ -33,7 +34,7 @@ class Hanoi(Puzzle):
     Actions: move the top disk of peg a to peg b, for all pairs (0, 1), (0, 2), ... in order.
     Observation: uint8 (disks,), the peg of each disk, the smallest disk first.
     Reward: 1 when all disks are on the last peg. Episode ends: when solved, or at the time limit,
-        which is four times the moves from a tower on the first peg (at least 200).
+        which is four times the number of moves that solve a tower on the first peg (at least 200).
     State: the board has one uint32 per binary digit of a peg's index; bit i belongs to disk i, and
         disk 0 is the smallest.
     """
@@ -55,7 +56,11 @@ class Hanoi(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """The time limit: four times the Frame-Stewart moves of the tower, at least 200."""
+        """The time limit, at least 200 steps.
+
+        It is four times the number of moves in which the Frame-Stewart algorithm solves a tower on
+        the first peg.
+        """
         limit = max(self.steps_limit, 4 * frame_stewart(self.disks, self.pegs))
         return Params(max_steps_in_episode=np.int32(limit))
 
@@ -76,18 +81,18 @@ class Hanoi(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the move from b to a for each move from a to b."""
+        """For each move from peg a to peg b, the index of the move from peg b to peg a."""
         index = {move: i for i, move in enumerate(self._moves)}
         return np.array([index[b, a] for a, b in self._moves], np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
     def observation_space(self) -> Space:
-        """Peg of each disk."""
+        """Peg of each disk, the smallest disk first."""
         return Box(0, self.pegs - 1, (self.disks,), np.uint8)
 
     @property
@@ -96,7 +101,7 @@ class Hanoi(Puzzle):
 
     @property
     def _digits(self) -> int:
-        """Number of binary digits of a peg's index: a board has one uint32 for each."""
+        """Number of binary digits of a peg's index, which is the number of uint32 of a board."""
         return (self.pegs - 1).bit_length()
 
     @property
@@ -105,13 +110,15 @@ class Hanoi(Puzzle):
         return np.uint32((1 << self.disks) - 1)
 
     def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
-        """Move the top disk of one peg to another.
+        """Move the top disk of one peg to another peg.
 
-        Invalid if the first peg is empty or the top disk of the other one is smaller.
+        The move is invalid if the first peg is empty, or if the top disk of the other peg is
+        smaller.
         """
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # For an empty peg 0 - 1 wraps to the largest uint32, so it accepts every disk.
+        # If the other peg is empty, `other` is 0, and 0 - 1 wraps to the largest uint32.
+        # An empty peg therefore accepts every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
@@ -134,17 +141,17 @@ class Hanoi(Puzzle):
         return self._board(jnp.full((self.disks,), self.pegs - 1, jnp.uint8))
 
     def _board(self, peg: UInt8[Array, " disks"]) -> UInt32[Array, " digits"]:
-        """Return the board for the given peg of each disk."""
+        """Return the board on which disk i is on peg `peg[i]`."""
         disk = np.arange(self.disks, dtype=np.uint32)
         digit = _digits_of(peg.astype(jnp.uint32)[:, None], self._digits)
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Join the board's uint32, `disks` bits of each."""
+        """Encode the board in uint32 words: the lower `disks` bits of each of its uint32."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         return bits.unpack(words, self._digits, self.disks, jnp.uint32)
 
     def observe_board(
@@ -158,10 +165,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return the exact distance (`oracle`) with three pegs, else a lower bound.
+        """Return a lower bound of the number of moves; exact (see `oracle`) for three pegs.
 
-        The bound splits the disks into sets of successive disks, and sums the optimal number of
-        moves of each set without the other disks.
+        For more pegs, the disks are split into sets of successive sizes. A table has the optimal
+        number of moves of each set if the other disks were absent, and these numbers are summed.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)
@@ -179,8 +186,9 @@ class Hanoi(Puzzle):
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
         """Return the optimal number of moves; defined for three pegs only.
 
-        The loop runs from the largest disk to the smallest. Each disk is on its target peg or moves
-        there once, when all smaller disks are on the third peg, which becomes their target.
+        The loop runs from the largest disk to the smallest. A disk that is not on its target peg
+        must move there once, while all smaller disks are on the third peg. That peg becomes the
+        target of the smaller disks.
         """
         if self.pegs != 3:
             return super().oracle(instance, board)
@@ -193,16 +201,17 @@ class Hanoi(Puzzle):
         return moves.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a random peg for each disk, or return the tower on the first peg."""
+        """Draw a random peg for each disk; `start="tower"` puts all disks on the first peg."""
         if self.start == "tower":
             return PuzzleLevel(board=jnp.zeros((self._digits,), jnp.uint32))
         peg = below(words(key, self.disks), self.pegs).astype(jnp.uint8)
         return PuzzleLevel(board=self._board(peg))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse one line per peg: its disks from the lowest up, 1 the smallest, `-` for none.
+        """Parse one line per peg: its disks from the bottom up, or `-` for an empty peg.
 
-        Raises `ValueError` for another number of lines, missing disks, or a disk on a smaller one.
+        Disk 1 is the smallest. Raises `ValueError` for a wrong number of lines, a missing disk, or
+        a disk on a smaller one.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:
@@ -233,10 +242,11 @@ class Hanoi(Puzzle):
         return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the pegs side by side; disk i, from the smallest, is `i + 1` tiles wide.
+        """Return the picture as sprite indices: the pegs side by side.
 
-        Tiles: 0 nothing, 1 pole, 2 base, then four for each disk from the smallest: left end,
-        middle, right end, and a disk of one tile. The ends of every other disk fill half a tile.
+        Disk i, counted from the smallest, is `i + 1` tiles wide. The indices are 0 nothing, 1 pole,
+        2 base, then four for each disk from the smallest: left end, middle, right end, and a disk
+        that is one tile wide. The ends of every other disk fill half a tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)
@@ -254,12 +264,15 @@ class Hanoi(Puzzle):
         return jnp.maximum(drawn, behind.astype(np.int32))
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites by tile, uint8 (3 + 4 * disks, tile_size, tile_size, 3)."""
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (3 + 4 * disks, tile_size, tile_size, 3), uint8.
+        """
         return sprites.hanoi(tile_size, self.disks)
 
 
 def _lowest(word: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Return the lowest set bit, or 0."""
+    """Return a mask of the lowest set bit of `word`; 0 if `word` is 0."""
     return word & (jnp.uint32(0) - word)
 
 
@@ -269,7 +282,10 @@ def _digits_of(number: UInt32[Array, "*rows"], digits: int) -> UInt32[Array, "*r
 
 @functools.lru_cache
 def frame_stewart(disks: int, pegs: int) -> int:
-    """Return the Frame-Stewart number of moves of a tower, proven optimal for 3 and 4 pegs."""
+    """Return the number of moves in which the Frame-Stewart algorithm moves a tower to another peg.
+
+    For 3 and 4 pegs this number is proven optimal.
+    """
     if disks <= 1 or pegs == 3:
         return 2**disks - 1
     return min(
@@ -280,10 +296,10 @@ def frame_stewart(disks: int, pegs: int) -> int:
 
 @functools.lru_cache
 def _distances(disks: int, pegs: int) -> np.ndarray:
-    """Return the optimal number of moves of all disks to the last peg, int32 (pegs ** disks,).
+    """Return for every board the optimal number of moves to the goal, int32 (pegs ** disks,).
 
-    The index of a board is a number in base `pegs` whose digit i is the peg of disk i; disk 0 is
-    the smallest and the lowest digit.
+    At the goal, all disks are on the last peg. The index of a board is a number in base `pegs`
+    whose digit i is the peg of disk i; disk 0 is the smallest disk and the lowest digit.
     """
     count = pegs**disks
     place = pegs ** np.arange(disks)

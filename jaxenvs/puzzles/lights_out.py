@@ -1,7 +1,8 @@
 """Lights Out (Tiger Electronics 1995): press lamps until all are dark.
 
-Presses commute and undo themselves, so a solution is a set of presses; linear algebra over GF(2)
-(M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the smallest.
+The order of presses does not matter, and pressing a lamp twice has no effect. A solution is
+therefore a set of lamps to press, and linear algebra over GF(2) finds the smallest one (M.
+Anderson, T. Feil, "Turning lights out with linear algebra", 1998).
 """
 
 import functools
@@ -21,19 +22,20 @@ from . import sprites
 from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
-LARGEST = 16  # up to this size, at most 256 sets of presses leave all lamps unchanged
+LARGEST = 16  # largest `size`; up to it, at most 256 sets of presses leave all lamps unchanged
 DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 
 
 class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
-    presses: np.ndarray  # uint32 (lamps, words): lamps that each press switches
-    # uint32 (lamps, words): a set of lamps for each press; a solution contains the press if an odd
-    # number of these lamps are lit.
+    presses: np.ndarray  # uint32 (lamps, words): for each press, the lamps that it switches
+    # uint32 (lamps, words): for each press, a set of lamps. The presses for which an odd number of
+    # these lamps are lit are a solution of the board, if it is solvable.
     solution: np.ndarray
-    quiet: np.ndarray  # uint32 (nullity, words): basis of the null space (no lamp changes)
-    every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all elements of the null space
+    # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
+    quiet: np.ndarray
+    every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 
 
 @register("Puzzle-LightsOut-5x5-v0", size=5)
@@ -47,8 +49,9 @@ class LightsOut(PackedPuzzle):
     State: the board has one bit per lamp, 1 if it is lit, row by row from the lowest bit.
     """
 
-    size: int = 5  # lamps per side
-    scramble: int | None = None  # number of lamps to press; None: each with probability 1/2
+    size: int = 5  # number of lamps per side of the board
+    # Number of random lamps that are pressed to make a level; None: each lamp with probability 1/2.
+    scramble: int | None = None
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
     characters: ClassVar[str] = DARK[0] + LIT[0]
@@ -61,7 +64,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row and column of the lamp, from 0."""
+        """`row,column` of the lamp, both counted from 0."""
         return cell_names(self.size, self.size)
 
     @property
@@ -71,26 +74,26 @@ class LightsOut(PackedPuzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the same press, which undoes itself."""
+        """The action that undoes each press: the same press."""
         return np.arange(self.size**2, dtype=np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of lamps."""
+        """Matrix with 1 where a lamp is lit and 0 where it is dark."""
         return Box(0, 1, (self.size, self.size), np.uint8)
 
     @property
     def tables(self) -> Tables:
-        """Tables of presses and solutions."""
+        """Constants of this board size: what each press switches, and tables for solutions."""
         return _tables(self.size)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
-        """Press a lamp."""
+        """Press one lamp, which switches it and its neighbours."""
         pressed = board ^ jnp.asarray(self.tables.presses)[action]
         return Move(pressed, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
@@ -99,7 +102,7 @@ class LightsOut(PackedPuzzle):
         return (board == 0).all()
 
     def goal(self, instance: Any) -> UInt32[Array, " words"]:
-        """Return the dark board."""
+        """Return the board on which all lamps are dark."""
         return jnp.zeros((bits.words_for(self.size**2, 1),), jnp.uint32)
 
     def observe_board(
@@ -109,7 +112,7 @@ class LightsOut(PackedPuzzle):
         return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """Return a fifth of the lit lamps, rounded up: a press switches at most five lamps."""
+        """Return a fifth of the number of lit lamps, rounded up: a press switches at most five."""
         return ((cell_count(board) + 4) // 5).astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
@@ -121,15 +124,15 @@ class LightsOut(PackedPuzzle):
         return jnp.where(able, least.astype(jnp.float32), jnp.inf)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Press random lamps of the dark board, each at most once."""
+        """Press random lamps, each at most once, on a board on which all lamps are dark."""
         drawn = words(key, self.size**2)
         if self.scramble is None:
             pressed = drawn >> np.uint32(31) == 1
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of presses switch it: the parity of column j of `presses`,
-        # which is also row j, because the matrix is symmetric.
+        # Lamp j changes if an odd number of the pressed lamps switch it. The lamps that do so are
+        # column j of `tables.presses`. Row j is the same, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -163,7 +166,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return 1 for each set that has an odd number of bits in common with the board, else 0."""
+    """Return for each set whether it has an odd number of bits in common with the board, 1 or 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
@@ -181,8 +184,8 @@ def _tables(size: int) -> Tables:
 def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Solve `presses @ x = lamps` over GF(2) for all right-hand sides by Gauss-Jordan elimination.
 
-    Returns a matrix that maps solvable lamps to a solution, and a basis of the left null space,
-    which equals the null space because `presses` is symmetric.
+    Returns a matrix that maps the lit lamps of a solvable board to a solution, and a basis of the
+    left null space. The latter is also the null space, because `presses` is symmetric.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)
@@ -203,7 +206,7 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """Apply `bits.pack` to every row of bits in NumPy; return uint32 (rows, words)."""
+    """Pack each row of 0 and 1 into uint32 words, (rows, words); `bits.pack` for NumPy arrays."""
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))
     in_words = padded.reshape(count, bits.words_for(size, 1), 32)

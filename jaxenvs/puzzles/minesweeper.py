@@ -1,8 +1,8 @@
 """Minesweeper: open all cells without a mine (rules of Jumanji 1.1 `Minesweeper-v0`).
 
-As in Jumanji, only the chosen cell opens, and the first one may be a mine. Differences: an opened
-mine has a separate value instead of its number of neighbouring mines; choosing an open cell does
-nothing, unless the field `strict` is set.
+As in Jumanji, an action opens only the chosen cell, and even the first cell may contain a mine.
+There are two differences. An opened mine is shown by a separate value, not by its number of
+neighbouring mines. Choosing an open cell does nothing, unless the field `strict` is set.
 """
 
 from typing import Any, ClassVar
@@ -23,13 +23,13 @@ from . import sprites
 from .puzzle import PuzzleLevel
 
 COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of neighbouring mines
-OPEN = 16  # flag that the state adds to the value of an open cell
+OPEN = 16  # added to the value of a cell in the state if the cell is open
 _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
 
 @struct
 class MinesweeperState(State):
-    """Time step and field."""
+    """State of the environment: time step and minefield."""
 
     # Number of mines next to each cell, or `MINE`; `OPEN` is added if the cell is open.
     cells: UInt8[Array, "rows columns"]
@@ -40,8 +40,8 @@ class Minesweeper(Env):
     """Open all cells without a mine; an open cell shows the number of neighbouring mines.
 
     Actions: the cell to open, row * columns + column.
-    Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 an
-        opened mine.
+    Observation: uint8 (rows, columns), 0 to 8 the number of mines next to an open cell, 9 a covered
+        cell, 10 an opened mine.
     Reward: 1 for every opened cell without a mine.
     Episode ends: when a mine is opened, when all cells without a mine are open, or at the time
         limit (one step per cell); with `strict` also when an open cell is chosen.
@@ -70,12 +70,12 @@ class Minesweeper(Env):
 
     @property
     def action_space(self) -> Space:
-        """Cells, row by row."""
+        """One action for each cell, row by row."""
         return Discrete(self.rows * self.columns)
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row and column of the cell, from 0."""
+        """`row,column` of the cell, both counted from 0."""
         return cell_names(self.rows, self.columns)
 
     @property
@@ -85,12 +85,12 @@ class Minesweeper(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of cells."""
+        """Matrix of the visible values of the cells."""
         return Box(0, MINE, (self.rows, self.columns), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -100,7 +100,7 @@ class Minesweeper(Env):
         return PuzzleLevel(board=mined.reshape(self.rows, self.columns))
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> MinesweeperState:
-        """Cover all cells."""
+        """Return the initial state, in which all cells are covered."""
         mined = level.board
         cells = jnp.where(mined != 0, jnp.uint8(MINE), _neighbouring_mines(mined))
         return MinesweeperState(time=jnp.int32(0), cells=cells)
@@ -108,7 +108,7 @@ class Minesweeper(Env):
     def step_state(
         self, key: Key, state: MinesweeperState, action: Array, params: Any
     ) -> Transition:
-        """Open the chosen cell."""
+        """Open the chosen cell, compute the reward, and decide whether the episode ends."""
         cells = np.arange(self.rows * self.columns, dtype=np.int32)
         here = (cells == action).reshape(self.rows, self.columns)
         before = state.cells.reshape(-1)[action]
@@ -122,7 +122,7 @@ class Minesweeper(Env):
         return Transition(state.replace(cells=after), reward, ended, {"solved": solved})
 
     def observe(self, state: MinesweeperState, params: Any = None) -> UInt8[Array, "rows columns"]:
-        """Return the visible values of the cells."""
+        """Return the visible value of each cell."""
         shown = state.cells & jnp.uint8(OPEN - 1)
         return jnp.where(state.cells >= OPEN, shown, jnp.uint8(COVERED))
 
@@ -131,20 +131,23 @@ class Minesweeper(Env):
         return step.info["solved"]
 
     def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
-        """Return which cells are covered."""
+        """Return for each action whether its cell is still covered."""
         return state.cells.reshape(-1) < OPEN
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a board with one mine, and the actions: open a cell next to it, then the mine."""
+        """Return a level with one mine, and two actions that end its episode.
+
+        The first action opens a cell next to the mine, the second opens the mine.
+        """
         mines = jnp.zeros_like(level.board).at[0, 0].set(1)
         return Ending(level.replace(board=mines), (1, 0))
 
     def facts(self, state: MinesweeperState, params: Any = None) -> tuple[Fact, ...]:
-        """The number of mines."""
+        """Return the facts that a player is shown: the number of mines."""
         return (Fact("mines", f"{self.mines}"),)
 
     def describe(self, state: MinesweeperState, params: Any = None) -> str:
-        """Write the visible values of the cells."""
+        """Return the number of mines and the visible values of all cells as text."""
         shown = np.asarray(self.observe(state)).tolist()
         cells = [[{COVERED: "#", MINE: "*"}.get(cell, f"{cell}") for cell in row] for row in shown]
         legend = (
@@ -153,11 +156,11 @@ class Minesweeper(Env):
         return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
-        """Return the visible values, which are the indices of the sprites."""
+        """Return the index of each cell's sprite, which is the visible value of the cell."""
         return self.observe(state).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites by value, uint8 (11, tile_size, tile_size, 3)."""
+        """Return one sprite for each visible value, uint8 (11, tile_size, tile_size, 3)."""
         return sprites.minesweeper(tile_size)
 
 

@@ -26,11 +26,13 @@ class Pancake(Puzzle):
     Observation: uint8 (size,), widths 1 to size from the top down.
     Reward: 1 when the stack is sorted with the smallest on top. Episode ends: when it is sorted, or
         at the time limit.
-    State: the board is the observation.
+    State: the board is the same array as the observation.
     """
 
     size: int = 10  # number of pancakes
-    scramble: int | None = None  # number of random flips of the sorted stack; None: a uniform stack
+    # Number of random flips that make a level from the sorted stack.
+    # None: all stacks are equally likely.
+    scramble: int | None = None
 
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 
@@ -42,12 +44,15 @@ class Pancake(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Number of flipped pancakes."""
+        """`flip n`, where n is the number of pancakes that the action flips."""
         return tuple(f"flip {count}" for count in range(2, self.size + 1))
 
     @property
     def controls(self) -> Controls:
-        """A click on the lowest pancake to flip, which is neither the top one nor the plate."""
+        """A click on a pancake flips it together with all pancakes above it.
+
+        Clicks on the top pancake and on the plate do nothing.
+        """
 
         def flipped(state: Any, place: Place) -> int | None:
             return place[0] - 1 if 0 < place[0] < self.size else None
@@ -57,21 +62,21 @@ class Pancake(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the same flip, which undoes itself."""
+        """The action that undoes each flip: the same flip."""
         return np.arange(self.size - 1, dtype=np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property
     def observation_space(self) -> Space:
-        """Widths from the top down."""
+        """Widths of the pancakes from the top down."""
         return Box(1, self.size, (self.size,), np.uint8)
 
     def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:
-        """Flip the upper pancakes."""
+        """Flip the upper `action + 2` pancakes."""
         place = np.arange(self.size, dtype=np.int32)
         source = jnp.where(place <= action + 1, action + 1 - place, place)
         return Move(board[source], jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
@@ -81,15 +86,15 @@ class Pancake(Puzzle):
         return (board == self.goal(instance)).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " size"]:
-        """Return the sorted stack, the smallest on top."""
+        """Return the sorted stack, with the smallest pancake on top."""
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each width in the fewest bits that hold the largest one."""
+        """Encode the stack in uint32 words; all widths get the same number of bits."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
-        """Decode the words of `pack`."""
+        """Return the stack that `pack` encoded in these words."""
         return bits.unpack(words, self.size, self._bits) + np.uint8(1)
 
     @property
@@ -97,21 +102,26 @@ class Pancake(Puzzle):
         return (self.size - 1).bit_length()
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """Return the widths."""
+        """Return the widths from the top down, which are the board itself."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the number of gaps: adjacent pairs whose widths differ by more than one.
 
-        The plate below the stack counts as a pancake of width size + 1. A flip changes one pair, so
-        it closes at most one gap (M. Helmert, "Landmark heuristics for the pancake problem", 2010).
+        The plate below the stack counts as a pancake of width size + 1. A flip changes only one
+        adjacent pair, so it closes at most one gap (M. Helmert, "Landmark heuristics for the
+        pancake problem", 2010).
         """
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])
         return (abs(stack[1:] - stack[:-1]) != 1).sum(dtype=jnp.int32).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform stack, or make `scramble` random flips, none of which undoes the last."""
+        """Draw a stack; all stacks are equally likely unless `scramble` is set.
+
+        With `scramble`, make that many random flips of the sorted stack, none of which undoes the
+        previous one.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size)).astype(jnp.uint8) + np.uint8(1)
@@ -135,9 +145,10 @@ class Pancake(Puzzle):
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return one row per pancake, two tiles per unit of width, and a row for the plate.
+        """Return the picture as sprite indices: one row per pancake, and a last row for the plate.
 
-        0 nothing, 1 plate, then for each pancake from the smallest: left end, middle, right end.
+        A pancake covers two tiles per unit of width. The indices are 0 nothing, 1 plate, then three
+        for each pancake from the smallest: left end, middle, right end.
         """
         width = state.board.astype(jnp.int32)[:, None]
         column = np.arange(2 * self.size, dtype=np.int32)
@@ -148,5 +159,8 @@ class Pancake(Puzzle):
         return jnp.concatenate([stack, jnp.ones((1, 2 * self.size), jnp.int32)])
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites in the order of `tiles`, uint8 (2 + 3 * size, tile_size, tile_size, 3)."""
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (2 + 3 * size, tile_size, tile_size, 3), uint8.
+        """
         return sprites.pancakes(tile_size, self.size)

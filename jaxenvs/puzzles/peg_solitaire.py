@@ -1,7 +1,8 @@
 """Peg solitaire on the English board: jump until one peg is left, in the centre.
 
-A board has one bit per hole in reading order, so that a jump is a single XOR. The heuristic
-uses pagoda functions (J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
+A board is a bit mask with one bit per hole in reading order, so that a jump is a single XOR. The
+heuristic uses pagoda functions, weighted sums over the pegs that no jump can increase (J. Conway in
+Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
 """
 
 import functools
@@ -26,9 +27,9 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Pagoda functions: the value of a peg in each hole is 1 (+), -1 (-) or 0 (.), and no jump increases
-# the sum over all pegs. Of some thousand such functions, these prove the most boards from random
-# play unsolvable.
+# Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked - and 0 in a hole marked
+# with a dot. No jump can increase the sum over all pegs. Of some thousand such functions, these two
+# prove the largest number of boards from random play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -36,12 +37,12 @@ PAGODAS = (
 
 
 class Tables(NamedTuple):
-    """Holes and jumps; a set of holes is a bit mask in two uint32."""
+    """Constants of the board; a set of holes is a bit mask in two uint32."""
 
     row: np.ndarray  # int32 (33,): row of each hole
     column: np.ndarray  # int32 (33,): column of each hole
     names: tuple[str, ...]  # names of the jumps
-    changed: np.ndarray  # uint32 (76, 2): the three holes of each jump
+    changed: np.ndarray  # uint32 (76, 2): the three holes that each jump changes
     before: np.ndarray  # uint32 (76, 2): the two holes of each jump that must have pegs
 
 
@@ -59,8 +60,10 @@ class PegSolitaire(PackedPuzzle):
     State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from bit 0.
     """
 
-    scramble: int | None = None  # number of reversed jumps from the goal; None: the central game
-    reward: str = "goal"  # "pegs": also minus the number of pegs left, if unsolved
+    # Number of random jumps that are undone from the goal to make a level; None: the central game.
+    scramble: int | None = None
+    # "goal": 1 if solved; "pegs": also minus the number of pegs left if the episode ends unsolved.
+    reward: str = "goal"
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
     legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
@@ -73,7 +76,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Row, column and direction of the peg that jumps."""
+        """`row,column direction` of each jump: the cell of the jumping peg, and where it jumps."""
         return _tables().names
 
     @property
@@ -90,16 +93,16 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation, a square around the board."""
+        """Meaning of the values in the observation, which is a square around the board."""
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of cells."""
+        """Matrix of the values of the cells: 0 outside the board, 1 a hole, 2 a peg."""
         return Box(0, 2, (7, 7), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, "2"], action: Array) -> Move:
-        """Jump, if the first two holes of the jump have pegs and the third is empty."""
+        """Jump, if the jumping and the jumped-over hole have pegs and the landing hole is empty."""
         changed, before = (jnp.asarray(t)[action] for t in (_tables().changed, _tables().before))
         valid = _same(board & changed, before)
         moved = board ^ jnp.where(valid, changed, jnp.uint32(0))
@@ -119,7 +122,10 @@ class PegSolitaire(PackedPuzzle):
         return jnp.asarray(_set(CENTRE))
 
     def predecessors(self, instance: Any, board: UInt32[Array, "2"]) -> Predecessors:
-        """Undo each jump whose landing hole has a peg and whose other two holes are empty."""
+        """Return the boards from which one jump leads to `board`.
+
+        A jump can be undone if its landing hole has a peg and its other two holes are empty.
+        """
         changed, before = jnp.asarray(_tables().changed), jnp.asarray(_tables().before)
         valid = _same(board & changed, changed ^ before)
         undone = board ^ jnp.where(valid[:, None], changed, jnp.uint32(0))
@@ -127,7 +133,7 @@ class PegSolitaire(PackedPuzzle):
         return Predecessors(undone, action, jnp.ones(action.shape, jnp.float32), valid)
 
     def observe_board(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
-        """Return 0 outside the board, 1 for a hole, 2 for a peg."""
+        """Return the value of each cell: 0 outside the board, 1 a hole, 2 a peg."""
         cell = _cells()
         hole = np.maximum(cell, 0)
         peg = (board[hole // 32] >> (hole % 32).astype(np.uint32)) & np.uint32(1)
@@ -136,8 +142,8 @@ class PegSolitaire(PackedPuzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
         """Return the number of pegs to remove, one per jump; 32 more if proven unsolvable.
 
-        No jump increases a pagoda function, so a board is unsolvable if one of these functions is
-        lower on it than at the goal.
+        No jump increases a pagoda function. A board is therefore unsolvable if one of these
+        functions has a lower value for the board than for the goal.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
@@ -147,7 +153,11 @@ class PegSolitaire(PackedPuzzle):
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved; with `reward="pegs"`, minus the number of pegs if none can jump."""
+        """Return 1 when solved, else 0.
+
+        With `reward="pegs"`, return minus the number of pegs left if no peg can jump and the board
+        is unsolved.
+        """
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
             return reward
@@ -171,7 +181,8 @@ class PegSolitaire(PackedPuzzle):
             changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
             return board ^ changed.sum(axis=0, dtype=jnp.uint32)
 
-        # Adding 0 makes the carry device-varying like the key, as `shard_map` requires.
+        # Adding 0 times a random number does not change the board. It makes the board vary between
+        # devices, like the key, which `shard_map` requires of the initial carry of a loop.
         board = self.goal(()) + drawn[0] * np.uint32(0)
         return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
 
@@ -179,7 +190,7 @@ class PegSolitaire(PackedPuzzle):
         """Parse seven lines of `O` (a peg) and `.` (a hole) with omitted or blank corners.
 
         Raises `ValueError` for another shape or character, and for a board that the rule of three
-        proves unsolvable; some of the other boards are unsolvable, too.
+        (see `_thirds`) proves unsolvable. The rule does not recognise all unsolvable boards.
         """
         lines = [line.strip() for line in text.strip().splitlines()]
         if len(lines) != len(BOARD):
@@ -204,7 +215,10 @@ class PegSolitaire(PackedPuzzle):
         return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites of nothing, a hole and a peg, uint8 (3, tile_size, tile_size, 3)."""
+        """Return sprites of a tile outside the board, a hole and a peg.
+
+        The shape is (3, tile_size, tile_size, 3), uint8.
+        """
         return sprites.pegs(tile_size)
 
 
@@ -220,7 +234,7 @@ def _set(*holes: int) -> np.ndarray:
 
 @functools.lru_cache
 def _cells() -> np.ndarray:
-    """Return the hole in each cell, int32 (7, 7); -1 outside the board."""
+    """Return the index of the hole in each cell, int32 (7, 7); -1 outside the board."""
     inside = np.array([[character != " " for character in row] for row in BOARD])
     return np.where(inside, np.cumsum(inside).reshape(7, 7) - 1, -1).astype(np.int32)
 
@@ -240,10 +254,11 @@ def _tables() -> Tables:
 
 
 def _thirds(pegs: list[int]) -> list[int]:
-    """Return four parities of the pegs that every jump preserves (the rule of three).
+    """Return four parities that no jump changes (the rule of three).
 
-    Number the diagonals of one direction modulo 3. A jump crosses three adjacent diagonals, so it
-    changes the number of pegs of each residue by one, and keeps the parity of a sum of two of them.
+    The diagonals of one direction are numbered modulo 3. A jump crosses three adjacent diagonals,
+    one of each number, and changes the number of pegs on each of them by one. The number of pegs on
+    the diagonals of two numbers together therefore keeps its parity.
     """
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
@@ -252,7 +267,10 @@ def _thirds(pegs: list[int]) -> list[int]:
 
 @functools.lru_cache
 def _pagodas() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Return bit masks of the holes of value 1 and -1 for each rotation of `PAGODAS`."""
+    """Return two bit masks for each distinct rotation of each function in `PAGODAS`.
+
+    The first is the set of holes with value 1, the second the set of holes with value -1.
+    """
     known = {}
     for drawing, turns in itertools.product(PAGODAS, range(4)):
         grid = np.rot90(np.array([list(row) for row in drawing]), turns)

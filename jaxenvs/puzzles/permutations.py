@@ -1,4 +1,7 @@
-"""Tables of twisty puzzles, built from their geometry: stickers and their permutations by turns."""
+"""Tables of twisty puzzles (Rubik's cube, Skewb, Pyraminx), computed from their geometry.
+
+The tables list the stickers of a puzzle and how each turn permutes them.
+"""
 
 import dataclasses
 import functools
@@ -15,22 +18,23 @@ _TRACKED = 4  # number of pieces per pattern database
 class Pattern(NamedTuple):
     """A pattern database: the fewest turns that solve a few pieces, indexed by their places."""
 
-    tracked: np.ndarray  # int32: one sticker of each piece
-    cells: np.ndarray  # int32: places that the tracked stickers can reach
-    table: np.ndarray  # uint8 (len(cells) ** len(tracked),): fewest turns
+    tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
+    cells: np.ndarray  # int32 (cells,): places that the tracked stickers can reach
+    # uint8 (len(cells) ** len(tracked),): fewest turns, indexed by the places of `tracked`.
+    table: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Permutations:
     """Tables of a puzzle whose turns permute coloured stickers."""
 
-    names: tuple[str, ...]  # action names
+    names: tuple[str, ...]  # names of the actions
     source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
-    inverse: np.ndarray  # int32 (actions,): inverse action
-    goal: np.ndarray  # uint8 (stickers,): colours when solved
-    # Next sticker of the same piece, clockwise. The colours of a sticker and of the next sticker
-    # together identify the sticker.
-    next_on_piece: np.ndarray  # int32 (stickers,)
+    inverse: np.ndarray  # int32 (actions,): index of the action that undoes each action
+    goal: np.ndarray  # uint8 (stickers,): colour of each sticker when the puzzle is solved
+    # int32 (stickers,): index of the next sticker of the same piece, clockwise.
+    # The colours of a sticker and of the next sticker together identify the sticker.
+    next_on_piece: np.ndarray
     kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places
 
     @property
@@ -50,7 +54,7 @@ class Permutations:
 
     @functools.cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """Pattern databases of `_TRACKED` pieces each that cover all pieces."""
+        """Pattern databases with `_TRACKED` pieces each, which together cover all pieces."""
         found = []
         piece = np.minimum.reduce([np.arange(self.goal.size), *self._others])
         for cells in groups.orbits(self.moves):
@@ -63,17 +67,20 @@ class Permutations:
 
     @property
     def _others(self) -> tuple[np.ndarray, np.ndarray]:
-        """The other stickers of each piece."""
+        """For each sticker, the next sticker of its piece and the sticker after that one."""
         return self.next_on_piece, self.next_on_piece[self.next_on_piece]
 
 
 class _Sticker(NamedTuple):
-    piece: tuple[int, ...]  # centre of the piece, or another identifier
-    face: tuple[int, ...]  # outward direction, or another identifier
+    piece: tuple[int, ...]  # coordinates of the piece's centre, or another identifier
+    face: tuple[int, ...]  # outward direction of the face, or another identifier
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
-    """Return the source of each sticker's colour, given the destination of each moved sticker."""
+    """Return for each sticker the index of the sticker whose colour it gets, int32 (stickers,).
+
+    `turned` maps each sticker that moves to the sticker whose place it takes.
+    """
     index = {sticker: i for i, sticker in enumerate(stickers)}
     source = np.arange(len(stickers), dtype=np.int32)
     for old, new in turned.items():
@@ -97,7 +104,8 @@ def _with_powers(
     return tuple(names), np.stack(sources), np.array(inverse, np.int32)
 
 
-# Directions outward, right and down of each face from outside; x right, y up, z to the viewer.
+# Three directions for each face, seen from outside the cube: outward, right and down.
+# The axes are x to the right, y up and z towards the viewer.
 FACES = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
@@ -112,8 +120,8 @@ FACES = {
 def cube(size: int, half_turns: bool, faces: str) -> Permutations:
     """Build the tables of Rubik's cube, in which only `faces` turn.
 
-    Stickers are ordered by faces U F R B L D, row by row: U with B on top, the sides with U on top,
-    D with F on top.
+    Stickers are ordered by the faces U F R B L D, and row by row within a face. Face U is seen with
+    B on top, the four side faces with U on top, and D with F on top.
     """
     stickers = []
     at = range(1 - size, size, 2)
@@ -146,8 +154,9 @@ def cube(size: int, half_turns: bool, faces: str) -> Permutations:
 def skewb() -> Permutations:
     """Build the tables of the Skewb.
 
-    Each face has a centre and four corners, row by row as on a cube. Turns are about the four
-    corners of one tetrad, which keep their places.
+    The stickers of a face are its centre and then its four corners, row by row as on a cube. A turn
+    rotates half of the cube about one of four corners, no two of which are adjacent (a tetrad).
+    These four corners keep their places.
     """
     stickers = []
     for normal, right, down in np.array(list(FACES.values())):
@@ -179,8 +188,9 @@ def skewb() -> Permutations:
 def pyraminx() -> Permutations:
     """Build the tables of the Pyraminx without its tips.
 
-    The vertices are U L R B, and face i is opposite vertex i. Each face has three axial stickers in
-    the order of its vertices, then three edge stickers in the order of the opposite vertices.
+    The vertices are U L R B, and face i is opposite vertex i. The stickers of a face are three
+    axial stickers in the order of the face's vertices, then three edge stickers in the order of the
+    vertices opposite them.
     """
     stickers = []
     for face in range(4):
@@ -203,7 +213,8 @@ def pyraminx() -> Permutations:
     next_on_piece = np.empty(24, np.int32)
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        if len(same) == 3:  # an axial piece: the turn of its vertex gives the next sticker
+        # An axial piece: the turn about its vertex takes each sticker to the next one.
+        if len(same) == 3:
             table = turns[sticker.piece[0]][1]
             next_on_piece[i] = np.flatnonzero(table == i)[0]
         else:
@@ -226,6 +237,10 @@ def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Return the number of stickers on each sticker's piece; it differs between kinds of pieces."""
+    """Return the kind of each sticker, int32 (stickers,).
+
+    The kind is the number of stickers on the sticker's piece, which differs between centres, edges
+    and corners.
+    """
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

@@ -1,6 +1,8 @@
-"""Pictures of twisty puzzles: maps from points to stickers, painted by one gather.
+"""Pictures of twisty puzzles.
 
-A map has several points per pixel, whose colours are averaged, so that slanted edges are smooth.
+A map stores a label for every point of a picture: the sticker that is visible there, or background.
+One gather of the stickers' colours then paints the picture. A map has several points per pixel, and
+their colours are averaged, so that slanted edges look smooth.
 """
 
 import functools
@@ -13,14 +15,18 @@ from jaxtyping import Array, Integer, UInt8
 from . import permutations
 from .sprites import CUBE, NIGHT
 
-BACK, PLASTIC, FIRST = range(3)  # labels: background, plastic between stickers, first sticker
+# Labels of points: background, plastic between stickers, first sticker (sticker i is FIRST + i).
+BACK, PLASTIC, FIRST = range(3)
 FINE = 2  # number of points along each side of a pixel
 BLACK = (6, 7, 10)
-SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # brightness of a cube's faces
-# Directions from the cube to the eye; the first eye sees U, F and R, the second D, B and L.
+# Brightness of each face in the picture of a solid cube.
+SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)
+# Directions from the cube to two viewpoints.
+# The first one sees the faces U, F and R, the second one the faces D, B and L.
 EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))
-REACH = 1.72  # radius of a projected cube
-FACES = np.array(list(permutations.FACES.values()), np.float64)  # outward normal, right and down
+REACH = 1.72  # half the width of the picture of a solid cube whose edges have length 2
+# Outward, right and down direction of each face.
+FACES = np.array(list(permutations.FACES.values()), np.float64)
 
 
 def painted(
@@ -28,7 +34,11 @@ def painted(
     stickers: Integer[Array, " stickers"],
     shades: np.ndarray | None = None,
 ) -> UInt8[Array, "height width 3"]:
-    """Paint a map of labels (height * FINE, width * FINE) with the colours of the stickers."""
+    """Paint a map of labels (height * FINE, width * FINE).
+
+    `stickers` has the colour of each sticker as an index into `CUBE`. `shades` is the brightness of
+    each sticker, 1 if not given.
+    """
     colours = jnp.asarray(np.array(CUBE, np.float32))[stickers.astype(jnp.int32)]
     if shades is not None:
         colours = colours * shades[:, None]
@@ -40,7 +50,7 @@ def painted(
 
 
 def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return x and y of the points of a picture, in pixels."""
+    """Return the x and y coordinates of the points of a map, in pixels."""
     y, x = ((np.arange(n * FINE) + 0.5) / FINE for n in (height, width))
     return x[None, :], y[:, None]
 
@@ -50,7 +60,10 @@ def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=4)
 def skewb(tile_size: int) -> np.ndarray:
-    """Return the map of the net in 9 x 12 tiles: U above, L F R B in a row, D below."""
+    """Return the map of the unfolded Skewb, 9 x 12 tiles.
+
+    Face U is above, the faces L F R B are in a row, and D is below.
+    """
     side = 3 * tile_size
     x, y = _grid(3 * side, 4 * side)
     row, column = (y // side).astype(np.int32), (x // side).astype(np.int32)
@@ -68,10 +81,14 @@ def skewb(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def pyraminx(tile_size: int) -> np.ndarray:
-    """Return the map of the net in 4 x 6 tiles. A tip has the colour of the piece below it."""
+    """Return the map of the unfolded Pyraminx, 4 x 6 tiles.
+
+    A tip is drawn in the colour of the piece below it.
+    """
     height, width = 4 * tile_size, 6 * tile_size
     x, y = _grid(height, width)
-    edge = 0.96 * height / 3**0.5 * 2  # side of the net, in pixels
+    # Side of the large triangle that the four faces form, in pixels.
+    edge = 0.96 * height / 3**0.5 * 2
     top, left = 0.02 * height, (width - edge) / 2
     low, middle = top + 0.96 * height, top + 0.48 * height
     corner = {
@@ -99,7 +116,10 @@ def pyraminx(tile_size: int) -> np.ndarray:
 def _barycentric(
     x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]
 ) -> list[np.ndarray]:
-    """Return barycentric coordinates of points times 3: 3 at a corner, 0 on the opposite side."""
+    """Return three times the barycentric coordinates of points in a triangle.
+
+    A coordinate is 3 at its corner, and 0 on the opposite side of the triangle.
+    """
     (x0, y0), (x1, y1), (x2, y2) = corners
     area = (y1 - y2) * (x0 - x2) + (x2 - x1) * (y0 - y2)
     first = 3 * ((y1 - y2) * (x - x2) + (x2 - x1) * (y - y2)) / area
@@ -108,11 +128,14 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return the labels of a face of nine triangles; a tip has the label of its axial sticker."""
+    """Return the labels of a face, which is divided into nine triangles.
+
+    A tip has the label of the axial sticker below it.
+    """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # corner of the face where a tip or an axial sticker is
-    edge = np.argmin(whole, axis=0)  # corner opposite an edge sticker
+    nearest = np.argmax(whole, axis=0)  # index of the corner at which a tip or an axial sticker is
+    edge = np.argmin(whole, axis=0)  # index of the corner that is opposite an edge sticker
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
@@ -123,9 +146,9 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0) -> np.ndarray:
-    """Return the map of a cube seen from `EYES[eye]`, with `face` turned by `quarters` clockwise.
+    """Return the map of a solid cube seen from `EYES[eye]`, with `pixels` pixels per side.
 
-    The map is square, with `pixels` pixels per side.
+    The layer of `face` is turned clockwise by `quarters` quarter turns.
     """
     labels = np.full((pixels * FINE, pixels * FINE), BACK, np.uint8)
     normal = FACES[face, 0]
@@ -149,7 +172,10 @@ def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0
 
 
 def _facelets(size: int) -> np.ndarray:
-    """Return the corners of all stickers, counter-clockwise from outside, (stickers, 4, 3)."""
+    """Return the four corners of every sticker in space, (stickers, 4, 3).
+
+    Corners are listed counter-clockwise as seen from outside the cube.
+    """
     quads = []
     for normal, right, down in FACES:
         for row, column in itertools.product(range(size), repeat=2):
@@ -160,9 +186,10 @@ def _facelets(size: int) -> np.ndarray:
 
 
 def _cap(face: int, height: float) -> np.ndarray:
-    """Return the corners of the square between a turning layer and the rest of the cube.
+    """Return the corners of the square between a turning layer and the rest of the cube, (1, 4, 3).
 
-    They are counter-clockwise as seen from `face`, (1, 4, 3).
+    `height` is the square's distance from the centre of the cube. Corners are listed
+    counter-clockwise as seen from `face`.
     """
     normal, right, down = FACES[face]
     corners = (-right - down, -right + down, right + down, right - down)
@@ -170,14 +197,17 @@ def _cap(face: int, height: float) -> np.ndarray:
 
 
 def _rotated(points: np.ndarray, axis: np.ndarray, quarters: float) -> np.ndarray:
-    """Rotate points about an axis, clockwise as seen from its end."""
+    """Rotate points about an axis by `quarters` quarter turns.
+
+    The rotation is clockwise as seen from the tip of the axis.
+    """
     angle = -quarters * np.pi / 2
     along = (points @ axis)[..., None] * axis
     return along + np.cos(angle) * (points - along) + np.sin(angle) * np.cross(axis, points)
 
 
 def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
-    """Project quads onto the map, orthographically."""
+    """Return the corners of quads in map coordinates, by orthographic projection towards an eye."""
     towards = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
     right = np.cross((0.0, 1.0, 0.0), towards)
     right /= np.linalg.norm(right)
@@ -186,7 +216,10 @@ def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
 
 
 def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
-    """Paint a convex quad in place, unless it faces away."""
+    """Write `label` into the points of a map that lie in a convex quad; changes `labels` in place.
+
+    A quad that faces away from the viewer is not drawn.
+    """
     left, top = np.floor(quad.min(axis=0)).astype(int).clip(0)
     right, low = np.ceil(quad.max(axis=0)).astype(int)
     y, x = np.mgrid[top:low, left:right] + 0.5
@@ -200,7 +233,10 @@ def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
 def solids(
     size: int, tile_size: int, face: int = 0, quarters: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return maps of a cube seen from both `EYES`, with `face` turned by `quarters` clockwise."""
+    """Return two maps of a solid cube, one for each viewpoint in `EYES`.
+
+    The layer of `face` is turned clockwise by `quarters` quarter turns.
+    """
     pixels = size * tile_size
     return solid(size, pixels, 0, face, quarters), solid(size, pixels, 1, face, quarters)
 
@@ -210,7 +246,7 @@ def cube(
     board: UInt8[Array, " stickers"],
     maps: tuple[np.ndarray, np.ndarray],
 ) -> UInt8[Array, "height width 3"]:
-    """Paint both views of the cube into the free corners on the right of its net."""
+    """Paint both views of the solid cube into the free corners on the right of its net."""
     shades = np.repeat(SHADE, board.shape[0] // 6)
     height, width, _ = net.shape
     for labels, is_low in zip(maps, (False, True), strict=True):

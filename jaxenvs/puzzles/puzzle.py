@@ -1,8 +1,9 @@
 """`Puzzle`: a deterministic environment that a search can expand.
 
-The rules are one pure function, `apply`; `step` (for learners), `neighbours` (for search) and the
-action mask are derived from it. The constant part of an episode (walls, targets, distances) is the
-instance. It is separate from the board, so that a search stores and hashes only boards.
+The rules are one pure function, `apply`. The methods `step` (for learners) and `neighbours` (for
+search) and the action mask are derived from it. The constant part of an episode (such as walls,
+targets and distances) is called the instance. It is separate from the board, so that a search
+stores and hashes only boards.
 """
 
 from abc import abstractmethod
@@ -24,15 +25,22 @@ DIRECTIONS = ("up", "right", "down", "left")  # the inverse of action a is (a + 
 
 
 class Move(NamedTuple):
-    """Result of an action; an invalid action leaves the board unchanged."""
+    """Result of an action: the next board, its cost, and whether the action is legal.
+
+    An illegal action leaves the board unchanged.
+    """
 
     board: PyTree[Array]
     cost: Float32[Array, "*actions"]
-    valid: Bool[Array, "*actions"]  # whether the action is legal; then it changes the board
+    # Whether the action is legal; a legal action always changes the board.
+    valid: Bool[Array, "*actions"]
 
 
 class Predecessors(NamedTuple):
-    """Boards from which one action leads to a given board; several may have the same action."""
+    """Boards from which a single action leads to a given board.
+
+    Several of these boards may have the same action.
+    """
 
     board: PyTree[Array]
     action: Int32[Array, " predecessors"]
@@ -42,38 +50,40 @@ class Predecessors(NamedTuple):
 
 @struct
 class PuzzleLevel(Struct):
-    """Initial board and instance of an episode."""
+    """Level: initial board of an episode, and its instance (the constant part, such as walls)."""
 
     board: PyTree[Array]
-    instance: PyTree[Array] = ()  # the part that no action changes
+    instance: PyTree[Array] = ()  # the constant part of the episode, which no action changes
 
 
 @struct
 class PuzzleState(State):
-    """Time step, board and instance of an episode."""
+    """State: time step, board, and instance of the episode (the constant part, such as walls)."""
 
     board: PyTree[Array]  # the part that actions change
-    instance: PyTree[Array]  # the part that no action changes
+    instance: PyTree[Array]  # the constant part of the episode, which no action changes
 
 
 class Puzzle(Env):
-    """Base of deterministic, fully known puzzles, in which only actions change the board.
+    """Base class of deterministic, fully known puzzles, in which only actions change the board.
 
-    A subclass defines the abstract methods, `observation_space` and `atlas`. It defines `tiles`
-    unless the observation is a matrix of sprite indices. The others are optional: `inverse` or
-    `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`, and `characters` or
-    `text` with a `legend`.
+    A subclass defines the abstract methods, `observation_space` and `atlas`. It also defines
+    `tiles` unless its observation is a matrix of sprite indices. Other methods and fields are
+    optional: `inverse` or `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`,
+    and `characters` or `text` with a `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unit_cost: ClassVar[bool] = True  # whether every action costs 1
-    steps_limit: ClassVar[int] = 200  # default time limit, steps
+    steps_limit: ClassVar[int] = 200  # default time limit, in steps
     fully_observed: ClassVar[bool] = True
-    legend: ClassVar[str] = "The board"  # line above `text` in descriptions, without colon
-    characters: ClassVar[str] = ""  # character of each value of the observation, for `text`
+    # Line above `text` in descriptions of a state, without the final colon.
+    legend: ClassVar[str] = "The board"
+    # Character for each value of the observation, which `text` writes.
+    characters: ClassVar[str] = ""
 
-    # Defined by subclasses.
+    # Methods that subclasses define.
 
     @property
     @abstractmethod
@@ -100,7 +110,10 @@ class Puzzle(Env):
 
     @eager.compiled
     def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Return whether the episode ends unsolved; true only if the board has no solution."""
+        """Return whether the episode ends because the board cannot be solved any more.
+
+        It may return False for an unsolvable board, but never True for a solvable one.
+        """
         return jnp.zeros((), jnp.bool_)
 
     @eager.compiled
@@ -112,7 +125,7 @@ class Puzzle(Env):
     @eager.compiled
     @abstractmethod
     def unpack(self, words: UInt32[Array, " words"]) -> Any:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         raise NotImplementedError
 
     @eager.compiled
@@ -123,7 +136,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
-        """Return a lower bound of the cost from the board to a goal; 0 at a goal."""
+        """Return a lower bound on the cost from the board to a goal; it is 0 at a goal."""
         return jnp.zeros((), jnp.float32)
 
     @eager.compiled
@@ -133,7 +146,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def oracle(self, instance: Any, board: Any) -> Array:
-        """Return the optimal cost to a goal without a search."""
+        """Return the optimal cost to a goal, computed without a search."""
         raise NotImplementedError(f"{self.name} has no closed form of its distances")
 
     @property
@@ -158,9 +171,9 @@ class Puzzle(Env):
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Write a board as text, in the format of `read_level` if that exists.
+        """Write a board as text, in the format of `read_level` if the puzzle has this method.
 
-        By default, write the observation, a matrix, with a character for each cell.
+        By default, the observation must be a matrix, and each value is written as one character.
         """
         if not self.characters:
             raise NotImplementedError(f"{self.name} has no text")
@@ -168,13 +181,16 @@ class Puzzle(Env):
         return "\n".join("".join(self.characters[cell] for cell in row) for row in cells)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the sprite of each cell, by default the observation."""
+        """Return the index of each cell's sprite in `atlas`; by default the observation."""
         return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
-    # Derived from the methods above.
+    # Methods derived from the methods above.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Return `text` with the legend, or the observation if there is no `text`."""
+        """Describe a state in words: the facts, the legend, and the board as text.
+
+        A puzzle without `text` is described by its observation.
+        """
         if type(self).text is Puzzle.text and not self.characters:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
@@ -182,12 +198,12 @@ class Puzzle(Env):
 
     @property
     def default_params(self) -> Params:
-        """The default time limit."""
+        """The time limit, `steps_limit` steps."""
         return Params(max_steps_in_episode=np.int32(self.steps_limit))
 
     @property
     def action_space(self) -> Space:
-        """Indices of `action_names`."""
+        """One action for each entry of `action_names`."""
         return Discrete(len(self.action_names))
 
     @property
@@ -197,20 +213,20 @@ class Puzzle(Env):
 
     @eager.compiled
     def neighbours(self, instance: Any, board: Any) -> Move:
-        """Apply every action; the leaves of the result have actions as their first axis."""
+        """Apply every action to the board; the first axis of each returned array is the action."""
         actions = jnp.arange(self.num_actions, dtype=jnp.int32)
         return jax.vmap(lambda action: self.apply(instance, board, action))(actions)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which actions change the board."""
+        """Return for each action whether it is legal, so that it changes the board."""
         return self.neighbours(state.instance, state.board).valid
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> PuzzleState:
-        """Return the state with the level's board."""
+        """Return the initial state, which has the level's board and instance."""
         return PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
 
     def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
-        """Apply the action, and compute reward and end."""
+        """Apply the action; the episode ends if the board is solved or `is_dead`."""
         instance = state.instance
         move = self.apply(instance, state.board, action)
         solved = self.is_goal(instance, move.board)
@@ -219,7 +235,10 @@ class Puzzle(Env):
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a board one action before the goal; puzzles without a unique goal override it."""
+        """Return a level whose board is one action before the goal, and this action.
+
+        Puzzles without a unique goal override this method.
+        """
         before = self.predecessors(level.instance, self.goal(level.instance))
         first = int(np.argmax(before.valid))
         board = jax.tree.map(lambda leaf: leaf[first], before.board)
@@ -234,9 +253,10 @@ class Puzzle(Env):
         return self.observe_board(state.instance, state.board)
 
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
-        """Take `steps` random valid actions from a board, none of which undoes the previous one.
+        """Return the board after `steps` random valid actions.
 
-        If there is no such action, the walk stops.
+        No action undoes the previous one. If a board has no other valid action, the walk stops
+        there.
         """
         drawn = words(key, max(1, steps))
 
@@ -244,7 +264,8 @@ class Puzzle(Env):
             moves = self.neighbours(instance, walked[0])
             return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
-        # Adding 0 * drawn makes the carry device-varying like the key, as `shard_map` requires.
+        # Adding 0 * drawn does not change the value. It makes the value vary between devices, like
+        # the key, which `shard_map` requires of the initial carry of a loop.
         last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]
 
@@ -256,10 +277,10 @@ class Puzzle(Env):
         boards: PyTree[Array],
         able: Bool[Array, " boards"],
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Choose a random one of the `boards` where `able` is true; return it and its index.
+        """Choose a random one of `boards` for which `able` is true, and return it and its index.
 
-        The board that undoes action `last` (-1: none) is excluded. If no board remains, return
-        `board` and `last`.
+        The board that undoes action `last` is excluded (-1: there was no last action). If no board
+        remains, return `board` and `last`.
         """
         if self.inverse is not None:
             undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]
@@ -273,12 +294,12 @@ class Puzzle(Env):
 
 
 class PackedPuzzle(Puzzle):
-    """Base of puzzles whose board already is the packed uint32 words that a search hashes."""
+    """Base class of puzzles whose board is the array of uint32 words that a search hashes."""
 
     def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """Return the board."""
+        """Return the board, which already consists of packed words."""
         return board
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """Return the words."""
+        """Return the words, which are the board."""
         return words

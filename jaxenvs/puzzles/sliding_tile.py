@@ -22,7 +22,7 @@ from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 
 MAX_SIZE = 7
 REWARDS = ("sparse", "dense")
-_LIMIT = 20  # default time limit, steps per cell of the board
+_LIMIT = 20  # default time limit, in steps per cell of the board
 
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
@@ -42,9 +42,13 @@ class SlidingTile(PackedPuzzle):
         the lowest bit.
     """
 
-    size: int = 4  # cells per side
-    scramble: int | None = None  # number of random moves from the goal; None: a uniform board
-    reward: str = "sparse"  # "dense": a reward for each tile that reaches or leaves its place
+    size: int = 4  # number of cells per side of the board
+    # Number of random moves that make a level from the goal.
+    # None: all solvable boards are equally likely.
+    scramble: int | None = None
+    # "sparse": 1 when the puzzle is solved.
+    # "dense": 1 for each tile that reaches its place, -1 for each tile that leaves its place.
+    reward: str = "sparse"
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
@@ -63,7 +67,7 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Directions of the blank."""
+        """Directions in which the blank moves."""
         return DIRECTIONS
 
     @property
@@ -74,12 +78,12 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the opposite direction."""
+        """For each direction, the index of the opposite direction."""
         return np.array([2, 3, 0, 1], np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property
@@ -88,12 +92,13 @@ class SlidingTile(PackedPuzzle):
         return Box(0, self.size**2 - 1, (self.size, self.size), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
-        """Exchange the blank with its neighbour."""
+        """Exchange the blank with the tile that lies next to it in the given direction."""
         tables = _tables(self.size)
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # Arithmetic instead of a lookup table: the table's gather would be a separate kernel.
+        # The target cell is computed by arithmetic, not read from a lookup table.
+        # XLA would compile the lookup, which is a gather, to a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -112,12 +117,13 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        for i in range(1, len(goal)):  # unlike a reduction, XLA fuses this loop with its consumer
+        # XLA fuses this unrolled loop with the operation that uses `wrong`, but not a reduction.
+        for i in range(1, len(goal)):
             wrong |= board[i] ^ goal[i]
         return wrong == 0
 
     def goal(self, instance: Any) -> UInt32[Array, " words"]:
-        """Return the ordered board."""
+        """Return the solved board."""
         return jnp.asarray(_tables(self.size).goal)
 
     def numbers(self, board: UInt32[Array, " words"]) -> UInt8[Array, " cells"]:
@@ -127,13 +133,14 @@ class SlidingTile(PackedPuzzle):
     def observe_board(
         self, instance: Any, board: UInt32[Array, " words"]
     ) -> UInt8[Array, "size size"]:
-        """Return the matrix of numbers."""
+        """Return the matrix of the numbers on the tiles."""
         return self.numbers(board).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        """Return the Manhattan distance plus two moves for each tile that must leave its line.
+        """Return the Manhattan distance plus linear conflicts.
 
-        A tile must leave its row or column to let another one pass (linear conflict).
+        In a linear conflict, a tile must leave its row or column to let another tile pass. Each
+        such tile adds two moves.
         """
         tables, n = _tables(self.size), self.size
         at = self.numbers(board).astype(jnp.int32) + np.arange(n * n, dtype=np.int32) * (n * n)
@@ -146,7 +153,10 @@ class SlidingTile(PackedPuzzle):
         return moves.astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved, or the change in the number of tiles at their places."""
+        """Return 1 when solved, else 0.
+
+        With `reward="dense"`, return instead the change in the number of tiles in their places.
+        """
         if self.reward == "sparse":
             return super().step_reward(instance, before, move, solved)
         goal = self.numbers(self.goal(()))
@@ -157,18 +167,23 @@ class SlidingTile(PackedPuzzle):
         return (placed[1] - placed[0]).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform solvable board, or make `scramble` moves that never undo the last one."""
+        """Draw a solvable board; all are equally likely unless `scramble` is set.
+
+        With `scramble`, make that many random moves from the goal, none of which undoes the
+        previous one.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         return PuzzleLevel(board=self._shuffled(key))
 
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
-        """Draw a uniform solvable board as a product of exchanges.
+        """Draw a uniform solvable board as a product of random exchanges.
 
-        The number of exchanges gives the parity of the permutation. If the board with this parity
-        and this cell of the blank is unsolvable, tiles 1 and 2 are exchanged. For each bit field of
-        the packed board, arithmetic follows the index of its cell through all exchanges; XLA thus
-        compiles one kernel, without an array of cells in memory.
+        The number of exchanges gives the parity of the permutation. If boards with this parity and
+        this cell of the blank are unsolvable, tiles 1 and 2 are exchanged as well. For each bit
+        field of the packed board, the number in its cell is computed by following the cell's index
+        through all exchanges. XLA can therefore compile one kernel that stores no array of cells in
+        memory.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -176,10 +191,12 @@ class SlidingTile(PackedPuzzle):
             other = below(hashed(key, last), last + 1)
             others.append(other)
             odd ^= other != last
-        blank = jnp.int32(0)  # cell of the blank: follow number 0 through the exchanges in reverse
+        # Cell of the blank, found by following number 0 through the exchanges in reverse order.
+        blank = jnp.int32(0)
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # The goal has the blank last, not first: a cycle of all numbers, or `cells - 1` exchanges.
+        # In the identity permutation the blank is first, while at the goal it is last. The two
+        # permutations differ by a cycle of all numbers, which is `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -196,7 +213,7 @@ class SlidingTile(PackedPuzzle):
     def level(self, numbers: Any) -> PuzzleLevel:
         """Return the level with the given numbers, row by row, 0 for the blank.
 
-        Raises `ValueError` for other numbers and for an unsolvable board.
+        Raises `ValueError` unless each number occurs once and the board is solvable.
         """
         given = np.asarray(numbers).reshape(-1)
         cells = self.size**2
@@ -213,7 +230,10 @@ class SlidingTile(PackedPuzzle):
         return PuzzleLevel(board=packed | jnp.asarray(_tables(self.size).filled))
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse the numbers, row by row, 0 or . for the blank; raise `ValueError` as `level`."""
+        """Parse the numbers, row by row, with 0 or `.` for the blank.
+
+        Raises `ValueError` for text that is not a board, and for an unsolvable board.
+        """
         found = []
         for row, line in enumerate(text.splitlines(), 1):
             for word in line.replace(",", " ").split():
@@ -235,40 +255,46 @@ class SlidingTile(PackedPuzzle):
         return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites by number, uint8 (size * size, tile_size, tile_size, 3)."""
+        """Return one sprite for each number, uint8 (size * size, tile_size, tile_size, 3)."""
         return sprites.numbered_tiles(self.size, tile_size)
 
     def _blank(self, board: UInt32[Array, " words"]) -> Int32[Array, ""]:
-        """Return the cell of the blank, the only field of zeros."""
+        """Return the index of the blank's cell, whose bit field is the only one that is 0."""
         tables = _tables(self.size)
         low, high = np.uint32(tables.low), np.uint32(tables.high)
         cell = jnp.int32(0)
         for i in range(len(tables.goal)):
             word = board[i]
-            zero = ~(((word & low) + low) | word) & high  # the top bit of the blank's field
+            # Highest bit of the blank's field; 0 if the blank is in another word.
+            zero = ~(((word & low) + low) | word) & high
             below_it = jnp.where(zero == 0, 0, lax.population_count(zero - 1)).astype(jnp.int32)
             cell += jnp.where(zero == 0, 0, below_it // tables.bits + i * tables.per_word)
         return cell
 
 
-_MANHATTAN_BITS = 8  # number of low bits of a row's code, for the Manhattan distance of its tiles
+# Number of low bits of a row's code that hold the Manhattan distance of the row's tiles.
+_MANHATTAN_BITS = 8
 
 
 class _Tables(NamedTuple):
-    """Constants of a board size."""
+    """Constants of a board size.
 
-    bits: int  # bits per cell
-    per_word: int  # cells per word
-    mask: int  # all bits of one cell
-    low: int  # all bits of each cell but its highest
-    high: int  # the highest bit of each cell
+    A board is packed into uint32 words, with one bit field per cell.
+    """
+
+    bits: int  # number of bits per cell
+    per_word: int  # number of cells per word
+    mask: int  # mask of the bit field of the first cell in a word
+    low: int  # mask of all bit fields in a word, without the highest bit of each field
+    high: int  # mask of the highest bit of each bit field in a word
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,): summand of a number in a cell in the code of the cell's row or
-    # column, see `_line_codes`; the index is cell * numbers + number.
+    # int32 (cells * numbers,), indexed by cell * numbers + number: the value which this number adds
+    # to the code of the cell's row or column, see `_line_codes`.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    # uint8 ((size + 1) ** size,): moves beyond the Manhattan distance, by code of a row or column.
+    # uint8 ((size + 1) ** size,): for each code of a row or column, the number of moves that
+    # linear conflicts add to the Manhattan distance.
     conflicts: np.ndarray
 
 
@@ -294,11 +320,12 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the summand of each number in each cell in the codes of the cell's row and column.
+    """Return what each number in each cell adds to the code of the cell's row, and to its column's.
 
-    A code of a line (row or column) has a digit in base `n + 1` for each cell: 1 + the goal place
-    in this line of the number there, or 0 if the number belongs in another line. The codes are
-    shifted up by `_MANHATTAN_BITS`; below them, row codes have the Manhattan distance of the tiles.
+    The code of a line (a row or column) is a number in base `n + 1` with one digit per cell. If the
+    number in a cell belongs to this line, the digit is 1 + its goal position in the line, else 0.
+    Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the bits below hold the sum of the
+    Manhattan distances of the row's tiles.
     """
     cell, number = np.divmod(np.arange(n**4), n * n)
     row, column = np.divmod(cell, n)
@@ -312,14 +339,15 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return the moves beyond the Manhattan distance for each code of a line.
+    """Return for each code of a line the number of moves that linear conflicts add.
 
-    They are twice the number of tiles that must leave the line to let others pass. The tiles that
-    may stay are the longest increasing subsequence of goal places.
+    A tile that must leave its line to let others pass needs two additional moves. The tiles that
+    may stay are a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    longest = np.zeros((n + 1, len(codes)), np.int8)  # longest length up to each place
+    # Length of the longest increasing subsequence of goal positions up to each position.
+    longest = np.zeros((n + 1, len(codes)), np.int8)
     for digit in digits:
         for place in range(n, 0, -1):
             ends_here = np.where(digit == place, longest[place - 1] + 1, 0)
@@ -328,7 +356,11 @@ def _conflicts(n: int) -> np.ndarray:
 
 
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
-    """Return whether the permutation is even or odd like the blank's distance to its place."""
+    """Return whether a board is solvable.
+
+    This is the case if the permutation of the numbers and the blank's distance from its place have
+    the same parity.
+    """
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)
     inversions = sum(int((tiles[i] > tiles[i + 1 :]).sum()) for i in range(n * n))
@@ -336,12 +368,16 @@ def _is_solvable(numbers: np.ndarray, n: int) -> bool:
 
 
 def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
-    """Return `b` for `a`, `a` for `b`, and any other number unchanged."""
+    """Exchange two values: return `b` for `a`, `a` for `b`, and any other number unchanged."""
     return jnp.where(number == a, b, jnp.where(number == b, a, number))
 
 
 def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
-    """Return `words[index]` by selections; unlike a gather, XLA fuses them with their consumers."""
+    """Return `words[index]`, computed by selections instead of a gather.
+
+    XLA fuses selections with the operations that use the result; a gather would be a separate
+    kernel.
+    """
     entry = words[0]
     for i in range(1, words.shape[0]):
         entry = jnp.where(index == i, words[i], entry)

@@ -1,6 +1,7 @@
 """Sokoban: push every box onto a target (rewards and time limit of Jumanji 1.1 `Sokoban-v0`).
 
-Differences from Jumanji: the time limit truncates; levels are generated, or read from files.
+Differences from Jumanji: an episode that reaches the time limit is truncated, not terminated.
+Levels are generated, or read from files in Boxoban's format.
 """
 
 from typing import Any, ClassVar
@@ -31,9 +32,10 @@ _MEANING = (
 
 @struct
 class Stock(Struct):
-    """Positions of boxes and player; cells are numbered row by row."""
+    """Board: the cells of the boxes and of the player; cells are numbered row by row."""
 
-    boxes: UInt8[Array, " boxes"]  # cells in ascending order, so that equal boards are equal arrays
+    # Cells of the boxes in ascending order, so that equal boards are equal arrays.
+    boxes: UInt8[Array, " boxes"]
     player: UInt8[Array, ""]  # cell of the player
 
 
@@ -56,11 +58,12 @@ class Sokoban(Puzzle):
     `levels`, the path of a file or folder in the format of Boxoban (Guez et al. 2018).
     """
 
-    size: int = 10  # cells on a side, border walls included
+    size: int = 10  # number of cells per side of the map, border walls included
     boxes: int = 4  # number of boxes and of targets
-    pulls: int = 16  # number of pulls that generate a level, each by one cell
+    pulls: int = 16  # number of pulls by which a level is generated; a pull moves a box by one cell
     levels: str | None = None  # file or folder with levels; None: generate them
-    dead_ends: bool = False  # whether to end when a box is where no pushes lead to a target
+    # Whether the episode ends when a box is in a cell from which no pushes lead to a target.
+    dead_ends: bool = False
 
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
@@ -71,7 +74,7 @@ class Sokoban(Puzzle):
     characters: ClassVar[str] = CHARACTERS
 
     def __post_init__(self) -> None:
-        """Check the fields and read the levels."""
+        """Check the fields, and read the levels if `levels` is given."""
         owner = type(self).__name__
         checks.integer_field(owner, "size", self.size, 5, MOST_SIZE)
         checks.integer_field(owner, "boxes", self.boxes, 1, max(1, (self.size - 2) ** 2 // 4))
@@ -85,12 +88,12 @@ class Sokoban(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of cells."""
+        """Matrix of the values of the cells, from 0 (floor) to 6 (player on a target)."""
         return Box(0, OVER_TILE, (self.size, self.size), np.uint8)
 
     @property
@@ -99,22 +102,22 @@ class Sokoban(Puzzle):
         return DIRECTIONS
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Generate a level, or sample one of those that were read."""
+        """Generate a level, or choose one of the levels that were read from `levels`."""
         if self.levels is None:
             return _level(sokoban_levels.draw(key, self.size, self.boxes, self.pulls))
         return self.level(below(hashed(key, 0), self.level_count))
 
     @property
     def level_count(self) -> int:
-        """Number of levels read; 0 if levels are generated."""
+        """Number of levels read from `levels`; 0 if levels are generated."""
         if self.levels is None:
             return 0
         return len(sokoban_levels.read(self.levels, self.size, self.boxes).player)
 
     def level(self, number: Int32[Array, ""] | int) -> PuzzleLevel:
-        """Return level `number` (from 0) of the levels that were read.
+        """Return level `number` (from 0) of the levels that were read from `levels`.
 
-        A number outside the range is clipped. Raises `ValueError` if levels are generated.
+        A number that is out of range is clipped. Raises `ValueError` if levels are generated.
         """
         if self.levels is None:
             raise ValueError(
@@ -127,11 +130,12 @@ class Sokoban(Puzzle):
     def apply(
         self, instance: UInt8[Array, " cells"], board: Stock, action: Int32[Array, ""]
     ) -> Move:
-        """Move the player by one cell and push a box ahead."""
+        """Move the player by one cell; push a box that is in the way if the next cell is free."""
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
-        ahead = player + delta  # index in range, because the border is wall
+        # Always a cell of the map, because the border is wall and the player is inside it.
+        ahead = player + delta
         behind = (ahead + delta).clip(0, instance.size - 1)
         pushes = _at(boxes, ahead)
         stuck = (instance[behind] == WALL) | _at(boxes, behind)
@@ -144,10 +148,10 @@ class Sokoban(Puzzle):
         return Move(after, jnp.ones((), jnp.float32), valid)
 
     def predecessors(self, instance: UInt8[Array, " cells"], board: Stock) -> Predecessors:
-        """Return the possible boards before a step of the player.
+        """Return the boards from which a single step of the player leads to `board`.
 
-        Entries 0 to 3 are for steps up, right, down and left without a push, 4 to 7 for the same
-        steps with a push.
+        Entries 0 to 3 are for steps up, right, down and left without a push, entries 4 to 7 for the
+        same steps with a push.
         """
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
 
@@ -170,7 +174,10 @@ class Sokoban(Puzzle):
         return self._on_targets(instance, board) == self.boxes
 
     def is_dead(self, instance: UInt8[Array, " cells"], board: Stock) -> Bool[Array, ""]:
-        """Return whether a box is where no pushes lead to a target; False without `dead_ends`."""
+        """Return whether a box is in a cell from which no pushes lead to a target.
+
+        Always returns False unless the field `dead_ends` is set.
+        """
         if not self.dead_ends:
             return jnp.zeros((), jnp.bool_)
         return (instance[board.boxes.astype(jnp.int32)] >= DEAD).any()
@@ -179,7 +186,10 @@ class Sokoban(Puzzle):
         return (instance[board.boxes.astype(jnp.int32)] == 0).sum(dtype=jnp.int32)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a level in which one push puts the last box onto its target."""
+        """Return a level and an action that ends its episode.
+
+        The action pushes the last box onto a target.
+        """
         inside = self.size - 2
         rows = ["@$.", "", "*" * (self.boxes - 1), *[""] * (inside - 3)]
         edge = "#" * self.size
@@ -189,18 +199,22 @@ class Sokoban(Puzzle):
     def step_reward(
         self, instance: UInt8[Array, " cells"], before: Stock, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """Return -0.1, plus or minus 1 for a box, plus 10 when solved; rounded only once."""
+        """Return -0.1, plus the change in the number of boxes on targets, plus 10 when solved.
+
+        The sum is rounded to float32 only once.
+        """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Not `tenths / 10`: XLA may compile it to a product with 0.1, which rounds 10.9 up.
+        # Computing in tenths and dividing by 10 would not be exact. XLA may compile the division
+        # to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
     def pack(self, board: Stock) -> UInt32[Array, " words"]:
-        """Encode the cells of player and boxes with as few bits as possible."""
+        """Encode the cells of player and boxes in uint32 words, with equal bits for each cell."""
         return bits.pack(jnp.concatenate([board.player[None], board.boxes]), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> Stock:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         cells = bits.unpack(words, self.boxes + 1, self._bits)
         return Stock(boxes=cells[1:], player=cells[0])
 
@@ -209,10 +223,10 @@ class Sokoban(Puzzle):
         return (self.size * self.size - 1).bit_length()
 
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
-        """Return the sum of the boxes' push distances plus the player's steps to the nearest box.
+        """Return the sum of the boxes' push distances, plus the player's steps to the nearest box.
 
-        A push brings one box closer by at most one, and the player must first walk to a box. A box
-        from which no pushes lead to a target counts 254.
+        A push reduces the push distance of one box by at most one, and the player must first walk
+        to a box. A box from which no pushes lead to a target counts 254.
         """
         boxes, player = board.boxes.astype(jnp.int32), board.player.astype(jnp.int32)
         pushes = instance[boxes].astype(jnp.int32).sum(dtype=jnp.int32)
@@ -224,7 +238,7 @@ class Sokoban(Puzzle):
     def observe_board(
         self, instance: UInt8[Array, " cells"], board: Stock
     ) -> UInt8[Array, "{self.size} {self.size}"]:
-        """Return the field with boxes and player."""
+        """Return the map with walls, targets, boxes and player."""
         index = np.arange(instance.size, dtype=np.uint8)
         wall = jnp.where(instance == WALL, jnp.uint8(WALL_TILE), jnp.uint8(FLOOR_TILE))
         target = (instance == 0).astype(jnp.uint8)
@@ -235,9 +249,11 @@ class Sokoban(Puzzle):
         return shown.reshape(self.size, self.size)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level: `#` wall, `@` player, `$` box, `.` target, `*` and `+` on a target.
+        """Parse the map of a level, one line per row.
 
-        Raises `ValueError` for another shape, character or number of boxes, targets and players.
+        Characters: `#` wall, space floor, `@` player, `$` box, `.` target, `*` box on a target, `+`
+        player on a target. Raises `ValueError` for a wrong shape or an unknown character, and for a
+        wrong number of boxes, targets or players.
         """
         rows = text.strip("\n").splitlines()
         walls, targets, boxes, player = sokoban_levels.parsed(rows, self.size, self.boxes)
@@ -249,7 +265,7 @@ class Sokoban(Puzzle):
         return _level(Drawn(pushes, jnp.asarray(boxes), jnp.uint8(player)))
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites in the order of the observation's values."""
+        """Return one sprite for each value of the observation, (7, tile_size, tile_size, 3)."""
         return sprites.sokoban(tile_size)
 
 
@@ -265,9 +281,9 @@ def _at(boxes: Int32[Array, " boxes"], cell: Int32[Array, ""]) -> Bool[Array, ""
 def _replaced(
     boxes: Int32[Array, " boxes"], old: Int32[Array, ""], new: Int32[Array, ""]
 ) -> Int32[Array, " boxes"]:
-    """Move the box at `old` to the free cell `new` and keep the cells in ascending order.
+    """Move the box in cell `old` to the free cell `new`, and keep `boxes` in ascending order.
 
-    The entries between the old and the new place of the box in the array shift by one.
+    Entries between the box's old and new place in the array are shifted by one.
     """
     place = np.arange(boxes.shape[0], dtype=np.int32)
     out = (boxes < old).sum(dtype=jnp.int32)

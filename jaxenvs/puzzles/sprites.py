@@ -1,4 +1,4 @@
-"""Sprites of the puzzles, drawn by code; each function returns the atlas of one environment.
+"""Sprites of the puzzles, drawn by code. Each public function returns the atlas of one environment.
 
 Numbers are drawn as strokes, so that they are sharp at every size.
 """
@@ -19,7 +19,7 @@ INK, WHITE = (16, 17, 24), (250, 247, 238)
 STONE, STONE_TOP, STONE_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
 WOOD, WOOD_TOP, WOOD_DARK = (178, 126, 76), (206, 154, 98), (118, 78, 44)
 GREEN, BLUE, RED, YELLOW = (64, 178, 92), (92, 150, 250), (224, 72, 66), (246, 204, 62)
-CUBE = (  # white, green, red, blue, orange, yellow
+CUBE = (  # colours of stickers: white, green, red, blue, orange, yellow
     (244, 244, 238),
     (44, 168, 92),
     (206, 46, 52),
@@ -75,14 +75,14 @@ PERSON = (
     Layer(disc(1 / 2, 1 / 2, 5 / 16), WHITE),
     Layer(union(disc(13 / 32, 7 / 16, 1 / 20), disc(19 / 32, 7 / 16, 1 / 20)), INK),
 )
-AIM = (  # a target
+AIM = (  # the marker of a target, drawn on the ground
     Layer(minus(disc(1 / 2, 1 / 2, 1 / 4), disc(1 / 2, 1 / 2, 11 / 64)), GREEN),
     Layer(disc(1 / 2, 1 / 2, 5 / 64), GREEN),
 )
 
 
 def _atlas(size: int, looks: Iterable[Layers]) -> np.ndarray:
-    """Paint sprites, uint8 (looks, size, size, 3)."""
+    """Paint one sprite for each tuple of layers in `looks`, uint8 (looks, size, size, 3)."""
     nothing = np.zeros((size, size, 3))
     return np.stack([paint(nothing, look).round().astype(np.uint8) for look in looks])
 
@@ -115,7 +115,7 @@ def _rainbow(count: int) -> tuple[RGB, ...]:
 
 @functools.lru_cache(maxsize=16)
 def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
-    """Return the blank and the tiles 1 to size * size - 1, from pale to dark."""
+    """Return sprites of the blank and of the tiles 1 to size * size - 1, from pale to dark."""
     looks: list[Layers] = [(Layer(WHOLE, FLOOR),)]
     for i in range(1, size * size):
         wood = _mixed((246, 222, 170), (206, 140, 84), i / (size * size))
@@ -125,7 +125,10 @@ def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def stickers(tile_size: int) -> np.ndarray:
-    """Return nothing and the stickers white, green, red, blue, orange, yellow."""
+    """Return sprites of an empty tile and of stickers in six colours.
+
+    The colours are white, green, red, blue, orange and yellow.
+    """
     return _atlas(tile_size, [NOTHING, *map(_sticker, CUBE)])
 
 
@@ -139,7 +142,7 @@ def _sticker(colour: RGB) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def game2048(tile_size: int) -> np.ndarray:
-    """Return an empty cell and the tiles 2, 4, ... 131072."""
+    """Return sprites of an empty cell and of the tiles 2, 4, ... 131072."""
     looks: list[Layers] = [(Layer(WHOLE, FLOOR), Layer(RAISED, GROOVE))]
     for i, colour in enumerate(MERGED, 1):
         ink = (104, 92, 78) if i <= 2 else WHITE
@@ -149,7 +152,10 @@ def game2048(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def minesweeper(tile_size: int) -> np.ndarray:
-    """Return open cells with 0 to 8 neighbouring mines, a covered cell, and an opened mine."""
+    """Return sprites of the visible values of a cell.
+
+    These are open cells with 0 to 8 neighbouring mines, a covered cell, and an opened mine.
+    """
     opened = [(*GROUND, Layer(number(i, 0.5), colour)) for i, colour in enumerate(NUMBERS, 1)]
     spikes = [(1 / 8, 1 / 2, 7 / 8, 1 / 2), (1 / 2, 1 / 8, 1 / 2, 7 / 8)]
     spikes += [(1 / 4, 1 / 4, 3 / 4, 3 / 4), (1 / 4, 3 / 4, 3 / 4, 1 / 4)]
@@ -164,7 +170,10 @@ def minesweeper(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sudoku(tile_size: int) -> np.ndarray:
-    """Return empty, 1 to 9 placed, 1 to 9 given, then the same 19 for every other box."""
+    """Return sprites of an empty cell, of the placed digits 1 to 9 and of the given digits 1 to 9.
+
+    The same 19 sprites follow on a lighter ground, for every other 3x3 box.
+    """
     looks: list[Layers] = []
     for ground in (FLOOR, (58, 62, 76)):
         rim = minus(WHOLE, block(1 / 32, 1 / 32, 31 / 32, 31 / 32))
@@ -177,7 +186,7 @@ def sudoku(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def lights(tile_size: int) -> np.ndarray:
-    """Return a dark and a lit lamp."""
+    """Return sprites of a dark lamp and of a lit lamp."""
     glow = [Layer(disc(1 / 2, 1 / 2, r / 32), YELLOW, 0.12) for r in (22, 20, 18, 16, 14)]
     lit = (
         Layer(WHOLE, FLOOR),
@@ -195,10 +204,10 @@ def lights(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def hanoi(tile_size: int, disks: int) -> np.ndarray:
-    """Return nothing, a pole, the base, and for each disk, from the smallest, four sprites.
+    """Return sprites of an empty tile, a pole and the base, then four sprites for each disk.
 
-    The four are left end, middle, right end, and a disk of one tile. The ends of every other disk
-    fill half a tile.
+    The disks are ordered from the smallest. The four sprites are left end, middle, right end, and a
+    disk that is one tile wide. The ends of every other disk fill half a tile.
     """
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [
@@ -213,9 +222,10 @@ def hanoi(tile_size: int, disks: int) -> np.ndarray:
 
 
 def _slice(colour: RGB, left: float, right: float) -> Layers:
-    """Return the part of a disk or pancake that one tile shows.
+    """Return the part of a disk or pancake that is visible in one tile.
 
-    `left` and `right` are its ends in units of the tile; an end outside the tile is not visible.
+    `left` and `right` are the ends of the disk, in tile widths from the tile's left side. An end
+    outside the tile is not visible.
     """
     sides = (left + 1 / 16, right - 1 / 16)
     return (
@@ -227,7 +237,11 @@ def _slice(colour: RGB, left: float, right: float) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def pancakes(tile_size: int, size: int) -> np.ndarray:
-    """Return nothing, the plate, and left end, middle, right end of each pancake by size."""
+    """Return sprites of an empty tile and of the plate, then three sprites for each pancake.
+
+    The pancakes are ordered from the smallest. The three sprites are left end, middle and right
+    end.
+    """
     plate = (
         *NOTHING,
         Layer(block(-1, 1 / 16, 2, 1 / 2), (176, 190, 214)),
@@ -242,7 +256,10 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tokens(tile_size: int, size: int) -> np.ndarray:
-    """Return nothing, round tokens numbered from 0, and these tokens in the turnstile."""
+    """Return sprites of an empty tile and of the round tokens, numbered from 0.
+
+    The same tokens follow on the ground of the turnstile.
+    """
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))
     for ground in grounds:
@@ -261,7 +278,7 @@ def tokens(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def pegs(tile_size: int) -> np.ndarray:
-    """Return nothing (outside the board), a hole, a peg."""
+    """Return sprites of a tile outside the board, of an empty hole, and of a peg in a hole."""
     board = (Layer(WHOLE, WOOD), Layer(minus(WHOLE, block(1 / 32, 1 / 32, 1, 1)), WOOD_TOP))
     hole = (*board, Layer(disc(1 / 2, 1 / 2, 1 / 5), WOOD_DARK))
     peg = (
@@ -289,7 +306,10 @@ def _crate(colour: RGB) -> Layers:
 
 @functools.lru_cache(maxsize=8)
 def sokoban(tile_size: int) -> np.ndarray:
-    """Return floor, wall, target, box, box on a target, player, player on a target."""
+    """Return sprites in the order of the observation's values.
+
+    These are floor, wall, target, box, box on a target, player, and player on a target.
+    """
     floor, target = GROUND, (*GROUND, *AIM)
     looks = [floor, BRICKS, target, (*floor, *_crate(WOOD_TOP)), (*floor, *_crate(GREEN))]
     over = (*floor, Layer(disc(1 / 2, 1 / 2, 15 / 32), GREEN), *PERSON)
@@ -298,7 +318,7 @@ def sokoban(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def maze(tile_size: int) -> np.ndarray:
-    """Return floor, wall, target, player, player on the target."""
+    """Return sprites of floor, wall, target, player, and player on the target."""
     star = polygon((1 / 2, 3 / 16), (13 / 16, 1 / 2), (1 / 2, 13 / 16), (3 / 16, 1 / 2))
     target = (Layer(WHOLE, (38, 140, 76)), Layer(star, (206, 246, 178)))
     wall = (Layer(WHOLE, STONE), Layer(block(0, 0, 1, 1 / 8), STONE_TOP))
@@ -309,7 +329,11 @@ def maze(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tsp(tile_size: int) -> np.ndarray:
-    """Return nothing, a city, a visited city, the traveller in a city, home, traveller at home."""
+    """Return sprites in the order of the values that `TSP.tiles` returns.
+
+    These are an empty tile, a city, a visited city, the traveller in a city, home, and the
+    traveller at home.
+    """
     city = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), YELLOW))
     visited = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), (92, 98, 114)))
     roof = polygon((1 / 2, 1 / 16), (15 / 16, 1 / 2), (1 / 16, 1 / 2))

@@ -1,9 +1,9 @@
-"""Sudoku: place digits, each new to its row, its column and its 3x3 box.
+"""Sudoku: place digits so that no row, column or 3x3 box contains a digit twice.
 
 The rules are those of Jumanji 1.1 `Sudoku-v0`, which reads levels from a file. Here levels are
-generated: random symmetries of Sudoku transform one full grid, then random cells are erased. Each
-level thus has at least one solution, and with many blanks several; every full grid that obeys the
-rules is a goal.
+generated: random symmetries of Sudoku transform a fixed full grid, and then random cells are
+erased. Every level therefore has at least one solution. A level with many blanks may have several;
+every full grid that obeys the rules is a goal.
 """
 
 import functools
@@ -32,7 +32,8 @@ LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-# Offset of the tiles in each cell: 19 in every other box, whose ground has another colour.
+# Offset of each cell's sprite index: 0, or 19 in every other 3x3 box.
+# The ground of these boxes has another colour.
 GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
@@ -41,7 +42,7 @@ Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 @register("Puzzle-Sudoku-v0")
 @register("Puzzle-Sudoku-Guided-v0", guided=True)
 class Sudoku(Puzzle):
-    """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
+    """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; placed digits stay.
 
     With the field `guided` the rules choose the cell: the first empty one with the fewest
     candidates. A board then has at most 9 legal actions instead of hundreds, and the same
@@ -51,7 +52,8 @@ class Sudoku(Puzzle):
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
     Reward: 1 when the grid is full.
     Episode ends: when the grid is full, when no digit can be placed, or at the time limit.
-    State: the board is the observation; the instance is true in given cells.
+    State: the board is the same array as the observation. The instance, bool (9, 9), is true in the
+        cells that were given.
     """
 
     blanks: int = 40  # number of initially empty cells
@@ -67,12 +69,12 @@ class Sudoku(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values of a cell of the observation."""
+        """Meaning of the values in the observation."""
         return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of digits."""
+        """Matrix of the digits, 0 in an empty cell."""
         return Box(0, 9, (9, 9), np.uint8)
 
     @property
@@ -86,7 +88,10 @@ class Sudoku(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Digit keys write at the cursor; guided: in the chosen cell."""
+        """Digit keys write a digit at the cursor.
+
+        With `guided` there is no cursor: the digit is written into the cell that the rules choose.
+        """
         if self.guided:
             return Controls(keyed(*((digit, digit) for digit in self.action_names)))
 
@@ -108,7 +113,7 @@ class Sudoku(Puzzle):
         return PuzzleLevel(board=jnp.where(clues, digit, jnp.uint8(0)), instance=clues)
 
     def apply(self, instance: Bool[Array, "9 9"], board: Board, action: Int32[Array, ""]) -> Move:
-        """Place a digit."""
+        """Place a digit in an empty cell, unless its row, column or box contains the digit."""
         candidates = _candidates(board)
         cell = _tightest(board, candidates) if self.guided else action // 9
         here = (np.arange(CELLS, dtype=np.int32) == cell).reshape(9, 9)
@@ -118,7 +123,7 @@ class Sudoku(Puzzle):
         return Move(placed, jnp.ones((), jnp.float32), valid)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which digits can be placed."""
+        """Return for each action whether its digit can be placed."""
         candidates = _candidates(state.board)
         if self.guided:
             candidates = candidates.reshape(-1)[_tightest(state.board, candidates)]
@@ -138,9 +143,9 @@ class Sudoku(Puzzle):
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Return the boards with one placed digit erased.
+        """Return the boards in which one placed digit is missing.
 
-        With `guided`, only if the rules would then choose the erased cell.
+        With `guided`, a board is valid only if the rules would choose the missing cell next.
         """
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
@@ -157,19 +162,19 @@ class Sudoku(Puzzle):
         return Predecessors(before, actions, jnp.ones((CELLS,), jnp.float32), valid)
 
     def heuristic(self, instance: Bool[Array, "9 9"], board: Board) -> Float32[Array, ""]:
-        """Return the number of empty cells, which is exact if there is a solution."""
+        """Return the number of empty cells, which is the exact cost if the board has a solution."""
         return (board == 0).sum(dtype=jnp.int32).astype(jnp.float32)
 
     def pack(self, board: Board) -> UInt32[Array, "11"]:
-        """Encode each cell with four bits."""
+        """Encode the board in uint32 words, with four bits per cell."""
         return bits.pack(board.reshape(-1), 4)
 
     def unpack(self, words: UInt32[Array, "11"]) -> Board:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
     def observe_board(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
-        """Return the digits."""
+        """Return the digits, which are the board itself."""
         return board
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -183,14 +188,17 @@ class Sudoku(Puzzle):
         return PuzzleLevel(board=jnp.asarray(board, jnp.uint8), instance=clues)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a grid with one empty cell, where only 1 fits."""
+        """Return a level with one empty cell, and the action that fills this cell.
+
+        The missing digit is 1.
+        """
         line = np.arange(9)
         grid = (3 * (line % 3) + line // 3)[:, None] + line
         board = jnp.asarray((grid % 9 + 1).astype(np.uint8)).at[0, 0].set(0)
         return Ending(level.replace(board=board, instance=board != 0), (0,))
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Write the grid; guided: also the chosen cell."""
+        """Return the grid as text; with `guided`, also the cell that the rules choose."""
         grid = super().describe(state, params)
         if not self.guided:
             return grid
@@ -198,9 +206,9 @@ class Sudoku(Puzzle):
         return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
-        """Return the tile of each cell: 0 empty, 1 to 9 placed, 10 to 18 given.
+        """Return the sprite index of each cell: 0 empty, 1 to 9 placed, 10 to 18 given digits.
 
-        Cells of every other 3x3 box have 19 more: the same sprites on another ground.
+        In every other 3x3 box the index is 19 higher, for the same sprite on another ground.
         """
         given = 9 * state.instance.astype(jnp.int32)
         return state.board.astype(jnp.int32) + given + GROUND
@@ -211,16 +219,20 @@ class Sudoku(Puzzle):
 
 
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
-    """Permute the three bands, and the three lines within each band."""
+    """Return a random order of nine rows or columns that keeps a full grid valid.
+
+    The three bands are permuted, and the three lines within each band.
+    """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
     return (3 * bands[:, None] + inside).reshape(-1)
 
 
 def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
-    """Return a bit mask of the digits in each row, column and box.
+    """Return a bit mask of the digits in each row, in each column and in each box.
 
-    XLA fuses bitwise operations on slices with their consumers, but not a reduction.
+    The masks are computed by bitwise operations on slices, which XLA fuses with the operations that
+    use the masks. XLA does not fuse a reduction in this way.
     """
     bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
     boxes = bits.reshape(3, 3, 3, 3)
@@ -244,14 +256,14 @@ def _candidates(board: Board) -> UInt32[Array, "9 9"]:
 
 
 def _tightest(board: Board, candidates: UInt32[Array, "9 9"]) -> Int32[Array, ""]:
-    """Return the first empty cell with the fewest candidates."""
+    """Return the index of the empty cell with the fewest candidates, the first one if tied."""
     count = jax.lax.population_count(candidates).astype(jnp.int32)
     order = jnp.where(board == 0, count, 10).reshape(-1) * 128 + np.arange(CELLS, dtype=np.int32)
     return order.min() % 128
 
 
 def _read(text: str) -> np.ndarray:
-    """Parse the digits of a text, uint8 (9, 9)."""
+    """Parse the text of a level, and return its digits, uint8 (9, 9), with 0 in empty cells."""
     found = list(_lines(text))
     if len(found) == 1 and len(found[0][1]) == CELLS:
         number, cells = found[0]

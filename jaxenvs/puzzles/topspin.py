@@ -1,4 +1,4 @@
-"""TopSpin (Binary Arts 1988): a ring of tokens and a turnstile that reverses some of them."""
+"""TopSpin (Binary Arts 1988): a ring of tokens, and a turnstile that reverses some of them."""
 
 import functools
 from typing import Any, ClassVar
@@ -30,13 +30,16 @@ class TopSpin(Puzzle):
         tokens from place a on, around the ring.
     Observation: uint8 (size,), tokens from 0 in the order of the ring.
     Reward: 1 when every token i is in place i. Episode ends: when solved, or at the time limit.
-    State: the board is the observation.
+    State: the board is the same array as the observation.
     """
 
     size: int = 20  # number of tokens
     window: int = 4  # number of tokens in the turnstile, even
-    moves: str = "ring"  # "window": the turnstile may be anywhere, a common convention
-    scramble: int | None = None  # number of random actions from the goal; None: a uniform ring
+    # "ring": the ring turns; "window": the turnstile may be at any place, a common convention.
+    moves: str = "ring"
+    # Number of random actions that make a level from the goal.
+    # None: all reachable rings are equally likely.
+    scramble: int | None = None
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
@@ -52,7 +55,7 @@ class TopSpin(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of turns and reversals."""
+        """Names of the actions: two turns and one reversal, or a reversal at each place."""
         if self.moves == "ring":
             return ("left", "right", "reverse")
         return tuple(f"reverse {place}" for place in range(self.size))
@@ -67,14 +70,14 @@ class TopSpin(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the action that undoes each action: the other turn, or the same reversal."""
+        """For each action, the index of the action that undoes it."""
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of an entry of the observation."""
+        """Meaning of each entry of the observation."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"
@@ -87,7 +90,7 @@ class TopSpin(Puzzle):
 
     @property
     def source(self) -> np.ndarray:
-        """Place whose token moves to each place, int32 (actions, size)."""
+        """The place from which each place gets its new token, int32 (actions, size)."""
         place = np.arange(self.size)
         if self.moves == "ring":
             reversed_ = np.where(place < self.window, self.window - 1 - place, place)
@@ -101,7 +104,10 @@ class TopSpin(Puzzle):
 
     @property
     def reaches_odd(self) -> bool:
-        """True if odd permutations are reachable; otherwise only half of all rings are."""
+        """True if actions can reach odd permutations of the tokens.
+
+        If they cannot, only half of all rings are reachable.
+        """
         turned = self.moves == "ring" and self.size % 2 == 0
         return turned or self.window % 4 == 2
 
@@ -119,15 +125,15 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """Encode each token in the fewest bits that hold the largest one."""
+        """Encode the ring in uint32 words; all tokens get the same number of bits."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
-        """Decode the words of `pack`."""
+        """Return the ring that `pack` encoded in these words."""
         return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """Return the tokens."""
+        """Return the tokens in the order of the ring, which are the board itself."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
@@ -151,7 +157,10 @@ class TopSpin(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable ring, or take `scramble` random actions from the goal."""
+        """Draw a ring; all reachable rings are equally likely unless `scramble` is set.
+
+        With `scramble`, take that many random actions from the goal.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size))
@@ -188,10 +197,11 @@ class TopSpin(Puzzle):
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the ring along the edge of a rectangle, clockwise from the upper left corner.
+        """Return the picture as sprite indices: the ring runs along the edge of a rectangle.
 
-        Tiles: 0 nothing, 1 + i for token i, and 1 + size + i for token i in the turnstile, unless
-        the turnstile may be anywhere (`moves="window"`).
+        It starts in the upper left corner and runs clockwise. The indices are 0 nothing, 1 + i for
+        token i, and 1 + size + i for token i in the turnstile. With `moves="window"` no place is
+        shown as the turnstile, because it may be anywhere.
         """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")
@@ -199,12 +209,18 @@ class TopSpin(Puzzle):
         return jnp.concatenate([jnp.zeros(1, jnp.int32), token])[_rectangle(self.size)]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites in the order of `tiles`, uint8 (1 + 2 * size, tile_size, tile_size, 3)."""
+        """Return one sprite for each index that `tiles` uses.
+
+        The shape is (1 + 2 * size, tile_size, tile_size, 3), uint8.
+        """
         return sprites.tokens(tile_size, self.size)
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return 1 + the place of the ring at each tile on the edge of a rectangle; 0 elsewhere."""
+    """Return 1 + the place of the ring for each tile of a rectangle.
+
+    Tiles that show no place of the ring have the value 0.
+    """
     half = (size + 1) // 2 + 2  # number of rows plus number of columns
     rows = max(2, 2 * half // 5)
     columns = half - rows
@@ -219,13 +235,17 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Return the number of tokens per pattern database: at most 5, limited by `_TABLE`."""
+    """Return the number of tokens per pattern database: at most 5, and fewer for large rings."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 
 @functools.lru_cache
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
-    """Build pattern databases that cover all tokens; return (first token, flat table) of each."""
+    """Build pattern databases that together cover all tokens.
+
+    Each is returned as (first token, flat table). The table has the fewest actions that bring the
+    first and the following tokens to their places.
+    """
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)
     cells = np.arange(size)

@@ -21,17 +21,17 @@ from ..core.struct import Struct, struct
 from . import sprites
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-MOST_CITIES = 32  # number of bits of `Tour.visited`
+MOST_CITIES = 32  # largest number of cities: `Tour.visited` has 32 bits, one per city
 GRID = 16  # tiles per side of the picture
-NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # tiles
+NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # values that `tiles` returns
 MARKS = ("", "visited", "here")
 
 
 @struct
 class Tour(Struct):
-    """Visited cities and the traveller's city, which is home (0) at the start and the end."""
+    """The visited cities, and the city of the traveller, who starts and ends at home (city 0)."""
 
-    visited: UInt32[Array, ""]  # bit i: whether city i is visited; home always is
+    visited: UInt32[Array, ""]  # bit i is 1 if city i is visited; the bit of home is always 1
     city: Int32[Array, ""]  # city where the traveller is
 
 
@@ -40,8 +40,8 @@ class Tour(Struct):
 class TSP(Puzzle):
     """Visit every city of the unit square once and return home on the shortest route.
 
-    Actions: i goes to city i; nothing happens if it is visited. From the last city the traveller
-        returns home in the same step.
+    Actions: action i goes to city i; nothing happens if it is visited. From the last city the
+        traveller returns home in the same step.
     Observation: float32 (cities, 4): x, y, 1 if visited, 1 if the traveller is there. City 0 is
         home.
     Reward: minus the distance travelled, including the return home in the last step.
@@ -69,7 +69,7 @@ class TSP(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four numbers of a city."""
+        """Meaning of the four values that the observation has for each city."""
         return (
             ("`[city, 0]`", "x, from 0 to 1"),
             ("`[city, 1]`", "y, from 0 to 1, which is down in pictures"),
@@ -79,7 +79,7 @@ class TSP(Puzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Coordinates and flags of the cities."""
+        """Coordinates of each city, and two flags: visited, and whether the traveller is there."""
         return Box(0.0, 1.0, (self.cities, 4), np.float32)
 
     @property
@@ -89,7 +89,7 @@ class TSP(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """A click on a tile chooses the city nearest to its centre."""
+        """A click on a tile of the picture chooses the city nearest to the tile's centre."""
 
         def nearest(state: Any, place: Place) -> int:
             at = (np.array((place[1], place[0])) + 0.5) / GRID
@@ -103,7 +103,7 @@ class TSP(Puzzle):
         return np.uint32((1 << self.cities) - 1)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw cities uniformly from the unit square, in multiples of 2**-23."""
+        """Draw cities uniformly from the unit square; their coordinates are multiples of 2**-23."""
         drawn = words(key, 2 * self.cities) >> np.uint32(9)
         places = drawn.astype(jnp.float32) * np.float32(2.0**-23)
         return PuzzleLevel(board=_at_home(), instance=places.reshape(self.cities, 2))
@@ -111,7 +111,7 @@ class TSP(Puzzle):
     def apply(
         self, instance: Float32[Array, "cities 2"], board: Tour, action: Int32[Array, ""]
     ) -> Move:
-        """Go to a city, and home from the last one."""
+        """Go to a city; from the last city, also return home in the same move."""
         there, bit = instance[action], jnp.uint32(1) << action.astype(jnp.uint32)
         valid = (board.visited & bit) == 0
         visited = board.visited | bit
@@ -136,14 +136,14 @@ class TSP(Puzzle):
         return Tour(visited=jnp.uint32(self.all_visited), city=jnp.int32(0))
 
     def pack(self, board: Tour) -> UInt32[Array, " words"]:
-        """Encode the board in one uint32 if it fits, else in two."""
+        """Encode visited cities and the traveller's city in one uint32 if both fit, else in two."""
         city = board.city.astype(jnp.uint32)
         if self._one_word:
             return (board.visited | (city << np.uint32(self.cities)))[None]
         return jnp.stack([board.visited, city])
 
     def unpack(self, words: UInt32[Array, " words"]) -> Tour:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         city = words[0] >> np.uint32(self.cities) if self._one_word else words[1]
         return Tour(visited=words[0] & self.all_visited, city=city.astype(jnp.int32))
 
@@ -152,23 +152,25 @@ class TSP(Puzzle):
         return self.cities + (self.cities - 1).bit_length() <= 32
 
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
-        """Return the length of a minimum spanning tree of home, the traveller and the cities left.
+        """Return the length of a minimum spanning tree of the cities left to connect.
 
-        The heuristic is admissible, because the rest of the trip is a spanning tree. It is
-        consistent, because a move and the tree after the move span the cities before the move.
+        These are home, the traveller's city and the cities that are not visited. The heuristic is
+        admissible, because the rest of the trip is a spanning tree of them. It is consistent,
+        because the edge of a move, together with the tree after the move, spans the cities before
+        the move.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
         wanted = left | (index == board.city.astype(jnp.uint32))
         distances = _length(instance[:, None, :] - instance[None, :, :])
         tree = _spanning_tree(distances, wanted)
-        # A slightly smaller value stays admissible when sums of lengths are rounded.
+        # A slightly smaller value remains admissible although sums of lengths are rounded.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
     def observe_board(
         self, instance: Float32[Array, "cities 2"], board: Tour
     ) -> Float32[Array, "cities 4"]:
-        """Return coordinates, visited flags and the traveller's position, (cities, 4)."""
+        """Return for each city x, y, whether it is visited, and whether the traveller is there."""
         index = np.arange(self.cities, dtype=np.int32)
         visited = (board.visited >> index.astype(np.uint32)) & np.uint32(1)
         flags = jnp.stack([visited.astype(jnp.float32), (index == board.city).astype(jnp.float32)])
@@ -177,8 +179,8 @@ class TSP(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse one line `x y` per city, with coordinates from 0 to 1, home first.
 
-        A line may end with `visited` or, once, with `here` (the traveller); without `here` the
-        traveller is at home. Raises `ValueError`.
+        A line may end with `visited`, and one line with `here`, where the traveller is; without
+        `here` the traveller is at home. Raises `ValueError` for any other text.
         """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
@@ -211,13 +213,14 @@ class TSP(Puzzle):
         return "\n".join(rows)
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level and the actions that end it: cities 1, 2, ... in this order."""
+        """Return a level and the actions that end its episode: visit cities 1, 2, ... in turn."""
         return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
-        """Return the unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 both.
+        """Return the picture of the unit square as sprite indices.
 
-        If cities share a tile, the largest of these values is shown.
+        They are 0 nothing, 1 city, 2 visited city, 3 city with the traveller, 4 home, 5 home with
+        the traveller. If several cities are in the same tile, the largest index is shown.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)
@@ -230,14 +233,17 @@ class TSP(Puzzle):
         return picture.at[place[:, 1], place[:, 0]].max(shown)
 
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
-        """Return (x, y) from 0 to 1 of the cities that a step reaches: two in the last step."""
+        """Return the positions (x, y), from 0 to 1, of the cities that a step reaches.
+
+        The last step reaches two cities: the last one and home.
+        """
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)
         places = ((tiles + 0.5) / GRID).tolist()
         return [(places[i][0], places[i][1]) for i in (*last, int(state.board.city))]
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites in the order of `tiles`."""
+        """Return the sprites in the order of `tiles`, uint8 (6, tile_size, tile_size, 3)."""
         return sprites.tsp(tile_size)
 
 
@@ -251,7 +257,10 @@ def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:
 
 
 def _spanning_tree(distances: Array, wanted: Array) -> Array:
-    """Return the length of a minimum spanning tree of home and the wanted cities (Prim)."""
+    """Return the length of a minimum spanning tree of home and the wanted cities.
+
+    The tree is grown by Prim's algorithm.
+    """
     count = wanted.shape[0]
     index = np.arange(count, dtype=np.int32)
     none = np.float32(np.inf)
@@ -269,7 +278,7 @@ def _spanning_tree(distances: Array, wanted: Array) -> Array:
 
 
 def _read_city(line: str, number: int) -> tuple[tuple[float, float], str]:
-    """Parse `x y [mark]`; raise `ValueError`."""
+    """Parse a line `x y [mark]` into ((x, y), mark); raise `ValueError` for any other text."""
     parts = line.split()
     try:
         x, y = float(parts[0]), float(parts[1])

@@ -1,7 +1,8 @@
-"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
+"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb share one class and differ in their tables.
 
-A board is the colour of every sticker; an action permutes them. The group's stabiliser chain
-samples levels uniformly from all reachable boards, without a random walk or rejection.
+A board stores the colour of every sticker, and an action permutes the stickers. Levels are sampled
+uniformly from all reachable boards by the stabiliser chain of the puzzle's group, which needs
+neither a random walk nor rejection.
 """
 
 from abc import abstractmethod
@@ -27,14 +28,18 @@ _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", 
 
 
 class TwistyPuzzle(Puzzle):
-    """Base of twisty puzzles; a subclass defines `tables`, `faces`, `letters`, tiles and pictures.
+    """Base class of twisty puzzles.
 
-    State: the board is the observation, flattened.
+    A subclass defines `tables`, `faces`, `letters`, `tiles` and `picture`.
+
+    State: the board has the same values as the observation, as a vector.
     """
 
-    scramble: int | None = None  # number of random turns from the goal; None: a uniform board
+    # Number of random turns that make a level from the goal.
+    # None: all reachable boards are equally likely.
+    scramble: int | None = None
 
-    letters: ClassVar[str] = ""  # one letter per colour, for text
+    letters: ClassVar[str] = ""  # one letter for each colour, used by `text` and `read_level`
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -44,7 +49,7 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def tables(self) -> Permutations:
-        """Tables of stickers and turns."""
+        """Constants of the puzzle: its stickers, and how each turn permutes them."""
         raise NotImplementedError
 
     @property
@@ -54,7 +59,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Face or vertex to turn, such as `U` clockwise, `U'` anticlockwise, `U2` half a turn."""
+        """The face or vertex to turn: `U` clockwise, `U'` anticlockwise, `U2` by half a turn."""
         return self.tables.names
 
     @property
@@ -70,12 +75,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def inverse(self) -> np.ndarray:
-        """Index of the turn that undoes each turn."""
+        """For each turn, the index of the turn that undoes it."""
         return self.tables.inverse
 
     @property
     def observation_space(self) -> Space:
-        """Colours of the stickers."""
+        """Colour of each sticker, as an index into `letters`."""
         return Box(0, self.tables.colours - 1, self.shape, np.uint8)
 
     @property
@@ -85,8 +90,8 @@ class TwistyPuzzle(Puzzle):
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
     @property
-    def legend(self) -> str:  # type: ignore[override]  # it depends on the faces
-        """Meaning of the letters, and the order of the stickers in each line."""
+    def legend(self) -> str:  # type: ignore[override]  # the legend depends on the faces
+        """Text that explains the letters, and the order of the stickers in each line."""
         colours = ", ".join(f"{letter} {_COLOURS[letter]}" for letter in self.letters)
         lines = "; ".join(f"{index.strip('`')} {meaning}" for index, meaning in self.faces)
         return f"The stickers, a line for each face ({colours}); {lines}"
@@ -94,21 +99,21 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs that describe the order of each face's stickers."""
+        """(index, meaning) pairs that explain the order of the stickers in the observation."""
         raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the observation: faces and their stickers."""
+        """Shape of the observation: number of faces, and number of stickers per face."""
         return (self.tables.colours, self.tables.goal.size // self.tables.colours)
 
     def apply(self, instance: Any, board: UInt8[Array, " stickers"], action: Array) -> Move:
-        """Turn a face or vertex; every turn is legal."""
+        """Turn a face, or turn about a vertex; every turn is legal."""
         turned = board[jnp.asarray(self.tables.source)[action]]
         return Move(turned, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
-        """Return whether the board equals the goal."""
+        """Return whether every sticker has the colour that it has on the goal board."""
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
@@ -116,11 +121,11 @@ class TwistyPuzzle(Puzzle):
         return jnp.asarray(self.tables.goal)
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
-        """Encode each sticker with two or three bits."""
+        """Encode the board in uint32 words, with two or three bits per sticker."""
         return bits.pack(board, self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " stickers"]:
-        """Decode the words of `pack`."""
+        """Return the board that `pack` encoded in these words."""
         return bits.unpack(words, self.tables.goal.size, self._bits)
 
     @property
@@ -132,9 +137,10 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the largest bound of the pattern databases.
+        """Return the maximum over the pattern databases.
 
-        The bound of a database is the exact number of turns that solve its four pieces.
+        Each database has the fewest turns that bring its pieces to their places, at most four
+        pieces; the other pieces are ignored.
         """
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
@@ -150,13 +156,18 @@ class TwistyPuzzle(Puzzle):
         return bound.astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform reachable board, or make `scramble` turns that never undo the last one."""
+        """Draw a board; all reachable boards are equally likely unless `scramble` is set.
+
+        With `scramble`, make that many random turns from the goal, none of which undoes the
+        previous one.
+        """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # XLA fuses all gathers of this loop into one GPU kernel, in which each index is the
-        # expression of the gather before. "promise_in_bounds" uses an index once; wrapping or
-        # clipping would use it twice, so the fused expression would double in every iteration.
+        # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of
+        # each gather is the whole expression of the previous gather. The mode "promise_in_bounds"
+        # uses this expression once per gather. Wrapping or clipping the index would use it twice,
+        # so the code of the kernel would double with every gather.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -168,9 +179,10 @@ class TwistyPuzzle(Puzzle):
         return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse turns of the solved puzzle, or the letters of all stickers in observation order.
+        """Parse a level: turns of the solved puzzle, or the letters of all stickers.
 
-        Raises `ValueError` for an unknown turn or colour, and for an unreachable board.
+        The letters are in the order of the observation. Raises `ValueError` for an unknown turn or
+        colour, and for an unreachable board.
         """
         tables = self.tables
         flat = "".join(text.split())
@@ -207,7 +219,7 @@ class TwistyPuzzle(Puzzle):
         return "\n".join("".join(self.letters[c] for c in face) for face in faces)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return sprites of nothing and of six stickers, uint8 (7, tile_size, tile_size, 3)."""
+        """Return sprites of an empty tile and six stickers, uint8 (7, tile_size, tile_size, 3)."""
         return sprites.stickers(tile_size)
 
 
@@ -242,19 +254,22 @@ class Cube(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Tables of stickers and turns."""
+        """Constants of the cube: its stickers, and how each turn permutes them."""
         every = self.size == 3 or self.all_faces
         return permutations.cube(self.size, self.turns == "half", "UFRBLD" if every else "UFR")
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of rows, columns and faces."""
+        """(index, meaning) pairs for the observation.
+
+        They explain the order of the faces, and of the rows and columns of each face.
+        """
         places = ("`[face, row, column]`", "rows from above, columns from the left")
         return (places, *_faces_of_a_cube())
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the observation."""
+        """Shape of the observation: 6 faces, rows, columns."""
         return (6, self.size, self.size)
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
@@ -270,14 +285,17 @@ class Cube(TwistyPuzzle):
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the bound of the pattern databases, which assume a single solved board.
+        """Return the lower bound of the pattern databases, which assume a single solved board.
 
-        Return 0 if the solved cube may have any orientation.
+        If the solved cube may have any orientation, return 0.
         """
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the net: U above, L F R B in a row, D below; 0 nothing, 1 + c colour c."""
+        """Return the unfolded cube as sprite indices: U above, L F R B in a row, D below.
+
+        The indices are 0 nothing and 1 + c for a sticker of colour c.
+        """
         faces = state.board.reshape(6, self.size, self.size).astype(jnp.int32) + 1
         up, front, right, back, left, down = faces
         nothing = jnp.zeros_like(up)
@@ -288,13 +306,16 @@ class Cube(TwistyPuzzle):
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net, and next to it the cube from two sides."""
+        """Draw the unfolded cube, and next to it the solid cube from two sides."""
         return self._drawn(state, tile_size, pictures.solids(self.size, tile_size))
 
     def picture_between(
         self, state: PuzzleState, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the picture after a fraction `share` of a turn, from 0 to 1."""
+        """Draw the picture that is shown while an action turns a face.
+
+        `share` is the completed fraction of the turn, from 0 to 1.
+        """
         name = self.action_names[action]
         face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
         return self._drawn(
@@ -322,12 +343,15 @@ class Pyraminx(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Tables of stickers and turns."""
+        """Constants of the Pyraminx: its stickers, and how each turn permutes them."""
         return permutations.pyraminx()
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of the axial and edge stickers of each face, by vertices."""
+        """(index, meaning) pairs for the observation.
+
+        They explain at which vertices the axial and edge stickers of each face are.
+        """
         rows = []
         for face, opposite in enumerate("ULRB"):
             corners = [vertex for vertex in "ULRB" if vertex != opposite]
@@ -337,13 +361,13 @@ class Pyraminx(TwistyPuzzle):
         return tuple(rows)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return one row per face; tile 1 + c is colour c of `Cube`."""
+        """Return one row of sprite indices per face; 1 + c is a sticker of colour c of `Cube`."""
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net: the face opposite B, with the others unfolded around it."""
+        """Draw the unfolded Pyraminx: the face opposite B, with the other faces around it."""
         colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
         return pictures.painted(pictures.pyraminx(tile_size), colours)
 
@@ -363,29 +387,38 @@ class Skewb(TwistyPuzzle):
 
     @property
     def tables(self) -> Permutations:
-        """Tables of stickers and turns."""
+        """Constants of the Skewb: its stickers, and how each turn permutes them."""
         return permutations.skewb()
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Order of centre and corners, and of the faces."""
+        """(index, meaning) pairs for the observation.
+
+        They explain the order of the faces, and of the centre and corners of each face.
+        """
         corners = "corners: upper left, upper right, lower left, lower right"
         return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the net of a cube, each face 3 x 3 with its corners and centre; 0 nothing."""
+        """Return the unfolded Skewb as sprite indices: 0 nothing, 1 + c a sticker of colour c.
+
+        A face has 3 x 3 tiles, with stickers in the corners and in the centre.
+        """
         stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
         return stickers[_skewb_net()]
 
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw the net of a cube with each centre as a diamond."""
+        """Draw the unfolded Skewb, with the centre of each face as a diamond."""
         return pictures.painted(pictures.skewb(tile_size), state.board)
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of each face; the meaning names the faces above and on its left."""
+    """Return (index, meaning) for each face of a cube.
+
+    The meaning names the face, the face above it and the face on its left.
+    """
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):
@@ -395,7 +428,7 @@ def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
 
 
 def _skewb_net() -> np.ndarray:
-    """Return 1 + the index of the sticker in each cell of the net, 0 where there is none."""
+    """Return 1 + the index of the sticker in each tile of the unfolded Skewb, 0 in empty tiles."""
     net = np.zeros((9, 12), np.int32)
     places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
     inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))

@@ -1,8 +1,9 @@
-"""Batched A* and Q* on an accelerator, in fixed memory, for one level or many in one hash table.
+"""Batched A* and Q* on an accelerator, in a fixed amount of memory.
 
-A* expands many nodes at a time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep
-reinforcement learning and search"). Q* expands single actions and evaluates all actions of a board
-at once (Agostinelli et al. 2024, "Q* Search").
+One call searches one level or many levels; all levels share one hash table. A* expands many nodes
+at a time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep reinforcement learning
+and search"). Q* expands single actions, and evaluates all actions of a board at once (Agostinelli
+et al. 2024, "Q* Search").
 """
 
 import functools
@@ -20,7 +21,8 @@ from .memory import check_memory
 from .result import Result
 
 TERMINATES = ("first", "optimal")
-# Beyond these limits float32 fails: priorities become infinite, widths 0.
+# Limits of weights and bucket widths.
+# Beyond them, float32 priorities could become infinite, and bucket widths could become 0.
 MOST, LEAST = 1e30, 1e-30
 
 
@@ -37,19 +39,22 @@ def astar(
     admissible: bool | None = None,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search for the cheapest actions from a level, or levels with a leading axis, to a goal.
+    """Search for the cheapest sequence of actions from a level to a goal.
 
     domain: a `Puzzle`, or a `Domain` of functions.
-    level: `PuzzleLevel`, a state of the puzzle, or a board.
+    level: a `PuzzleLevel`, a state of the puzzle, or a board. Arrays with a leading axis are
+        several levels, which are searched together.
     heuristic: (instance, board) -> estimate of the cost to a goal; by default `domain.heuristic`.
     weight: factor of the heuristic. Nodes are expanded in order of cost so far + weight *
         heuristic. Above 1, a solution is found sooner and may cost more.
-    batch_size: nodes expanded together.
-    node_budget: nodes stored for all levels together.
+    batch_size: number of nodes that one iteration expands.
+    node_budget: maximum number of stored nodes, for all levels together.
     terminate: "first" ends when no open node has a lower priority than the cheapest goal found; if
         the heuristic is admissible, that goal costs at most max(1, weight) times the optimum.
         "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
         the heuristic is admissible. With weight 1 the two are the same.
+    max_length: length of the returned array of actions. If a solution is longer, only its cost and
+        length are returned.
     admissible: whether the heuristic never exceeds the true cost; by default true for
         `domain.heuristic` only. Without it, only unsolvability can be proven, by examining every
         reachable board.
@@ -85,11 +90,13 @@ def qstar(
     admissible: bool | None = None,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search as `astar` does, but expand one action of a board at a time.
+    """Search like `astar`, but expand single actions instead of all actions of a board.
 
     q: (instance, board) -> float32 (actions,), a lower bound on the cost to a goal through each
-        action; by default the cost of the action plus the heuristic of the board it leads to. Q* is
-        meant for a network that evaluates all actions in one pass.
+        action; by default the cost of the action plus the heuristic of the board to which it leads.
+        Q* is meant for a network that evaluates all actions in one pass.
+
+    For the other arguments, the result and the errors see `astar`.
     """
     is_default = q is None
     checked_domain(domain, "qstar")
@@ -102,7 +109,7 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Function that returns the cost of each action plus the heuristic of the board it leads to.
+    """Function that returns, for each action, its cost plus the heuristic of the resulting board.
 
     Two such functions of equal domains are equal, so `jit` reuses the compiled search.
     """
@@ -118,7 +125,10 @@ def checked_settings(
     where: str, domain: Any, weight: Any, batch_size: Any, node_budget: Any, terminate: Any,
     longest: Any, admissible: bool, by_action: bool, bucket_width: Any,
 ) -> Settings:  # fmt: skip
-    """Return the checked static settings; raise for the first bad one."""
+    """Check the arguments of a search, and return them as static settings.
+
+    Raises `ValueError` or `TypeError` for the first invalid argument.
+    """
     checked_domain(domain, where)
     checks.one_of(where, "terminate", terminate, TERMINATES)
     checks.integer_field(where, "batch_size", batch_size, 1)

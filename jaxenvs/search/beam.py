@@ -1,4 +1,4 @@
-"""Beam search: each step keeps only the boards with the lowest scores."""
+"""Beam search: each step expands all boards of the beam and keeps those with the lowest scores."""
 
 import functools
 from collections.abc import Callable
@@ -17,16 +17,16 @@ from .store import hash_of
 
 
 class _Beam(NamedTuple):
-    """Beam of one level at one step, and the path to each board."""
+    """State of the search of one level: the boards of the beam, and the path to each of them."""
 
-    board: Any  # boards of the beam; first axis: width
+    board: Any  # boards of the beam; the first axis of each array has length width
     cost: Float32[Array, " width"]
     alive: Bool[Array, " width"]
     action: Int16[Array, " width"]
     parents: Int32[Array, "steps width"]
     actions: Int16[Array, "steps width"]
     steps: Int32[Array, ""]
-    goal: Int32[Array, ""]  # index of a goal in the beam, -1 before one is found
+    goal: Int32[Array, ""]  # index of a goal in the beam, or -1 if the beam contains no goal
     nodes: Int32[Array, ""]
 
 
@@ -40,9 +40,10 @@ def beam(
 ) -> Result:
     """Search with a beam of `width` boards for at most `max_length` actions.
 
-    Keeps the boards with the lowest cost + heuristic. The solution is the cheapest goal of the
-    first step that reaches one. Fast, but without proof: `optimal` is never true. Several levels
-    are searched in parallel until the slowest ends. Works inside `jit`; raises as `astar` does.
+    Each step keeps the boards with the lowest cost + heuristic. The search ends at the first step
+    that reaches a goal, and returns the cheapest goal of this step. It is fast but proves nothing:
+    `optimal` is never true. Several levels are searched in parallel until the slowest search ends.
+    Works inside `jit`. Raises the same errors as `astar`.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)
@@ -82,7 +83,7 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # board 0 if unsolved: it has the lowest score
+    place = jnp.maximum(end.goal, 0)  # if unsolved, take board 0, which has the lowest score
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),
@@ -100,7 +101,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand the beam and keep the best boards without duplicates."""
+    """Expand all boards of the beam, and keep the new boards with the lowest scores, each once."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)
@@ -120,7 +121,7 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     least, order = jax.lax.top_k(-score, keep)
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
-    # The cheapest goal takes the first place of the beam; the search ends with it.
+    # If there is a goal, put the cheapest one first in the beam; the search then ends.
     least_cost = jnp.where(goal, cost, jnp.inf).min()
     first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
     order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
@@ -139,13 +140,14 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 
 
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
-    """Return which lanes repeat the board of a cheaper, or equally cheap earlier, lane.
+    """Return a mask of the candidates for the next beam that are duplicates.
 
-    A lane is one candidate board of the next beam.
+    A candidate is a duplicate if a candidate with the same board is cheaper, or is equally cheap
+    and precedes it.
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
-    # Sorting by two hashes puts equal boards next to each other, and invalid lanes at the end.
+    # Sorting by two hashes puts equal boards next to each other, and invalid candidates at the end.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)
@@ -155,7 +157,10 @@ def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
 
 
 def _path(end: _Beam, place: Int32[Array, ""]) -> Int32[Array, " steps"]:
-    """Return the actions to a board, by following parents back from the last step."""
+    """Return the actions that lead to the board at index `place` of the last beam.
+
+    The path is found by following parents back from the last step.
+    """
 
     def back(i: Array, walk: tuple[Array, Array]) -> tuple[Array, Array]:
         place, path = walk

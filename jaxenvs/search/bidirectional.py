@@ -1,8 +1,8 @@
 """Bidirectional A* that meets in the middle (MM; Holte et al. 2016).
 
-An entry's priority is the larger of f = cost + heuristic and twice the cost, so neither side
-searches beyond the middle of a cheapest path. With a weak heuristic, this expands far fewer boards
-than A* from one end.
+An open node has the priority max(cost + heuristic, 2 * cost), so neither of the two searches goes
+beyond the middle of a cheapest path. With a weak heuristic, far fewer boards are expanded than by
+A* from one end.
 """
 
 import functools
@@ -24,7 +24,7 @@ from .result import Result
 
 
 class Backward(NamedTuple):
-    """A puzzle searched from its goal: action i leads to predecessor i of a board."""
+    """A puzzle that is searched from its goal: action i leads to predecessor i of a board."""
 
     puzzle: Puzzle
     num_actions: int
@@ -36,16 +36,19 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """Inverse of each action: the puzzle's, because predecessors come from inverse actions."""
+        """The action that undoes each action, as in the puzzle.
+
+        If a puzzle has inverse actions, predecessor i is reached by the inverse of action i.
+        """
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:
-        """Return the predecessors as moves."""
+        """Return the predecessors of a board as if they were results of actions."""
         before = self.puzzle.predecessors(instance, board)
         return Move(before.board, before.cost, before.valid)
 
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Return False: this side ends where the two sides meet."""
+        """Return False: the backward search has no goal, and ends when the two searches meet."""
         return jnp.zeros((), jnp.bool_)
 
     def pack(self, board: Any) -> Array:
@@ -58,9 +61,9 @@ class Backward(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """For each level, the cheapest pair of a forward node and a backward node with the same board.
+    """For each level, the cheapest pair of a forward and a backward node that have the same board.
 
-    Nodes are given by their rows in the two stores, -1 before a pair is found.
+    Nodes are given as row indices in the two stores; -1 before a pair is found.
     """
 
     cost: Float32[Array, " levels"]
@@ -86,19 +89,22 @@ def bidirectional(
     admissible: bool = True,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search from a level, or levels with a leading axis, and from its goal at the same time.
+    """Search from a level and from its goal at the same time.
 
-    puzzle: has `goal` and `predecessors`.
+    puzzle: a puzzle that defines `goal` and `predecessors`.
+    level: a `PuzzleLevel`, a state of the puzzle, or a board. Arrays with a leading axis are
+        several levels, which are searched together.
     heuristic: (instance, board) -> estimate of the cost to the goal; by default
         `puzzle.heuristic`. The backward search uses none.
     admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
         inconsistent.
-    node_budget: nodes stored for both sides together.
+    node_budget: maximum number of nodes that both searches store together.
     terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
-        the two sides first meet, without any guarantee on the solution's cost.
+        the two searches first meet, without any guarantee on the solution's cost.
 
     For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
-    puzzle without a single goal or predecessors. If unsolved, `board` has the lowest heuristic.
+    puzzle without a single goal or predecessors. If unsolved, the result's `board` is the board
+    with the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")
@@ -118,7 +124,7 @@ def bidirectional(
 
 
 def _places(puzzle: Any, levels: PuzzleLevel) -> int:
-    """Return the number of predecessors per board; raise `TypeError` if the puzzle has none."""
+    """Return the number of predecessors per board; raise `TypeError` if none are defined."""
     one = jax.tree.map(lambda leaf: leaf[0], levels)
     try:
         board = jax.eval_shape(puzzle.goal, one.instance)
@@ -150,13 +156,16 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """The two searches; each iteration continues the one with the lower open priority."""
+    """The forward and the backward search.
+
+    Each iteration continues the search whose open list has the lower priority.
+    """
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
 
     def result(self) -> Result:
-        """Search and join the two paths."""
+        """Run both searches until they end, and join the two paths."""
         fresh = jnp.full(self.forward.count, -1, jnp.int32)
         meeting = _Meeting(jnp.full(fresh.shape, jnp.inf, jnp.float32), fresh, fresh)
         first = jnp.int32(0)
@@ -182,14 +191,16 @@ class _Both:
             first = ends.backward.store.used
             return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
 
-        # Loops of zero or one iteration, because `lax.cond` would copy both stores.
+        # Loops of zero or one iteration serve as a conditional; `lax.cond` would copy both stores.
         trips = turn.astype(jnp.int32)
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the boards from row `first` on in the other side's store, and record meetings.
+        """Look up the boards that one search has just added, in the store of the other search.
 
-        `ahead`: whether these are rows of the forward search.
+        If a board is found there, the two searches meet at this board, and the meeting is recorded.
+        The added boards are in the rows from `first` on. `ahead` is True if the forward search
+        added them.
         """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
@@ -210,17 +221,21 @@ class _Both:
         )
 
     def _concluded(self, ends: _Ends) -> _Ends:
-        """Raise the lower bounds and mark finished levels, on both sides alike."""
+        """Raise the lower bounds on the cost of a solution, and mark finished levels as done.
+
+        Both searches get the same values.
+        """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # If a cheaper solution exists, one side has an open entry on its path, with a priority of
-        # at most the solution's cost. It may be either side, so a proof needs the bounds of both.
+        # If a cheaper solution exists, one of the searches has an open node on its path, and the
+        # priority of this node is at most the solution's cost.
+        # The node may be in either search, so a proof needs the bounds of both searches.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # No entry is skipped before the sides meet, so a side with an empty open list has expanded
-        # every board that it can reach.
+        # No open node is skipped before the searches meet.
+        # A search with an empty open list has therefore expanded every board that it can reach.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -288,7 +303,10 @@ class _Both:
 def _better(
     meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
 ) -> _Meeting:
-    """Update `meeting` with the cheapest new pair of each level; ties go to the first."""
+    """Update `meeting` with the cheapest new pair of each level.
+
+    Of equally cheap pairs, the first one is taken.
+    """
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)
     least = meeting.cost.at[level].min(cost)

@@ -1,4 +1,4 @@
-"""Search domains: puzzles, or functions with the same interface."""
+"""Search domains: puzzles, or other search problems given as functions with the same interface."""
 
 import dataclasses
 from collections.abc import Callable
@@ -34,21 +34,23 @@ class Domain:
     num_actions: int
     num_words: int
     heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
-    unit_cost: bool = False  # whether every action costs 1, which saves a sort
-    # (instance, board, action) -> `Move` of one action, for Q*; None: taken from `neighbours`
+    unit_cost: bool = False  # whether every action costs 1; the search can then omit a sort
+    # (instance, board, action) -> `Move` of this action, which Q* uses.
+    # None: `neighbours` computes the moves of all actions, and one of them is selected.
     apply: Callable[[Any, Any, Any], Move] | None = None
-    # (instance, board) -> bool (actions,): actions that Q* tries, computed more cheaply than
-    # `neighbours`; some may turn out to be invalid. None: the valid actions of `neighbours`
+    # (instance, board) -> bool (actions,): mask of the actions that Q* tries, for domains in which
+    # the mask is cheaper than `neighbours`. Some of these actions may turn out to be invalid.
+    # None: the valid actions of `neighbours`.
     possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 
     @property
     def name(self) -> str:
-        """Name in messages."""
+        """Name used in error messages."""
         return "Domain"
 
 
 def checked_domain(domain: Any, where: str) -> Any:
-    """Return `domain` if it can be searched; raise `TypeError` that names missing members."""
+    """Return `domain` if it can be searched; raise `TypeError` that names missing attributes."""
     wanted = ("neighbours", "is_goal", "pack", "unpack", "num_actions")
     missing = [name for name in wanted if not hasattr(domain, name)]
     if missing:
@@ -61,7 +63,7 @@ def checked_domain(domain: Any, where: str) -> Any:
 
 
 def board_shape(domain: Any) -> Any:
-    """Return the board as `jax.ShapeDtypeStruct`s."""
+    """Return the shapes and dtypes of a board's arrays as `jax.ShapeDtypeStruct`."""
     inside = getattr(domain, "unwrapped", domain)
     if isinstance(inside, Puzzle):
         return inside.state_shape.board
@@ -69,9 +71,10 @@ def board_shape(domain: Any) -> Any:
 
 
 def as_levels(domain: Any, level: Any, where: str) -> tuple[PuzzleLevel, bool]:
-    """Return the levels with a leading axis, and whether `level` had that axis.
+    """Return levels whose arrays have a leading axis, and whether `level` already had this axis.
 
-    Takes a `PuzzleLevel`, a state of the environment or of a wrapper, or a board.
+    `level` is a `PuzzleLevel`, a state of the environment or of a wrapper, or a board. Raises
+    `TypeError` if the board does not fit the domain.
     """
     while isinstance(level, WrappedState):
         level = level.env

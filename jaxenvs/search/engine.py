@@ -1,4 +1,4 @@
-"""Search loop of A* and Q*: pop the best entries, expand them, store and queue new boards."""
+"""Search loop of A* and Q*: take the best open entries, expand them, and store the new boards."""
 
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-FINE = 0.25  # default bucket width, as a fraction of the cheapest action's cost (times weight > 1)
+FINE = 0.25  # default bucket width, as a fraction of max(1, weight) * cost of the cheapest action
 
 
 class Settings(NamedTuple):
-    """Static settings of a search."""
+    """Settings of a search that are static (constant under `jit`)."""
 
     weight: float
     batch_size: int
@@ -24,32 +24,34 @@ class Settings(NamedTuple):
     terminate: str
     longest: int
     admissible: bool
-    by_action: bool  # whether an open entry is one action of a node (Q*), not the node
-    bucket_width: float | None = None  # priority difference below which order does not matter
-    # Whether this is one of the two searches of `bidirectional`, which decides when they end.
+    by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
+    # Difference in priority below which the order does not matter.
+    bucket_width: float | None = None
+    # Whether this is one of the two searches of `bidirectional`, which then decides when to end.
     to_middle: bool = False
 
 
 class Search(NamedTuple):
-    """State of a search."""
+    """State of the search loop."""
 
     store: Store
     todo: OpenList
     cost: Float32[Array, " levels"]  # cost of the best goal found so far, infinite without one
-    goal: Int32[Array, " levels"]  # row of that goal, -1 without one
+    goal: Int32[Array, " levels"]  # row of the best goal in the store, -1 without a goal
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
-    nearest_row: Int32[Array, " levels"]  # row of that board
+    nearest_row: Int32[Array, " levels"]  # row in the store of the board with the lowest heuristic
     done: Bool[Array, " levels"]
-    # Lower bound on the optimal cost. Constant once a level is done: its open entries are skipped.
+    # Lower bound on the optimal cost.
+    # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
     lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
-    finest: Float32[Array, ""]  # priority difference below which the order does not matter
+    finest: Float32[Array, ""]  # difference in priority below which the order does not matter
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Return the number of rows of the store: the budget plus the nodes of one iteration."""
+    """Return the capacity of the store: the node budget plus the largest batch of new nodes."""
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -57,7 +59,7 @@ def rows_for(domain: Any, settings: Settings, levels: int) -> int:
 def keys_of(
     domain: Any, boards: Any, many: bool, level: Array | None = None
 ) -> UInt32[Array, "lanes words"]:
-    """Pack boards into keys; with many levels, the first word is the level's index."""
+    """Pack boards into keys of the hash table; with many levels, the first word is the level."""
     keys = jax.vmap(domain.pack)(boards)
     if not many:
         return keys
@@ -66,7 +68,7 @@ def keys_of(
 
 
 class Engine:
-    """Operations of one search, called while JAX traces it; its loops close over the levels."""
+    """The steps of a search. JAX traces them once; the traced loops close over the levels."""
 
     def __init__(
         self, domain: Any, bound: Any, settings: Settings, coarse: bool, many: bool, levels: Any
@@ -76,10 +78,10 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        self.steeper = max(1.0, settings.weight)  # factor by which the weight scales priorities
+        self.steeper = max(1.0, settings.weight)  # factor by which the weight increases priorities
 
     def result(self) -> Result:
-        """Search and return the result."""
+        """Run the search until it ends, and return its result."""
         end = jax.lax.while_loop(self._goes_on, self.iterate, self.start())
         solved = end.goal >= 0
         row = jnp.where(solved, end.goal, end.nearest_row)
@@ -102,7 +104,7 @@ class Engine:
         )
 
     def start(self) -> Search:
-        """Return the first state of the search, with the start boards queued."""
+        """Return the state before the first iteration; the start boards are in the open list."""
         settings, count, lanes = self.settings, self.count, self.lanes
         rows = rows_for(self.domain, settings, count)
         keys = keys_of(
@@ -139,7 +141,7 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, and the middle and width of the first bucket ranges.
+        """Return the smallest bucket width, then middle and width of the first bucket ranges.
 
         `bounds` are the heuristics of the start boards.
         """
@@ -149,13 +151,13 @@ class Engine:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # wide buckets until costs are known
+        else:  # the costs are not known yet: use wide buckets
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # Weighted priorities decrease on the way to a goal, so the ranges begin at 0.
+        # With a weight above 1, priorities decrease on the way to a goal: the ranges begin at 0.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -164,7 +166,7 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries, or move a batch to new ranges of the open list."""
+        """Expand a batch of entries, or move a batch of entries to new ranges of the open list."""
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -173,7 +175,7 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Costs are non-negative and only the cheapest goal counts, so costlier entries are useless.
+        # Costs are never negative, so costlier entries cannot lead to a better goal.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -189,7 +191,7 @@ class Engine:
     ) -> tuple[Nodes, Array, Array]:
         """Return the children of the entries, grouped by entry, the most expensive entry first.
 
-        Also returns which of them are valid, and the smallest bucket width (see `finest`).
+        Also returns the mask of valid children, and the smallest bucket width (`Search.finest`).
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -222,7 +224,7 @@ class Engine:
         return children, valid, finest
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
-        """Apply one action, by the domain's `apply` if it has one, else by its `neighbours`."""
+        """Apply one action by the domain's `apply`, or by `neighbours` if there is no `apply`."""
         apply = getattr(self.domain, "apply", None)
         if apply is not None:
             return apply(instance, board, action)
@@ -230,14 +232,14 @@ class Engine:
         return jax.tree.map(lambda leaf: leaf[action], moves)
 
     def _possible(self, instance: Any, board: Any) -> Array:
-        """Return the mask of actions that Q* tries."""
+        """Return the mask of the actions that Q* queues for a board."""
         possible = getattr(self.domain, "possible", None)
         if possible is not None:
             return possible(instance, board)
         return self.domain.neighbours(instance, board).valid
 
     def _undoes(self, last: Array, action: Array) -> Array:
-        """Return whether an action leads back to the parent."""
+        """Return whether an action undoes the action that led to the board."""
         inverse = getattr(self.domain, "inverse", None)
         if inverse is None:
             return jnp.zeros(action.shape, jnp.bool_)
@@ -245,7 +247,7 @@ class Engine:
         return (last >= 0) & (back == action)
 
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
-        """Compact the valid children and insert them into the store, chunk by chunk."""
+        """Insert the valid children into the store, in chunks that contain only valid children."""
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
         index = jnp.arange(total, dtype=jnp.int32)
@@ -265,10 +267,10 @@ class Engine:
     def _open(
         self, search: Search, first: Array, moved: tuple[Any, Any, Any] | None = None
     ) -> Search:
-        """Apply the heuristic to the rows from `first` on, record goals and queue the others.
+        """Compute heuristics of new rows (from `first` on), record goals, queue the other rows.
 
-        moved: (entries, mask, flag). If the flag is set, the masked entries are instead queued
-            again, in the new ranges of the open list.
+        moved: (entries, mask, flag). If the flag is True, the entries in the mask are queued again
+            instead, because the open list has new ranges.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -302,10 +304,11 @@ class Engine:
         best, goal_row = _best(search.cost, search.goal, cost, row, level, goal)
         near, near_row = _best(search.nearest, search.nearest_row, bound, row, level, valid)
         opens = valid & ~goal
-        score = cost + self.settings.weight * bounds.T  # with Q*, the first axis is the action
+        # With Q*, the first axis of the scores is the action.
+        score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # A finite priority may overflow; only an infinite bound excludes a board.
+        # If cost and bound are finite, an overflowing priority must not exclude the board.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -331,12 +334,12 @@ class Engine:
         )
 
     def _concluded(self, search: Search) -> Search:
-        """Raise the lower bounds and mark finished levels."""
+        """Raise the lower bounds on the cost of a solution, and mark finished levels as done."""
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries with a priority above the best goal's cost are skipped, so the lower bound
-            # cannot exceed that cost.
+            # Entries with a priority above the best goal's cost are skipped.
+            # They prove no lower bound above this cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -346,12 +349,15 @@ class Engine:
         return search._replace(done=done | (lower >= cost), lower=lower)
 
     def _start_bound(self, instance: Any, board: Any) -> Array:
-        """Return the heuristic of a start board."""
+        """Return the heuristic of a start board; with Q*, the lowest value over its actions."""
         bound = self.bound(instance, board).astype(jnp.float32)
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return a bound per priority: an entry is expanded only if the best goal costs more."""
+        """Return for each priority a bound that is compared with the cost of the best goal.
+
+        An entry is expanded only if its bound is below this cost.
+        """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
@@ -360,13 +366,13 @@ class Engine:
         """Return a lower bound on the cost of solutions through entries of at least `priority`."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most the weight (if above 1) times a solution's cost. Division may round
-        # up, so the factor is a little below 1 / weight.
+        # A priority is at most max(1, weight) times the cost of a solution.
+        # Division may round up, so the factor is slightly below 1 / weight.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
     def level_of(self, key: Array) -> Int32[Array, " lanes"]:
-        """Return the level of each key."""
+        """Return the index of the level to which each key belongs."""
         if not self.many:
             return jnp.zeros(key.shape[0], jnp.int32)
         return key[:, 0].astype(jnp.int32)
@@ -379,7 +385,7 @@ class Engine:
 def _best(
     least: Array, least_row: Array, value: Array, row: Array, level: Array, valid: Array
 ) -> tuple[Array, Array]:
-    """Return the lowest value of each level so far, and the first row that has it."""
+    """Return for each level the lowest value so far, and the first row with this value."""
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)
     lowest = valid & (value == new[level]) & (value < least[level])

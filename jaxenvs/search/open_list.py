@@ -1,11 +1,12 @@
-"""Open list: a priority queue made of buckets, from which any number of entries is popped at once.
+"""Open list: a priority queue from which any number of entries can be popped at once.
 
-It needs no heap and no sort over all entries. A bucket holds the entries of one range of
-priorities, newest first, as a stack of pages from one pool. The ranges have equal widths around the
-front of the search, its lowest open priority. If the front leaves them, or one bucket holds most of
-the entries although its range could be narrower, the list gets new ranges and all entries move: the
-list has two sets of buckets, and until the old set is empty, `pop` returns its entries to be pushed
-again.
+It needs neither a heap nor a sort over all entries. Entries are kept in buckets; each bucket holds
+the entries in one range of priorities, the newest first, as a stack of pages that are allocated
+from one pool. All ranges have the same width and lie around the lowest open priority (the front of
+the search). The list gets new ranges if the front leaves them, or if one bucket holds most of the
+entries although its range could be narrower. Then all entries must move. For this purpose the list
+has two sets of buckets, and until the old set is empty, `pop` returns entries of the old set, which
+the caller must push again.
 """
 
 from typing import NamedTuple
@@ -14,36 +15,46 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-BUCKETS = 256  # number of buckets in a set
-PAGE = 1024  # entries per page in a pool of SMALL to LARGE entries
-SMALL_PAGE = 16  # entries per page in a smaller pool
+BUCKETS = 256  # number of buckets in each of the two sets
+PAGE = 1024  # number of entries per page, for lists of SMALL to LARGE entries
+SMALL_PAGE = 16  # number of entries per page, for lists of less than SMALL entries
 SMALL = 1 << 14
-LARGE_PAGE = 4096  # entries per page in a larger pool
+LARGE_PAGE = 4096  # number of entries per page, for lists of LARGE entries or more
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-LEAST = np.finfo(np.float32).tiny  # smallest width of a range; a subnormal number may count as 0
-UNKNOWN = np.float32(1e30)  # width of the ranges before costs are known
-GROWTH = 16.0  # largest factor between the widths of successive ranges
-CROWD = 4  # a bucket is crowded if it holds more than this many batches
+# smallest width of a range; smaller numbers are subnormal and may count as 0
+LEAST = np.finfo(np.float32).tiny
+UNKNOWN = np.float32(1e30)  # width of the ranges before the cost of any action is known
+GROWTH = 16.0  # largest factor by which the width of the ranges changes at once
+CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
 
 
 class OpenList(NamedTuple):
-    """Two sets of buckets: one in use, the other empty or being emptied."""
+    """State of an open list.
+
+    It has two sets of buckets: one in use, the other empty or being emptied.
+    """
 
     entries: Int32[Array, "pages page"]
-    page_of: Int32[Array, "2 buckets pages_of_one"]  # indices of a bucket's pages, bottom first
+    # Indices of the pages of each bucket, oldest first.
+    page_of: Int32[Array, "2 buckets pages_of_one"]
     size: Int32[Array, "2 buckets"]  # number of entries in each bucket
-    free: Int32[Array, " pages"]  # indices of all pages; those in use come first
+    free: Int32[Array, " pages"]  # indices of all pages; the pages in use come first
     used: Int32[Array, ""]  # number of pages in use
-    current: Int32[Array, ""]  # index of the set in use
-    edges: Float32[Array, " buckets"]  # lowest priority of each bucket; -inf for the first
-    width: Float32[Array, ""]  # distance between edges
+    current: Int32[Array, ""]  # index of the set of buckets in use, 0 or 1
+    # Lowest priority of each bucket in use; -inf for the first bucket.
+    edges: Float32[Array, " buckets"]
+    width: Float32[Array, ""]  # width of the range of each bucket
     lowest: Float32[Array, ""]  # lowest priority pushed since the ranges last changed
     highest: Float32[Array, ""]  # highest priority pushed since the ranges last changed
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
-    """Return a list for up to `capacity` entries, with ranges around the priority `start`."""
+    """Return an empty open list for up to `capacity` entries.
+
+    `start` is the priority at which the middle range begins, and `width` is the width of all
+    ranges.
+    """
     page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
     pages = full + 2 * buckets  # each bucket may have one page that is not full
@@ -65,7 +76,7 @@ def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> 
 def push(
     todo: OpenList, entry: Int32[Array, " lanes"], priority: Float32[Array, " lanes"]
 ) -> OpenList:
-    """Add entries, except for lanes whose priority is infinite or NaN."""
+    """Add entries with their priorities; an entry with an infinite or NaN priority is skipped."""
     lanes, buckets, page = entry.shape[0], todo.size.shape[1], todo.entries.shape[1]
     some = priority < jnp.inf
     todo = todo._replace(
@@ -87,10 +98,11 @@ def push(
 
 
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
-    """Remove the first `count` entries, from the old set until it is empty (`is_moving`).
+    """Remove up to `count` entries, starting with the bucket of the lowest priorities.
 
-    Returns the list, the entries, a lower bound on each entry's priority, and the mask of lanes
-    with an entry.
+    While entries move to new ranges (`is_moving`), entries of the old set of buckets are removed.
+    Returns the list, the entries, a lower bound on each entry's priority (-inf while entries move),
+    and a mask that is False where fewer than `count` entries were available.
     """
     page = todo.entries.shape[1]
     moving = is_moving(todo)
@@ -110,17 +122,20 @@ def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array,
 
 
 def is_moving(todo: OpenList) -> Bool[Array, ""]:
-    """Return whether entries still have to move to the ranges in use."""
+    """Return whether the old set of buckets still has entries, which must move to new ranges."""
     return todo.size[1 - todo.current].sum() > 0
 
 
 def length(todo: OpenList) -> Int32[Array, ""]:
-    """Return the number of entries."""
+    """Return the number of entries in both sets of buckets."""
     return todo.size.sum(dtype=jnp.int32)
 
 
 def edge(todo: OpenList) -> Float32[Array, ""]:
-    """Return a lower bound on all priorities; infinity for an empty list."""
+    """Return a lower bound on the priorities of all entries.
+
+    It is infinity for an empty list, and -inf while entries move to new ranges.
+    """
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
 
@@ -128,11 +143,11 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Choose new ranges if the current ones order the entries badly, and begin to move entries.
+    """Choose new ranges if the current ones order the entries badly; entries then begin to move.
 
-    finest: width below which the order does not matter.
-    able: whether entries were expanded since the last change. If not, ranges may only become
-        narrower, so that the number of changes is finite.
+    finest: width below which the order of entries does not matter.
+    able: whether entries were expanded since the last change of ranges. If not, ranges may only
+        become narrower, so that the number of changes is finite.
     """
     half = todo.size.shape[1] // 2
     size, front = todo.size[todo.current], _front(todo)
@@ -140,8 +155,8 @@ def adapted(
     first, last = front == 0, front == size.shape[0] - 1
     unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
     at = jnp.where(first, todo.lowest, todo.edges[front])
-    # If the front has left the ranges, new ones cover all entries, unless they would become much
-    # wider. They must not be narrower than the spacing of float32 numbers.
+    # If the lowest open priority has left the ranges, new ranges cover all entries, but are at most
+    # GROWTH times wider. A range must not be narrower than the spacing of float32 numbers.
     covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
     wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
@@ -163,31 +178,34 @@ def adapted(
 
 
 def _front(todo: OpenList) -> Int32[Array, ""]:
-    """Return the first non-empty bucket of the set in use."""
+    """Return the index of the first non-empty bucket of the set in use."""
     return jnp.argmax(todo.size[todo.current] > 0).astype(jnp.int32)
 
 
 def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {buckets}"]:
-    """Return the lower edges of the ranges; the middle range begins at `middle`."""
+    """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # Edges that overflow are clipped: an infinite edge would exceed the priorities in its bucket.
+    # An edge that overflows is clipped: an infinite edge would exceed its bucket's priorities.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
 def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:
-    """Return the bucket of each priority; skipped lanes get an index beyond the last bucket."""
+    """Return the index of the bucket for each priority.
+
+    Entries that are skipped get an index beyond the last bucket.
+    """
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not put an entry into a bucket whose edge exceeds its priority: proofs rely on
-    # the edges.
+    # Rounding must not put an entry into a bucket whose edge is above the entry's priority:
+    # proofs of optimality use the edges as lower bounds.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Allocate the pages that each bucket in use needs for its new size."""
+    """Set the new sizes of the buckets in use, and allocate the pages that this requires."""
     page, most = todo.entries.shape[1], todo.page_of.shape[2]
     before = -(-todo.size[todo.current] // page)
     more = -(-size // page) - before
@@ -206,7 +224,7 @@ def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> O
 def _without_pages(
     todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
 ) -> OpenList:
-    """Free the pages that the buckets of a set do not need for their new size."""
+    """Set the new sizes of a set of buckets, and free the pages that they no longer need."""
     page, pages = todo.entries.shape[1], todo.free.shape[0]
     after = -(-size // page)
     less = -(-todo.size[source] // page) - after
@@ -224,10 +242,10 @@ def _without_pages(
 
 
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
-    """Return the lanes sorted by bucket, stably.
+    """Return the indices that sort the entries by bucket (a stable sort).
 
-    If bucket and lane fit into one 32-bit word, it sorts one array of words, which is faster than
-    sorting two arrays.
+    If a bucket and an index fit into 32 bits together, they are packed into one uint32 each:
+    sorting one array is faster than sorting two.
     """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()

@@ -1,4 +1,4 @@
-"""The result type of all search algorithms."""
+"""The result type that all search algorithms return."""
 
 import dataclasses
 from typing import Any
@@ -11,19 +11,27 @@ from ..core.struct import Struct, struct
 
 @struct
 class Result(Struct):
-    """Solution of a search. With several levels, all fields but the counts have a leading axis."""
+    """Solution of a search.
+
+    With several levels, all fields have a leading axis of levels, except `nodes`, `expanded` and
+    `iterations`, which are totals.
+    """
 
     solved: Bool[Array, "*levels"]
     cost: Float32[Array, "*levels"]  # cost of the actions; infinite if unsolved
     # Actions from the start to `board`, padded with -1.
     actions: Int32[Array, "*levels longest"]
-    length: Int32[Array, "*levels"]  # number of actions; if above `longest`, `actions` is all -1
+    # Number of actions; if it exceeds the length of `actions`, all entries of `actions` are -1.
+    length: Int32[Array, "*levels"]
     optimal: Bool[Array, "*levels"]  # whether it is proven that no cheaper solution exists
     unsolvable: Bool[Array, "*levels"]  # whether all reachable boards were examined without a goal
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
-    board: Any  # the goal; if unsolved, the board with the lowest heuristic (beam: score)
-    nodes: Int32[Array, ""]  # number of stored boards, including more expensive copies
+    # The goal that was reached.
+    # If unsolved: the board with the lowest heuristic (beam search: with the lowest score).
+    board: Any
+    # Number of stored nodes; a board is stored again when a cheaper path to it is found.
+    nodes: Int32[Array, ""]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 

@@ -1,7 +1,8 @@
-"""Nodes of a search: rows in order of discovery, and a hash table over them.
+"""Nodes of a search: arrays with one row per node, in order of discovery, and a hash table.
 
-Rows are immutable. A cheaper path to a known board becomes a new row: the table then points to it,
-and the old row is marked as stale.
+The hash table finds the row of a board. Rows are immutable. If a cheaper path to a known board is
+found, the board gets a new row. The hash table then points to the new row, and the old row is
+marked as stale.
 """
 
 from typing import Any, NamedTuple
@@ -18,25 +19,28 @@ EMPTY = -1
 
 
 class Nodes(NamedTuple):
-    """A batch of nodes; in the store, one per row of its capacity."""
+    """A batch of nodes with one row per node; in a store, rows from `used` on are free."""
 
     key: UInt32[Array, "rows words"]
-    cost: Float32[Array, " rows"]  # cost from the start
-    parent: Int32[Array, " rows"]  # row of the parent, -1 for a start
-    action: Int16[Array, " rows"]  # action that led here
+    cost: Float32[Array, " rows"]  # cost of the actions from the start to this node
+    parent: Int32[Array, " rows"]  # row of the parent node, -1 for the start of a level
+    action: Int16[Array, " rows"]  # action that leads from the parent to this node
 
 
 class Store(NamedTuple):
-    """All nodes. Bytes per row in addition to its key: 4 + 4 + 2 + 1, and 8 in the table."""
+    """All nodes of a search, and the hash table.
+
+    In addition to its key, a row needs 4 + 4 + 2 + 1 bytes, and 8 bytes in the hash table.
+    """
 
     nodes: Nodes
     stale: UInt8[Array, " rows"]
-    slots: Int32[Array, " slots"]  # hash table: row of a node, or EMPTY
+    slots: Int32[Array, " slots"]  # hash table: each slot has the row of a node, or EMPTY
     used: Int32[Array, ""]  # number of rows in use
 
 
 def empty(rows: int, key_words: int) -> Store:
-    """Return an empty store with this capacity."""
+    """Return an empty store for `rows` nodes whose keys have `key_words` uint32 words."""
     nodes = Nodes(
         key=jnp.zeros((rows, key_words), jnp.uint32),
         cost=jnp.zeros(rows, jnp.float32),
@@ -48,7 +52,7 @@ def empty(rows: int, key_words: int) -> Store:
 
 
 def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
-    """Hash each key."""
+    """Return a 32-bit hash of each key."""
     word = jnp.full(key.shape[:1], 0x9E3779B9, jnp.uint32)
     for i in range(key.shape[1]):
         word = mix(word ^ key[:, i]) + np.uint32(0x85EBCA6B)
@@ -56,24 +60,30 @@ def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
 
 
 class _Probe(NamedTuple):
-    """Progress of each lane's (new node's) search for a slot of the hash table."""
+    """State of the loop that finds a slot of the hash table for each new node.
+
+    A lane is the index of a new node in its batch.
+    """
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    looks: Bool[Array, " lanes"]  # whether the lane has found neither a slot nor an equal board
-    replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost, or -1
+    # Whether the new node has found neither a slot nor an equal board yet.
+    looks: Bool[Array, " lanes"]
+    # Row of an earlier node with the same board and a higher cost, or -1.
+    replaced: Int32[Array, " lanes"]
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
-    """Add boards that are new or cheaper than known ones.
+    """Add the nodes whose boards are new, or cheaper than the stored node with the same board.
 
-    Equal boards must be in order of descending cost, and the store must have room for all lanes.
+    New nodes with equal boards must be in order of descending cost. The store must have room for
+    all nodes of `new`.
     """
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # All lanes are first written to the rows after the last one in use, so that slots can point to
-    # them; then those that won a slot are compacted.
+    # First all new nodes are written to the rows after the last one in use, so that slots can point
+    # to these rows. At the end, the nodes that won a slot are written again, without gaps.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -84,8 +94,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # Of lanes that claim the same slot, the highest wins: of equal boards it is the cheapest.
-        # Its row exceeds all earlier rows, so `max` also replaces an earlier row.
+        # If several new nodes claim a slot, the one with the highest row wins.
+        # Among equal boards this is the cheapest one.
+        # All new rows are higher than the rows in use, so `max` also replaces old nodes.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)
@@ -112,7 +123,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
 
 
 def find(store: Store, key: UInt32[Array, "lanes words"]) -> Int32[Array, " lanes"]:
-    """Return the row of each key, or -1."""
+    """Return the row of the node with each key, or -1 if the store has no such node."""
     capacity = store.slots.shape[0]
 
     def goes_on(slot: Array) -> Array:
@@ -138,7 +149,7 @@ def _written(nodes: Nodes, new: Nodes, first: Int32[Array, ""]) -> Nodes:
 
 
 def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
-    """Return `count` rows from `first` on."""
+    """Return the `count` nodes in the rows from `first` on."""
     return jax.tree.map(
         lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, count, axis=0), nodes
     )
@@ -147,9 +158,10 @@ def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
 def path(
     nodes: Nodes, row: Int32[Array, ""], longest: int
 ) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
-    """Return the actions from the start to a row, padded with -1, and their number.
+    """Return the actions from the start to the node in a row, and their number.
 
-    If there are more than `longest`, all are -1.
+    The actions are padded with -1 to length `longest`. If there are more than `longest` actions,
+    all entries are -1.
     """
 
     def back(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
