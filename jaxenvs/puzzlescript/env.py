@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Ending, Params, Transition
-from ..core.random import Key, below, hashed
+from ..core.random import Key, below, hashed, mix
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
@@ -76,7 +76,7 @@ class PuzzleScript(PackedPuzzle):
     @property
     def is_random(self) -> bool:
         """Whether a rule of a game draws random numbers; then no search is possible."""
-        return self.library.size.draws
+        return bool(self.library.random)
 
     # Spaces.
 
@@ -119,11 +119,11 @@ class PuzzleScript(PackedPuzzle):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """Names of the objects, if there is a single game."""
-        if len(self.library.games) > 1:
+        if len(self.library.games) != 1:
             return ()
-        names = enumerate(self.library.games[0].objects)
         place = "[{}, row, word]" if self.observation == "planes" else "[row, column, {}]"
-        return tuple((f"`{place.format(i)}`", name) for i, name in names)
+        game = self.library.games[0]
+        return tuple((f"`{place.format(i)}`", name) for i, name in enumerate(game.objects))
 
     # Rules.
 
@@ -131,14 +131,14 @@ class PuzzleScript(PackedPuzzle):
         """Draw a game, then one of its levels."""
         library = self.library
         game = below(hashed(key, 0), len(library.games))
-        count = jnp.asarray(library.count)[game]
+        count = jnp.asarray(library.levels)[game]
         number = below(hashed(key, 1), count)
         return self._level(jnp.asarray(library.first)[game] + number, number, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
         library = self.library
-        if not (0 <= game < len(library.games) and 0 <= number < library.count[game]):
+        if not (0 <= game < len(library.games) and 0 <= number < library.levels[game]):
             raise IndexError(f"{self.name}: no level {number} of game {game}")
         place = jnp.int32(library.first[game] + number)
         return self._level(place, jnp.int32(number), jnp.uint32(0))
@@ -187,18 +187,11 @@ class PuzzleScript(PackedPuzzle):
         """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
         if self.is_random:
             raise ValueError(
-                f"{self.name}: {self._random_games} draws random numbers, so its turns cannot be "
-                "searched; choose a game without `random` and `randomdir`"
+                f"{self.name}: {self.library.random[0]} draws random numbers, so no search is "
+                "possible; choose a game without `random` and `randomdir`"
             )
         after = self._turn(instance, board, action, _draw(jnp.uint32(0)))
         return Move(after, jnp.ones((), jnp.float32), (after != board).any())
-
-    @property
-    def _random_games(self) -> str:
-        from .machine import Packer
-
-        random = [g.name for g in self.library.games if Packer(g).size.draws]
-        return random[0] if random else "the game"
 
     def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
         """Play a turn, and report a win."""
@@ -223,24 +216,10 @@ class PuzzleScript(PackedPuzzle):
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
-        missing = self._missing(instance, boards.unpacked(self.library, instance, board))
+        library = self.library
+        found = boards.unpacked(library, instance, board)
+        missing = Machine(library.size).missing(library.tables, instance.game, found)
         return jnp.where(self.is_goal(instance, board), 0, missing).astype(jnp.float32)
-
-    def _missing(self, instance: Instance, board: Board) -> Int32[Array, ""]:
-        from .machine import matches
-        from .machine.state import Program, empty_turn
-
-        size, tables = self.library.size, self.library.tables
-        program = Program.of(size, tables, instance.game, 0)
-        found = matches.literals(program, empty_turn(size, board))
-        x = matches.matching(program, found, program.tables.win_x.all)
-        y = matches.matching(program, found, program.tables.win_y.all)
-        lacks = jax.lax.population_count(x & ~y).sum(axis=(-2, -1), dtype=jnp.uint32)
-        return (
-            jnp.where(program.tables.win_kind.all == 0, lacks, jnp.uint32(0))
-            .max()
-            .astype(jnp.int32)
-        )
 
     @property
     def num_words(self) -> int:
@@ -320,23 +299,26 @@ class PuzzleScript(PackedPuzzle):
         )
         return self._started(instance, _draw(jnp.uint32(0)))
 
-    def ending(self, level: PuzzleLevel) -> Ending | None:
-        """Return the level with a shortest solution; None for random games and hard levels."""
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Return the level with a shortest solution, found breadth first.
+
+        Raises `NotImplementedError` for a random game, and if `MOST_BOARDS` boards hold none.
+        """
         if self.is_random:
-            return None
+            raise NotImplementedError(f"{self.name}: a random game has no sure solution")
         start = np.asarray(level.board)
-        seen, queue = {start.tobytes()}, [(start, ())]
-        for board, actions in queue:  # breadth first: the list grows while it is read
+        seen: set[bytes] = {start.tobytes()}
+        queue: list[tuple[np.ndarray, tuple[int, ...]]] = [(start, ())]
+        for board, actions in queue:  # the list grows while it is read
             moves = jax.device_get(self.neighbours(level.instance, jnp.asarray(board)))
             for action in np.flatnonzero(moves.valid):
-                after = moves.board[action]
-                path = (*actions, int(action))
+                after, path = moves.board[action], (*actions, int(action))
                 if after[-1] & boards.WON:
                     return Ending(level, path)
                 if after.tobytes() not in seen and len(seen) < MOST_BOARDS:
                     seen.add(after.tobytes())
                     queue.append((after, path))
-        return None
+        raise NotImplementedError(f"{self.name}: no solution among {MOST_BOARDS:,} boards")
 
     @property
     def default_params(self) -> Params:
@@ -348,12 +330,7 @@ def _draw(word: UInt32[Array, ""]) -> Draw:
     """Return the random numbers of a turn: the hashes of `word` and their index, in [0, 1)."""
 
     def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
-        from ..core.random import mix
-
         bits = mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1)))
         return (bits >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
 
     return draw
-
-
-__all__ = ["PuzzleScript", "PyTree"]

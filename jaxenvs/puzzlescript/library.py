@@ -56,7 +56,8 @@ class Library(NamedTuple):
     height: Int32[np.ndarray, " levels"]
     game: Int32[np.ndarray, " levels"]  # index of each level's game
     first: Int32[np.ndarray, " games"]  # first level of each game
-    count: Int32[np.ndarray, " games"]  # number of levels of each game
+    levels: Int32[np.ndarray, " games"]  # number of levels of each game
+    random: tuple[str, ...]  # names of the games whose rules draw random numbers
 
     def has(self, option: str) -> bool:
         """Return whether a game has an option in its prelude."""
@@ -121,7 +122,8 @@ def read(game: str, level: int | None, size: str) -> Library:
         height=np.array([each.height for _, each in rows], np.int32),
         game=np.array([i for i, _ in rows], np.int32),
         first=(np.cumsum(count) - count).astype(np.int32),
-        count=count,
+        levels=count,
+        random=tuple(packer.game.name for packer in packers if packer.size.draws),
     )
 
 

@@ -1,7 +1,8 @@
 """The end of a turn: commands, win conditions, and `again` turns."""
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import matches, planes, sizes
 from .state import DONE, RULES, Program, Turn, next_turn
@@ -60,10 +61,22 @@ def players_of(p: Program, turn: Turn) -> UInt32[Array, "side words"]:
 
 def wins(p: Program, turn: Turn) -> Bool[Array, ""]:
     """Return whether there are win conditions, and all of them hold."""
-    found = matches.literals(p, turn)
-    x = matches.matching(p, found, p.tables.win_x.all)
-    y = matches.matching(p, found, p.tables.win_y.all)
+    x, y = _conditions(p, turn)
     kind = p.tables.win_kind.all
     are_some, are_all = planes.some(x & y), ~planes.some(x & ~y)
     each = jnp.where(kind == 0, are_all, jnp.where(kind == 1, are_some, ~are_some))
     return (each | (kind < 0)).all() & (kind >= 0).any()
+
+
+def missing(p: Program, turn: Turn) -> Int32[Array, ""]:
+    """Return the largest number of cells with X but not Y over the conditions `all X on Y`."""
+    x, y = _conditions(p, turn)
+    lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
+    return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()
+
+
+def _conditions(p: Program, turn: Turn) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+    """Return the cells of X and of Y for each win condition."""
+    found = matches.literals(p, turn)
+    x = matches.matching(p, found, p.tables.win_x.all)
+    return x, matches.matching(p, found, p.tables.win_y.all)

@@ -70,6 +70,11 @@ class Machine(NamedTuple):
         stuck = turn.board.stuck | (turn.phase != DONE)
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
+    def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
+        """Return the largest number of X that a win condition `all X on Y` still lacks."""
+        program = Program.of(self.size, tables, game, self.again_limit)
+        return ending.missing(program, empty_turn(self.size, board))
+
 
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     """Go on in a turn by one step of its phase; a turn that is over stays as it is."""
