@@ -29,8 +29,8 @@ from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 
-# Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels. The
-# class that rejects most of them rejects three of four levels.
+# Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels.
+# The class that rejects most of them rejects three of four levels.
 TRIES = 200
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks over instruction indices, see `mission`
 
