@@ -1,7 +1,7 @@
 """Pictures of a session's boards.
 
-They show the states, highlighted cells and, if the environment has one, the trail (the path of the
-episode so far, such as an agent's).
+They show the states and highlighted cells. If the environment defines one, they also show a trail:
+a line such as the route so far in the travelling salesman problem.
 """
 
 import itertools
