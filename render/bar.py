@@ -1,6 +1,6 @@
-"""The history bar of the window: the position in the history, and marks on it.
+"""The history bar of the window, which shows the position of the cursor in the history.
 
-Marks show where episodes begin and where achievements were earned.
+Marks on the bar show where episodes begin and where achievements were earned.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return the names of newly earned achievements, by index into the history."""
+    """Return a dict from indices into the history to the achievements newly earned there."""
     names = session.env.achievements
     if not names:
         return {}
@@ -48,7 +48,7 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
     """Mark the time steps where achievements were earned.
 
-    Names those near the mouse or else those at the current time step.
+    Writes the names of the achievements marked near the mouse, or else at the current time step.
     """
     session = controller.session
     found = marks(session, controller.selected)

@@ -51,12 +51,12 @@ class Controller:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
         self.cursor: Place = (0, 0)  # place on the board at which keys act
-        self.taken: Place | None = None  # first place chosen for an action that takes two
+        self.taken: Place | None = None  # first place chosen for an action that takes two places
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
         self.selected = 0  # index of the board that keys act on
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
-        self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
+        self.pointed: float | None = None  # position of the mouse on the history bar, 0 to 1
         self.notice = ""  # message shown until the next key is pressed
         self.open = True
         self.save: Callable[[], str] | None = None  # saves the session to a file; returns a message
@@ -114,7 +114,7 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Take the action of pointing at a place; if it takes two places, wait for the second."""
+        """Take the action for pointing at a place; if it needs two places, store the first one."""
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:
@@ -146,7 +146,7 @@ class Controller:
         self.notice = ""
         bindings = self.bindings
         if not any(key in binding.keys for binding in bindings):
-            key = key.lower()  # a letter with Shift has no separate binding here
+            key = key.lower()  # no binding has this capital letter: try the small one
         if self.help_shown and key != "h":
             self.help_shown = False
             return True

@@ -43,8 +43,8 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
     """
     if view_shape(env) is None:
         return None
-    # The atlas is an argument of the jitted function. As a constant, XLA would store a copy of the
-    # atlas in every compiled program.
+    # The atlas is an argument of the jitted function. If it were a constant, XLA would store a copy
+    # of the atlas in every compiled program.
     sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit
@@ -62,7 +62,7 @@ def wall_tile_size(env: Env, boards: int) -> int:
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:
-    """Return in how many columns to arrange boards; `aspect` is width / height of the area."""
+    """Return the number of columns for `boards` boards in an area of width / height `aspect`."""
     best = max(1, min(boards, round((boards * aspect) ** 0.5)))
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 

@@ -24,9 +24,9 @@ class Pilot:
     """A policy in the form that a session uses: functions, a name, and greedy or sampled play."""
 
     name: str  # name of the policy that the panel shows
-    # Function (memory, obs, mask) -> (memory, network outputs, value), where `memory` is the
-    # recurrent state of the policy. Outputs that are logits are masked to legal actions. The value
-    # is NaN if the policy has none.
+    # Function (memory, obs, mask) -> (memory, network outputs, value).
+    # `memory` is the recurrent state of the policy. Outputs that are logits are masked to legal
+    # actions. The value is NaN if the policy predicts no value.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
     begin: Callable[[], Any] = tuple  # function that returns the initial recurrent state

@@ -29,17 +29,17 @@ from .session import NO_ACTION, Moment, Session, action_name, board_moment, boar
 ACROSS = 64  # number of sprites in a row of the atlas
 WIDTH = 560  # default length of the longer side of a board, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-NO_END = "cut here"  # how the episode ended, if the replay ends before the episode
+NO_END = "cut here"  # shown as the end of an episode that continues after the replay
 
 
 class Recording(NamedTuple):
     """Recorded time steps of one board."""
 
     tiles: list[np.ndarray]  # sprite indices of the board at each time step, uint32 (tiles,)
-    views: list[np.ndarray]  # the same for the agent's view; empty if the view has no tiles
+    views: list[np.ndarray]  # sprite indices of the agent's view likewise; empty without tiles
     missions: list[str]  # mission of each episode in words
     moments: list[tuple[int, float, float, bool, bool, int]]
-    """Per time step: action, reward, return so far, terminated, truncated, episode number."""
+    """Action, reward, return, terminated, truncated, episode number."""
 
 
 class ReplayWriter:
@@ -63,7 +63,7 @@ class ReplayWriter:
         self._numbers: dict[bytes, int] = {}  # index of each sprite, by the bytes of its pixels
         self._shape = self._view_shape = (0, 0)  # rows and columns of tiles in a frame
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
-        self._names: dict[str, int] = {}  # index of each action by its name, if not discrete
+        self._names: dict[str, int] = {}  # index of each action that is not discrete, by name
 
     def add(self, session: Session) -> None:
         """Record the session's current time step, for all boards."""

@@ -33,11 +33,11 @@ MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20
 
 
 class Moment(NamedTuple):
-    """One time step of the history: arrays with the leading axis (boards,), absent under `vmap`."""
+    """One time step of the history: of all boards (first axis), or of one board under `vmap`."""
 
     state: Any
-    # Index into `controls.actions` of the action that led to this state; NO_ACTION at the first
-    # state of an episode.
+    # Index into `controls.actions` of the action that led to this state.
+    # NO_ACTION at the first state of an episode.
     action: Int32[Array, "*boards"]
     taken: Any  # the action that led to this state if actions are not discrete, else ()
     reward: Float32[Array, "*boards"]  # reward of the action that led to this state
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
     episode: Int32[Array, "*boards"]  # episode number, from 0
     finished: Int32[Array, "*boards"]  # number of episodes finished so far
     total: Float32[Array, "*boards"]  # sum of the returns of finished episodes
-    earned: Bool[Array, "*boards achievements"]  # whether each was earned this episode
+    earned: Bool[Array, "*boards achievements"]  # mask of achievements earned this episode
     memory: Any  # recurrent state of the policy before it observes this state
 
     @property
@@ -116,7 +116,7 @@ class Session:
         before = board_state(self.history[self.cursor - 1], board)
         return self.env.effects(before, action, self.state(board))
 
-    # Moving in time.
+    # Movement of the cursor through the history.
 
     def seek(self, index: int) -> None:
         """Move the cursor to an index into the history (clipped to its length), and pause."""

@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 def play(session: Session, title: str) -> int:
     """Read commands and print their results until the input ends; return the exit code."""
-    # Replace characters that the terminal's encoding lacks by escape sequences.
+    # Print escape sequences instead of characters that the terminal's encoding lacks.
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

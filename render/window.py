@@ -26,11 +26,11 @@ from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
-SAVED_MOMENTS = 500  # maximum number of time steps before the cursor that key G saves
+SAVED_MOMENTS = 500  # maximum number of time steps up to the cursor that key G saves
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
-# Longest time in seconds to wait for a job before handling events again: before the busy screen is
-# shown, and while its spinner turns.
+# Longest time, in seconds, to wait for a job before events are handled again.
+# The first is used before the busy screen is shown, the second while its spinner turns.
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
@@ -42,8 +42,8 @@ NO_DISPLAY = (
 def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    `prepare` makes the controller of the session. It may be slow, so the window opens before it
-    runs. Exceptions that it raises are raised here.
+    `prepare` makes the controller of the session. The window opens before `prepare` runs, because
+    `prepare` may be slow. Exceptions of `prepare` propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -113,7 +113,7 @@ class Window:
         if run is not None:
             run(self, event)
 
-    # Jobs: main thread.
+    # Methods of the main thread that start background jobs and show their pictures.
 
     def _begin(self, controller: Controller) -> None:
         """Start the next background job, if there is anything to do."""
@@ -157,7 +157,7 @@ class Window:
         waiting.draw(self.display, self.picture, "saving" if self._is_saving else "compiling")
         pygame.display.flip()
 
-    # Events: main thread.
+    # Methods of the main thread that handle events.
 
     def _queue(self, command: Callable[..., None], *given: Any) -> None:
         if len(self._queued) < MAX_QUEUED:
@@ -189,7 +189,7 @@ class Window:
         self.display = pygame.display.get_surface() or self.display
         self._stale = True
 
-    # Jobs: background thread.
+    # Methods that run in the background thread.
 
     def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
         """Create the controller with its session, and return the first picture."""
@@ -259,7 +259,7 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save the history before the cursor as a GIF in the working directory.
+        """Save the history up to the cursor as a GIF in the working directory.
 
         Returns a notice for the panel: the file's name or the error.
         """

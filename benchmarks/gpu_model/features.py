@@ -29,18 +29,18 @@ GROUPS = 8  # number of groups of neighbouring warps that are sampled from a lau
 MULTIPROCESSORS = 132  # number of multiprocessors of an H200
 # Number of threads that can run at once. If there are more elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
-UNROLL = (4, 2, 1)  # elements per thread: the first of these that divides their total number
+UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
 # Opcodes whose loops are never unrolled.
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
-SHORT_ROWS = (8, 16, 32, 64)  # lengths of rows of which a thread may read a large part
+SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
 CODE = 400  # largest number of instructions to which the compiler unrolls a loop
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
-# A concatenation along an axis of at most this size is taken for an index vector of a gather, and a
-# longer one for data.
+# A concatenation whose last axis has at most this size is taken for an index vector of a gather.
+# A larger concatenation is taken for data.
 VECTORS = 4
 
 
@@ -56,16 +56,15 @@ class Features(NamedTuple):
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    # Issue slots, included in `instructions`, that a transposition needs after its tiles are in
-    # shared memory.
+    # Issue slots, included in `instructions`, after a transposition's tiles are in shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
-    # Number of distinct 32-byte sectors that each group of neighbouring warps reads, summed over
-    # groups. Arrays that fit into L1 do not count.
+    # Number of distinct 32-byte sectors that a group of neighbouring warps reads, over all groups.
+    # Arrays that fit into L1 do not count.
     fetched: float = 0.0
     stores: float = 0.0  # number of store instructions
-    store_sectors: float = 0.0  # number of 32-byte sectors that each store writes, summed
+    store_sectors: float = 0.0  # number of 32-byte sectors of each store, summed over stores
     shuffles: float = 0.0  # number of warp shuffles and accesses to shared memory
     # Number of operands of concatenations that each warp reads, summed over warps.
     branches: float = 0.0

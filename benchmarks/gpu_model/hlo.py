@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 # Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of the instruction that ends an asynchronous operation. Only the instruction that starts
-# the operation counts as a launch.
+# Suffixes of the instruction that ends an asynchronous operation.
+# Only the instruction that starts the operation counts as a launch.
 FINISHERS = ("-done", "-update")
 # Attribute that names the called computation, for each opcode that only calls a computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
@@ -55,7 +55,7 @@ class Instruction:
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the name of the computation in an attribute such as `body`; "" without it."""
+        """Return the computation's name in the attribute `name`, such as `body`; "" if absent."""
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
@@ -91,7 +91,7 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel, and how often a program launches it because of enclosing loops.
+    """A kernel of a program, and how often enclosing loops launch the kernel.
 
     A loop whose number of iterations is unknown counts as one iteration and sets `dynamic`.
     """

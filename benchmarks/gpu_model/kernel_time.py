@@ -54,7 +54,7 @@ class Coefficients(NamedTuple):
     resident: float = 7.246  # number of warps that a scheduler holds at once; they hide latency
     # The smooth maximum has the exponent 1 (a sum) for few warps and 1 + `overlap` for many.
     overlap: float = 4.163
-    crowd: float = 23.91  # number of warps per scheduler at which it is 1 + `overlap` / 2
+    crowd: float = 23.91  # number of warps per scheduler for the exponent 1 + `overlap` / 2
     # Factor by which the instruction and latency terms are multiplied, for each emitter.
     reduce: float = 0.814
     transpose: float = 0.7686

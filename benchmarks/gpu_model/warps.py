@@ -19,10 +19,10 @@ from . import hlo, indices
 
 LANES = 32  # number of lanes (threads) of a warp
 SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
-GROUP = 6  # number of neighbouring warps that are sampled together, as if they had one L1 cache
+GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Largest number of requests for values to follow in a fusion; the work of further requests is
-# extrapolated.
+# Largest number of requests for values that are followed in a fusion.
+# The work of further requests is extrapolated.
 LIMIT = 4096
 UNROLLED = 16  # largest number of a reduction's iterations to follow; others are extrapolated
 
@@ -39,7 +39,7 @@ COSTS = {
     "tanh": 20.0,
     "power": 60.0,
     "multiply": 1.0,
-    "and": 0.6,  # one machine instruction, LOP3, does up to three of them
+    "and": 0.6,  # one machine instruction (LOP3) does up to three logical operations
     "or": 0.6,
     "xor": 0.6,
     "not": 0.3,
@@ -47,7 +47,7 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    "gather": 4.0,  # for clamping the start; `ADDRESS` covers the address
+    "gather": 4.0,  # cost of clamping the start index; `ADDRESS` covers the address
     "dynamic-slice": 4.0,
     "pad": 3.0,
     "scatter": 4.0,

@@ -50,8 +50,8 @@ class BabyState(GridState):
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are accomplished. Bits 4-7: instructions that an earlier step has
-    # checked. Bits 8-15: marks of the carried object.
+    # Bits 0-3: instructions that are accomplished. Bits 8-15: marks of the carried object.
+    # Bits 4-7: instructions that an earlier step has checked.
     progress: Int32[Array, ""]
 
 
@@ -77,20 +77,20 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that the missions can have
-    # Largest number of places that a mission sends the agent to. If it is 1, all missions have the
-    # same time limit.
+    # Largest number of places that a mission sends the agent to.
+    # If it is 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
     # Fixed time limit divided by room_size**2; 0: `max_navigations` determines the time limit.
     steps_per_cell: ClassVar[int] = 0
 
-    # For subclasses.
+    # Method that subclasses define.
 
     @abstractmethod
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the level into `plan` and return its mission; may make `plan.accepted` False."""
         raise NotImplementedError
 
-    # Shared by all levels.
+    # Members that all levels have in common.
 
     @property
     def max_steps(self) -> int:
@@ -209,7 +209,7 @@ class BabyEnv(RoomGrid):
     def _check_one(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return whether this step accomplishes instruction `number`, and whether it makes it fail.
+        """Return whether this step accomplishes instruction `number`, and whether it fails it.
 
         begun: whether an earlier step has already checked the instruction.
         """

@@ -16,8 +16,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
-RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte
-BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte
+RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte of a red ball
+BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte of a blue ball
 
 
 @level("GoToRedBallGrey-v0", grey=True)
@@ -169,7 +169,7 @@ class GoToImpUnlock(LockedMaze):
 class GoToRedBlueBall(OneRoom):
     """Go to the ball that is red or blue, in a room with other objects."""
 
-    num_dists: int = 7  # number of objects besides this ball
+    num_dists: int = 7  # number of objects besides the target
 
     level_budget: ClassVar[int] = TRIES
 
@@ -193,7 +193,7 @@ class GoToDoor(BabyEnv):
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add four doors to the middle room, each locked with probability 1/2, and the agent."""
+        """Add four doors, each locked with probability 1/2, and place the agent in their room."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))

@@ -52,8 +52,8 @@ class LevelGen(BabyEnv):
     locked_prob: float = 0.5  # probability that one room is locked
     locations: bool = True  # whether descriptions may name a place, such as "on your left"
     unblocking: bool = True  # whether objects may block the way, so that the agent must move them
-    # Whether the mission may name an object that is only in the locked room, without saying that
-    # the agent must unlock the room.
+    # Whether the mission may name an object that exists only in the locked room.
+    # Such a mission does not say that the agent must unlock the room.
     implicit_unlock: bool = True
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
     # Forms of missions: "action" is one instruction, "and" joins two, "seq" is a sequence.
@@ -62,7 +62,7 @@ class LevelGen(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("LevelGen", "num_dists", self.num_dists, 1)
         if not 0.0 <= self.locked_prob <= 1.0:
@@ -155,10 +155,11 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, from the descriptions that fit an object.
 
-        Only those that `needed` marks are used; the level is rejected if one of them has no choice.
+        Only the descriptions that `needed` marks are used. The level is rejected if there is no
+        possible description for one of them.
         """
-        # Half of the descriptions name no place; the other half name one of four places, with equal
-        # probability. Four copies of `ANYWHERE` give it probability 1/2.
+        # A description names no place with probability 1/2, else one of four places.
+        # Four copies of `ANYWHERE` make it as probable as the four other places together.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(

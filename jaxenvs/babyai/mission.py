@@ -7,7 +7,7 @@ is 0.
 
 Fields of an instruction, lowest bits first, with their number of bits: verb (3); strict (1);
 description of the object (10); for `PUT_NEXT`, description of the other object (10); `AFTER` (1,
-only in instruction 2); tile inside plain boxes (7, only in instruction 0).
+only in instruction 2); tile inside the level's boxes (7, only in instruction 0).
 Fields of a description, lowest bits first, with their number of bits: kind (3, 0 for any), colour
 (3, `ANY_COLOUR` for any), place (3, 0 for any), and whether exactly one object fits (1); if so,
 the mission says "the" instead of "a".
@@ -114,7 +114,7 @@ def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile that plain boxes contain in this level; `tiles.EMPTY` unless it is set."""
+    """Return the tile inside boxes (`Kind.BOX`) of the level; `tiles.EMPTY` if none is set."""
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
 
@@ -125,7 +125,7 @@ def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
 
 
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
-    """Return the number of places that the agent must go to, which scales the time limit."""
+    """Return the number of places that the mission sends the agent to: 2 for each `PUT_NEXT`."""
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
         dtype=jnp.int32

@@ -60,8 +60,8 @@ class OpenRedDoor(TwoRooms):
 class OpenDoor(BabyEnv):
     """Open one of the four doors of a room; the mission names its colour or its place."""
 
-    # How the mission names the door: "color", "loc" (place, such as "on your left"), or "any" (one
-    # of the two with equal probability).
+    # How the mission names the door: "color", or "loc" for its place, such as "on your left".
+    # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
     debug: bool = False  # whether toggling any other door fails the mission
 
@@ -69,7 +69,7 @@ class OpenDoor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
 
@@ -101,7 +101,7 @@ class OpenTwoDoors(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         for name in ("first_color", "second_color"):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))

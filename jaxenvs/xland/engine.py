@@ -64,7 +64,8 @@ class Moment(NamedTuple):
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
     put: Bool[Array, ""]  # whether the action is `PUT`
-    in_front: UInt32[Array, ""]  # byte mask of the cell in front, for `Scene.agent`; 0 if outside
+    # Byte mask of the cell in front in `Scene.agent`; 0 if the cell is below or right of the grid.
+    in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset in `Scene.agent` of the cell in front
     back: UInt32[Array, ""]  # bit offset in `Scene.front` of the agent's cell
     # Whether the cell in front is below or right of the grid; rules then read the agent's cell.
@@ -231,7 +232,7 @@ def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> S
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in a scan.
 
-    If the rules were unrolled, XLA would compute them again for each output on CPU.
+    On CPU, XLA would recompute unrolled rules for each of their outputs; a scan computes them once.
     """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:

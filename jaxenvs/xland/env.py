@@ -35,8 +35,8 @@ from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball next to the square; they turn into a pyramid, which the agent must
-# pick up.
+# The default task: put the ball next to the square, which turns both into a pyramid.
+# Then pick up the pyramid.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[
@@ -54,7 +54,7 @@ def _register_all(env_class: World) -> World:
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                representative=name == "R4-13x13",  # layout of the published experiments
+                representative=name == "R4-13x13",  # papers train on this layout
                 layout=layout,
                 size=size,
             )(env_class)
@@ -81,9 +81,9 @@ class XLand(GridWorld):
     Episode ends: when the goal is reached or at the time limit.
     """
 
-    layout: str = "R1"  # layout: R1, R2, R4, R6 or R9, by the number of rooms
+    layout: str = "R1"  # "R1", "R2", "R4", "R6" or "R9", by the number of rooms
     size: int = 9  # cells on a side of the grid, walls included
-    num_rules: int = 18  # largest number of rules of a task; fewer make CPU steps faster
+    num_rules: int = 18  # largest number of rules of a task; a lower limit speeds up CPU steps
     num_tiles: int = 23  # largest number of tiles on the map at the start
     # Default task as text for `parse_ruleset`, where `;` also ends a line; "": a small example.
     task: str = ""
@@ -98,7 +98,7 @@ class XLand(GridWorld):
     task_sets: ClassVar[tuple[str, ...]] = tuple(sets.SETS)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.one_of(owner, "layout", self.layout, LAYOUTS)
@@ -122,15 +122,15 @@ class XLand(GridWorld):
         The ruleset is padded to `num_rules` rules and `num_tiles` tiles.
 
         A ruleset with a leading axis gives params with that axis, for a batch of environments.
-        Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
-        `validation.check`.
+        Raises `ValueError` for a ruleset that is too large or that `validation.check` refuses;
+        `validation.check` accepts all traced rulesets.
         """
         validation.check(ruleset, self.size)
         sized = ruleset.sized(self.num_rules, self.num_tiles)
         start = self.default_params if params is None else params
         return start.replace(ruleset=sized.packed())
 
-    # Interface of `Env`.
+    # Members of the interface `Env`.
 
     @property
     def default_params(self) -> XLandParams:
@@ -147,12 +147,13 @@ class XLand(GridWorld):
 
     @property
     def tile_space(self) -> Space:
-        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
+        """Space of the symbolic observation named by `obs`; `observation_space` handles pixels."""
         kind, colour, last = max(Kind), max(Colour), self.size - 1
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        place = [max(number, last) for number in pair]  # largest (kind or row, colour or column)
+        # Largest values of (kind or row, colour or column).
+        place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
             "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),

@@ -29,7 +29,7 @@ from .rulesets import PackedRuleset, Ruleset
 SEED = 42
 LANES, TASKS = 1024, 128  # number of parallel lanes; number of tasks per lane
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-SLACK = 4.0  # overlap of successive lanes, in standard deviations of the uint32 that a lane uses
+SLACK = 4.0  # overlap of successive lanes, in standard deviations of a lane's number of uint32
 FAR = 2048  # more random uint32 than any task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
 
@@ -48,7 +48,7 @@ class WordDraws(NamedTuple):
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return `randrange(bound)`, which rejects raw uint32 until one is small enough."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
-        shift = jax.lax.clz(bound)  # 32 - bound.bit_length()
+        shift = jax.lax.clz(bound)  # equals 32 - bound.bit_length()
 
         def is_large(at: Array) -> Array:
             return (self.words[at] >> shift >= bound) & (at < self.words.shape[0] - 1)
@@ -241,7 +241,7 @@ def _lanes(
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
     """Return the script's tasks that begin in `words`, and the index after the last one.
 
-    words: random uint32, of which the first is the first of a task.
+    words: random uint32; a task of the script begins at index 0.
     """
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))

@@ -56,7 +56,7 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) pairs that document the observations for a view of `size` cells."""
+    """Return pairs (index, meaning) that document the observations of a `size` x `size` view."""
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (

@@ -24,9 +24,9 @@ from . import rulesets, tiles
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
-# Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order. `LEFT`
-# is `RIGHT` and the goal tiles. `MADE` is `RIGHT` and the floor, because a rule that makes floor
-# removes its inputs.
+# Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order.
+# `LEFT` is `RIGHT` and the goal tiles. `MADE` is `RIGHT` and the floor: a rule that makes floor
+# removes the tiles that it tests.
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
@@ -119,15 +119,18 @@ class Draws(Protocol):
     """
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         ...
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return True with this probability."""
+        """Return a bool that is True with this probability, and the next position."""
         ...
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound), drawn like CPython's `random.choices` draws it."""
+        """Return a uniformly distributed integer in [0, bound), and the next position.
+
+        The integer is drawn as CPython's `random.choices` draws it.
+        """
         ...
 
 
@@ -137,16 +140,16 @@ class KeyDraws(NamedTuple):
     key: Key
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         return below(hashed(self.key, at), bound), at + 1
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return True with this probability."""
+        """Return a bool that is True with this probability, and the next position."""
         share = np.uint32(round(probability * 2**31))
         return hashed(self.key, at) >> jnp.uint32(1) < share, at + 1
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         return self.below(at, bound)
 
 

@@ -21,8 +21,8 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-# Codes for the place of an object: away from the agent, in its pocket, or next to it on the side 0
-# (up), 1 (right), 2 (down) or 3 (left).
+# Codes for the place of an object: away from the agent, or in the agent's pocket. Codes 0 to 3 mean
+# that the object is above, right of, below or left of the agent.
 _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
 _ITEMS = _THINGS | {Kind.GOAL}  # kinds that rules can use up, because a map has few of them
@@ -35,8 +35,8 @@ class Analysis(NamedTuple):
 
     # False: proven unwinnable; True: winnable in the relaxation, which is no proof; None: unknown.
     winnable: bool | None
-    # Shortest sequence of changes to objects after which the task can no longer be won, as
-    # sentences; () if there is none.
+    # Shortest sequence of changes to objects after which the task can no longer be won.
+    # Each change is a sentence; () if there is no such sequence.
     dead_end: tuple[str, ...]
     complete: bool  # whether the search visited all reachable inventories
 
@@ -84,10 +84,10 @@ def analyse(
 ) -> Analysis:
     """Search the inventories of a task for a path to the goal and for dead ends.
 
-    beside: tile bytes that are next to the agent at the start, on any side.
-    walled: sides where no agent can stand. A key is the tile byte of a goal tile, which cannot be
-        carried; the value has the sides (0 up, 1 right, 2 down, 3 left) on which every goal tile
-        of that colour has a wall.
+    beside: tile bytes next to the agent at the start, which the agent need not approach.
+    walled: sides of goal tiles, which cannot be carried, where no agent can stand. The dict maps
+        the tile byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which every
+        goal tile of that colour has a wall.
 
     The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
     `ValueError` for a batch of rulesets.

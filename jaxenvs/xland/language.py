@@ -21,8 +21,8 @@ AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
 # Directions at the end of the names of goals and rules (such as `AGENT_UP`), ordered as `SIDES`.
 _SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")
-# Syntax of each test (the condition of a goal or rule), for error messages. Rules cannot have the
-# last two tests, `on` and `at`.
+# Syntax of each test (the condition of a goal or rule), for error messages.
+# Rules cannot have the last two tests, `on` and `at`.
 TESTS = {
     "hold": "hold(a)",
     "near": "near(a, b) or near(a, agent)",

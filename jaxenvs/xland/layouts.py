@@ -157,7 +157,7 @@ def _put_one_by_one(
     """Write tiles with one `jnp.where` over the whole grid for each tile.
 
     An auto-reset later chooses between the new grid and the old grid by another `jnp.where`. XLA
-    fuses all of these into one kernel, which it could not do with a scatter.
+    fuses all these `jnp.where` into one kernel.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):

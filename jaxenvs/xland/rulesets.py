@@ -71,7 +71,7 @@ class Form(NamedTuple):
     """Number of tiles that a kind of rule or goal names, and the encoding of its test."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
-    flags: int  # highest byte of the packed uint32: which test to make
+    flags: int  # highest byte of the packed uint32, which selects the test
     place: bool = False  # whether the kind names a row and a column
 
 
@@ -144,8 +144,8 @@ class Ruleset(Struct):
 class PackedRuleset(Struct):
     """Task in the encoding that `engine.advance` reads: a uint32 for the goal and each rule."""
 
-    # Bytes of each uint32, lowest first: tile a, tile b (or row), product (or column), flags
-    # (`BESIDE_AGENT` to `AGENT_AT`).
+    # Bytes of each uint32, lowest first: tile a, tile b (or row), product (or column), flags.
+    # The flags are `BESIDE_AGENT` and the constants after it.
     goal: UInt32[Any, "*batch"]
     rules: UInt32[Any, "*batch rules"]
     init_tiles: UInt8[Any, "*batch tiles"]  # tile bytes; 0 for none

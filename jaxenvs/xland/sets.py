@@ -40,8 +40,8 @@ class Set(NamedTuple):
     recipe: Recipe
     num_rules: int  # largest number of rules in a task
     num_tiles: int  # largest number of initial tiles in a task
-    # First 32 hex digits of the SHA-256 of each array: goals, rules, initial tiles and numbers of
-    # rules, all in xminigrid's encoding.
+    # First 32 hex digits of the SHA-256 of each array, in xminigrid's encoding.
+    # The arrays are: goals, rules, initial tiles and numbers of rules.
     checksums: tuple[str, ...]
 
 

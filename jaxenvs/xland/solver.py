@@ -24,7 +24,8 @@ from .tiles import Kind
 
 # Number of rules to which rulesets are padded, so that most of them use the same compiled program.
 NUM_RULES = 18
-LEVELS_OF_RULES = 4  # longest chain of rules, each making an input of the next, in the heuristic
+# The heuristic follows chains of at most this many rules, where each makes an input of the next.
+LEVELS_OF_RULES = 4
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
 # Environment steps that the heuristic adds: `_PAIR` for a rule on two tiles if one or both are
 # missing, `_ALONE` for a rule on one missing tile, `_CARRY` to carry an object to another one.
@@ -33,9 +34,9 @@ _WON = 1 << 18  # flag in `_Board.agent` for a won task; `XLandState.agent` does
 
 
 class Solution(NamedTuple):
-    """Result of `solve`."""
+    """Result of `solve`: the solution that was found, if any, and proven facts about the task."""
 
-    winnable: bool | None  # None: neither a solution nor a proof that there is none
+    winnable: bool | None  # True: solved; False: proven unsolvable; None: unknown
     steps: int | None  # length of `actions`; None if no solution was found
     actions: tuple[int, ...]  # actions that win from the start of the level; see `Action`
     shortest: bool  # whether `steps` is proven to be the minimum
@@ -172,7 +173,8 @@ class _Facts(NamedTuple):
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
     tiles: UInt32[Array, "facts 2"]  # tile bytes in the condition; 0 for none
-    # Manhattan distance from the agent to the nearest such tile: 0 in the pocket, infinite if none.
+    # Manhattan distance from the agent to the nearest such tile.
+    # 0 if the agent carries such a tile, infinite if there is none.
     away: Float32[Array, "facts 2"]
     apart: Float32[Array, " facts"]  # Manhattan distance between these two nearest tiles
 

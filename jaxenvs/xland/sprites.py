@@ -64,8 +64,8 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
     return {kind | colour << 4: looks.COLOURS[colour.name.lower()] for colour in tuple(Colour)[1:]}
 
 
-# Each look is also drawn with the agent on it, even if it blocks the agent: a rule can turn the
-# floor below the agent into any object.
+# Every tile is also drawn with the agent on it, even if agents cannot step on the tile: a rule can
+# turn the floor below the agent into any object.
 LOOKS = (
     Look(looks.DARKNESS, {tiles.NOTHING: (0, 0, 0)}, ground=False, agent="on"),
     Look((), {tiles.FLOOR: (0, 0, 0)}, agent="on"),

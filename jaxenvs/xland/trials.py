@@ -80,7 +80,7 @@ class Trials(Wrapper):
     task_sets = ()  # empty, because `Trials` cannot wrap itself
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("Trials", "episodes", self.episodes, 0)
         checks.integer_field("Trials", "steps", self.steps, 0)
@@ -244,9 +244,9 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # JAX may be tracing a function when this is called. `sets.rulesets` calls jitted functions; in
-    # the tracing thread JAX would add them to the trace instead of running them. A separate thread
-    # runs them.
+    # JAX may be tracing a function when this is called. In the tracing thread JAX would add the
+    # jitted functions that `sets.rulesets` calls to the trace, instead of running them.
+    # Therefore a separate thread calls `sets.rulesets`.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)

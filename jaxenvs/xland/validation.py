@@ -23,7 +23,7 @@ class _Named(NamedTuple):
 
     what: str  # where the pair is, for error messages: `its goal`, `rule 3`
     role: str  # use of the pair, for error messages: `its second tile`, `its product`
-    pair: np.ndarray  # uint8 (rulesets, 2)
+    pair: np.ndarray  # (kind, colour) in this place of each ruleset, uint8 (rulesets, 2)
     where: np.ndarray  # bool (rulesets,): whether the ruleset uses this place
 
 
@@ -144,7 +144,7 @@ def _is_any(code: np.ndarray, kinds: tuple[Kind, ...]) -> np.ndarray:
 
 
 def _in_layouts(code: np.ndarray) -> np.ndarray:
-    """Return whether the tile occurs in every ruleset's levels: floor, wall or a layout's door."""
+    """Return whether a layout can contain the tile: floor, wall, or a closed or open door."""
     door = _is_any(code, (Kind.CLOSED_DOOR, Kind.OPEN_DOOR)) & np.isin(
         code >> 4, tiles.DOOR_COLOURS
     )
@@ -158,6 +158,6 @@ def _check_found(wrong: np.ndarray, tile: np.ndarray, why: str) -> None:
 
 
 def _refuse(wrong: np.ndarray, text: str) -> NoReturn:
-    """Raise `ValueError` for the first wrong ruleset, with its index in a batch."""
+    """Raise `ValueError` about the first wrong ruleset; the message has its index in a batch."""
     which = f"ruleset {wrong.argmax()}" if wrong.size > 1 else "the ruleset"
     raise ValueError(f"{which}: {text}")

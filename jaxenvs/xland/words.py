@@ -35,7 +35,7 @@ def describe(ruleset: Ruleset) -> str:
 
 
 def goal_sentence(goal: Sequence[int]) -> str:
-    """Return a sentence about a goal; `goal` is a row of `Ruleset.goal`."""
+    """Return a sentence that describes a goal, given as the five bytes of `Ruleset.goal`."""
     kind = kind_of(goal, Goal)
     if kind == Goal.NONE:
         return "There is no goal."
@@ -56,7 +56,7 @@ def goal_sentence(goal: Sequence[int]) -> str:
 
 
 def rule_sentence(rule: Sequence[int]) -> str:
-    """Return a sentence about a rule; `rule` is a row of `Ruleset.rules`."""
+    """Return a sentence that describes a rule, given as seven bytes of `Ruleset.rules`."""
     kind = kind_of(rule, Rule)
     if kind == Rule.NONE:
         return "Nothing happens."
