@@ -23,7 +23,7 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-ROUNDING = 1  # overlap with the footer in points that is allowed, for rounding
+ROUNDING = 1  # allowed overlap of blocks with the footer, in points: heights are rounded
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 

@@ -260,12 +260,15 @@ def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
 
 @struct
 class _Scene:
-    """Facts after an action that decide whether an instruction is accomplished or fails."""
+    """Facts after an action that decide whether an instruction is accomplished or fails.
 
-    marks: UInt8[Array, ""]  # marks of the cell in front of the agent
-    marks_held: UInt8[Array, ""]  # marks of the carried object
-    marks_before: UInt8[Array, ""]  # marks of the object carried before the action
-    marks_beside: UInt8[Array, ""]  # union of the marks around the cell in front of the agent
+    Marks are bit masks as in `BabyState.marks`: bit d is set if description d fits the object.
+    """
+
+    marks: UInt8[Array, ""]  # descriptions that fit the object in front of the agent, as bits
+    marks_held: UInt8[Array, ""]  # descriptions that fit the carried object, as bits
+    marks_before: UInt8[Array, ""]  # descriptions that fit the object carried before, as bits
+    marks_beside: UInt8[Array, ""]  # descriptions fitting objects around the cell in front, as bits
     kind: UInt8[Array, ""]  # kind of the tile in front of the agent
     faces_door: Bool[Array, ""]  # whether a door is in front of the agent
     holds: Bool[Array, ""]  # whether the agent carries something

@@ -91,7 +91,10 @@ class Serial(random.Random):
     """A `random.Random` whose raw uint32 are given, so that CPython's own methods use them."""
 
     def __init__(self, words: np.ndarray, at: int = 0) -> None:
-        """Draw from the uint32 `words` from index `at`; `IndexError` is raised at their end."""
+        """Draw from `words`, uint32, beginning at index `at`.
+
+        Drawing beyond the end of `words` raises `IndexError`.
+        """
         super().__init__()
         self.words, self.at = words, at
 

@@ -71,7 +71,7 @@ class _Fact(NamedTuple):
 class _Fate(NamedTuple):
     """Possible outcomes of moving a single object and no other."""
 
-    tiles: frozenset[int]  # tile bytes that the object can have
+    tiles: frozenset[int]  # tile bytes that the object can turn into, including its own
     # Tile bytes that the object can have when action `PUT` puts it in front of the agent.
     targets: frozenset[int]
     wins: bool  # whether moving the object alone can reach the goal

@@ -172,11 +172,11 @@ class _Facts(NamedTuple):
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    tiles: UInt32[Array, "facts 2"]  # tile bytes in the condition; 0 for none
+    tiles: UInt32[Array, "facts 2"]  # tile bytes that each condition names; 0 for none
     # Manhattan distance from the agent to the nearest such tile.
     # 0 if the agent carries such a tile, infinite if there is none.
     away: Float32[Array, "facts 2"]
-    apart: Float32[Array, " facts"]  # Manhattan distance between these two nearest tiles
+    apart: Float32[Array, " facts"]  # Manhattan distance between the two tiles of `away`
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
