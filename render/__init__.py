@@ -1,6 +1,7 @@
-"""Pictures, animations and replays of states; the window and the commands `play`, `watch`, `solve`.
+"""Pictures, animations and replays of environment states, and the viewer.
 
-`jaxenvs.render(env, state)` draws a state: the package is callable, see `pictures.Renderer`.
+`jaxenvs.render(env, state)` draws a state: the package itself is callable, see `pictures.Renderer`.
+The viewer is the window of the commands `play`, `watch` and `solve`.
 """
 
 import sys
@@ -9,5 +10,5 @@ from .pictures import Animation, Renderer, animate
 
 __all__ = ["Animation", "animate"]
 
-# Python lets a module change its class; `Renderer.__call__` makes the package callable.
+# Python allows a module to change its class. `Renderer.__call__` makes this package callable.
 sys.modules[__name__].__class__ = Renderer

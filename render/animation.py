@@ -1,4 +1,4 @@
-"""Write pictures as an animation; the file name's suffix selects GIF, MP4 or WebM.
+"""Writer of animations as GIF, MP4 or WebM; the suffix of the file name selects the format.
 
 The ffmpeg of imageio-ffmpeg encodes videos as H.264 or VP9 with 4:2:0 chroma subsampling, which
 every browser can play. All frames of a video have the same duration, so a picture with a longer
@@ -23,14 +23,15 @@ from jaxenvs.core.files import replacing
 from . import gif
 from .gif import Picture
 
-# ffmpeg options by suffix: codec, quality and container.
+# Options of ffmpeg for each suffix: codec, quality and container format.
 VIDEOS = {
     ".mp4": "-c:v libx264 -crf 18 -movflags +faststart -f mp4",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -deadline good -cpu-used 4 -row-mt 1 -f webm",
 }
 FORMATS = (".gif", *VIDEOS)
-STILL = ".png"
-# The colour space of HD video, declared in the file; without it players guess from the size.
+STILL = ".png"  # suffix of a single picture
+# Convert to the colour space of HD video, and declare it in the file: without the declaration,
+# players guess the colour space from the size of the video.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
@@ -38,7 +39,9 @@ COLOURS = (
 
 
 def suffix(path: str | os.PathLike[str]) -> str:
-    """Return the format of a file name, one of `FORMATS` or `STILL`; `.gif` without a suffix.
+    """Return the format that a file name selects: one of `FORMATS`, or `STILL`.
+
+    A name without a suffix selects `.gif`.
 
     Raises `ValueError` for any other suffix and `MissingExtraError` for a video if imageio-ffmpeg
     is not installed.
@@ -57,10 +60,12 @@ def suffix(path: str | os.PathLike[str]) -> str:
 def write(
     path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]], rate: float
 ) -> int:
-    """Write pictures with their durations (seconds) as an animation; return their number.
+    """Write an animation from pairs (picture, duration in seconds); return the number of pictures.
 
-    `rate` is the frame rate of a video, in frames per second. The file replaces an older one only
-    when it is complete. Raises `OSError` if it cannot be written.
+    rate: frame rate of a video, in frames per second; a GIF does not need it.
+
+    An existing file is replaced only when the new file is complete. Raises `OSError` if the file
+    cannot be written.
     """
     if (found := suffix(path)) == ".gif":
         return gif.write(path, pictures)
@@ -80,16 +85,20 @@ def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, e
 
 
 def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
-    """Repeat the last row of an odd height and the last column of an odd width, for the codecs."""
+    """Return the picture with even height and width, which video codecs need.
+
+    Repeats the last row or the last column if necessary.
+    """
     height, width, _ = picture.shape
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 
 
 @contextlib.contextmanager
 def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
-    """Start ffmpeg, which reads frames of the shape of `picture` from a pipe and writes the file.
+    """Start ffmpeg and yield a pipe that takes the frames, all of the shape of `picture`.
 
-    On exit, wait for it; raise `OSError` with its error output if it failed.
+    At the end, wait until ffmpeg has written the file; raise `OSError` with its error output if it
+    has failed.
     """
     height, width, _ = picture.shape
     source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"
@@ -116,7 +125,7 @@ def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator
 
 
 def _close(pipe: IO[bytes]) -> None:
-    """Close a pipe whose reader has exited."""
+    """Close a pipe, and ignore the error if its reader has exited."""
     with contextlib.suppress(OSError):
         pipe.close()
 

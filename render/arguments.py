@@ -1,4 +1,4 @@
-"""Shared arguments and error handling of `play`, `watch` and `solve`."""
+"""Arguments and error handling that the commands `play`, `watch` and `solve` have in common."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
-# File suffixes that each option accepts; a name without a suffix gets the first format.
+# File suffixes that each option accepts; the first is the format of a name without a suffix.
 SUFFIXES = {
     "gif": (*animation.FORMATS, animation.STILL),
     "html": (".html", ".htm"),
@@ -22,7 +22,7 @@ SUFFIXES = {
 
 
 def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
-    """Return a parser with the shared arguments of `play` and `watch`."""
+    """Return a parser with the arguments that `play` and `watch` have in common."""
     made = Parser(f"jaxenvs {command}", summary, examples)
     add = made.add_argument
     add_seed(made, 0, "random seed of levels and outcomes")
@@ -42,12 +42,12 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
 
 
 def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:
-    """Add an option for a seed."""
+    """Add the option `flag` for a seed, with `what` as its help."""
     made.add_argument(flag, type=number(0, 2**31 - 1), default=default, metavar="N", help=what)
 
 
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
-    """Add the options for files; the strings describe what each file shows."""
+    """Add --tile-size and the options for files; the strings name the content of each file."""
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help=size)
@@ -57,9 +57,9 @@ def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
 
 
 def checked_outputs(options: argparse.Namespace) -> bool:
-    """Return whether to draw files instead of opening a window.
+    """Check the options for files; return whether to write files instead of opening a window.
 
-    Raises `UsageError` if a file cannot be written, before time is spent on drawing.
+    Raises `UsageError` if a file cannot be written, so that no time is spent on drawing.
     """
     for name in SUFFIXES:
         _check_file(name, getattr(options, name))
@@ -83,7 +83,7 @@ def _check_file(name: str, given: str | None) -> None:
         allowed = " or ".join(SUFFIXES[name])
         raise UsageError(f"--{name} {given}: the name must end in {allowed}")
     if name == "gif":
-        animation.suffix(given)  # raises if the packages for videos are missing
+        animation.suffix(given)  # raises if a package for videos is missing
     if not path.parent.is_dir():
         raise UsageError(f"--{name} {given}: no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -91,7 +91,7 @@ def _check_file(name: str, given: str | None) -> None:
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command; print a user error in one sentence and return exit code 2."""
+    """Run a command and return its exit code; for a user error, print a sentence and return 2."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
     def explained(argv: list[str]) -> int:

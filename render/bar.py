@@ -1,4 +1,7 @@
-"""The history bar of the window: the cursor, and marks for starts of episodes and achievements."""
+"""The history bar of the window, which shows the position of the cursor in the history.
+
+Marks on the bar show where episodes begin and where achievements were earned.
+"""
 
 import numpy as np
 import pygame
@@ -7,11 +10,11 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-NEAR = 7  # largest distance from the mouse at which a mark shows its name, in points
+NEAR = 7  # distance from the mouse, in points, up to which a mark shows its name
 
 
 def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Draw the bar with its marks; `bar` is in points."""
+    """Draw the history bar with its marks into the rectangle `bar`, in points."""
     session = controller.session
     canvas.rect(LINE, bar, radius=4)
     here = _place(session, bar, session.cursor)
@@ -30,7 +33,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return a board's new achievements, by the index of their time step in the history."""
+    """Return a dict from indices into the history to the achievements newly earned there."""
     names = session.env.achievements
     if not names:
         return {}
@@ -43,7 +46,10 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 
 
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Mark achievements; label the one under the mouse, or else the one under the cursor."""
+    """Mark the time steps where achievements were earned.
+
+    Writes the names of the achievements marked near the mouse, or else at the current time step.
+    """
     session = controller.session
     found = marks(session, controller.selected)
     for index in found:
@@ -58,7 +64,10 @@ def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect)
 def _labelled(
     session: Session, pointed: float | None, bar: pygame.Rect, found: dict[int, list[str]]
 ) -> int | None:
-    """Return the index of the marked time step under the mouse, or else under the cursor."""
+    """Return the index of the time step whose achievements are named, or None.
+
+    It is the marked time step near the mouse, or else the current one if it is marked.
+    """
     if pointed is not None and found:
         x = bar.left + pointed * bar.width
         nearest = min(found, key=lambda index: abs(_place(session, bar, index) - x))
@@ -75,5 +84,5 @@ def _draw_label(canvas: Canvas, bar: pygame.Rect, x: float, words: str) -> None:
 
 
 def _place(session: Session, bar: pygame.Rect, index: int) -> int:
-    """Return the x coordinate on the bar of a time step, given by its index in the history."""
+    """Return the x coordinate, in points, of the time step with this index in the history."""
     return bar.left + round(bar.width * index / max(1, len(session.history) - 1))

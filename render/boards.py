@@ -1,4 +1,8 @@
-"""Draw a session's boards: the states, overlaid with the episode's trail if the env has one."""
+"""Pictures of a session's boards.
+
+They show the states and highlighted cells. If the environment defines one, they also show a trail:
+a line such as the route so far in the travelling salesman problem.
+"""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -13,15 +17,15 @@ from jaxenvs.core.env import Env
 from . import frames
 from .session import NO_ACTION, Moment, Session, board_moment, taken
 
-COLOUR = np.array((110, 170, 255), np.float32)  # colour of a trail
-LIT = np.array((246, 190, 62), np.uint8)  # colour of frames around cells that an action triggered
-WIDTH, FRAME = 0.16, 0.08  # widths of a trail and of a frame, in tiles
+COLOUR = np.array((110, 170, 255), np.float32)  # colour of a trail, RGB
+LIT = np.array((246, 190, 62), np.uint8)  # colour of frames around highlighted cells, RGB
+WIDTH, FRAME = 0.16, 0.08  # line widths of a trail and of a frame, in tiles
 
-Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
+Points = list[tuple[float, float]]  # (x, y) of points in a picture, both from 0 to 1
 
 
 def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
-    """Draw all boards, or only `board`, at the time step of the cursor."""
+    """Return pictures of all boards, or of only `board`, at the session's current time step."""
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
@@ -38,7 +42,7 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
 
 
 def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
-    """Draw a frame at the edges of a cell, in place."""
+    """Draw a frame inside the edges of a cell; changes the array `cell`."""
     wide = max(1, round(FRAME * len(cell)))
     for edge in (cell[:wide], cell[-wide:], cell[:, :wide], cell[:, -wide:]):
         edge[...] = LIT
@@ -54,7 +58,7 @@ def episode(session: Session, board: int) -> Iterator[Moment]:
 
 
 def trail(env: Env, moments: Iterable[Moment]) -> Points:
-    """Return the points of an episode's trail, in order."""
+    """Return the points of an episode's trail in order, from the episode's time steps."""
     steps = (env.trail(moment.state, taken(moment)) for moment in moments)
     return [point for step in steps for point in step or ()]
 
@@ -65,7 +69,10 @@ def over(
     ground: UInt8[np.ndarray, "3"],
     tile_size: int,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Draw lines between the points over a picture, only on pixels of the ground colour."""
+    """Return the picture with a line through the points.
+
+    The line covers only pixels of the colour `ground`, so it passes under all objects.
+    """
     height, width, _ = picture.shape
     ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)
     alpha = np.zeros((height, width), np.float32)
@@ -82,7 +89,7 @@ def _stroke(
     end: Float[np.ndarray, "2"],
     radius: float,
 ) -> None:
-    """Add an anti-aliased line to `alpha` (0 to 1), in place."""
+    """Draw an anti-aliased line into the array of opacities `alpha`, from 0 to 1, in place."""
     low = np.floor(np.minimum(start, end) - radius - 1).astype(int).clip(0)
     high = np.ceil(np.maximum(start, end) + radius + 1).astype(int)
     part = alpha[low[1] : high[1], low[0] : high[0]]

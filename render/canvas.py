@@ -1,4 +1,4 @@
-"""A drawing surface with lengths in points, so that text and shapes scale with the window."""
+"""Drawing of text and shapes with lengths in points, so that they scale with the window."""
 
 import functools
 
@@ -14,7 +14,7 @@ INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
 FACE = 1.35  # size of pygame's default font, in pixels per point of text height
-FINE = 8  # text is rendered at this multiple of its size, see `_written`
+FINE = 8  # factor by which text is rendered larger and then scaled down, see `_written`
 SMALLEST = 6  # smallest font size, in pixels
 
 
@@ -25,10 +25,12 @@ def _font(fine: int) -> pygame.font.Font:
 
 @functools.lru_cache(maxsize=1024)
 def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
-    """Render a line of text at `FINE` times its size and scale it down.
+    """Return a line of text, rendered at `FINE` times its final size and scaled down.
 
-    At its final size pygame would round each letter to a whole pixel, which spaces small text
-    unevenly. The baseline stays on a whole pixel.
+    If pygame rendered small text at its final size, it would round the width of each letter to
+    whole pixels and so space the letters unevenly. The baseline is on a whole pixel.
+
+    fine: font size in pixels before scaling down.
     """
     font = _font(fine)
     width, height = font.size(words)
@@ -41,13 +43,13 @@ def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
 
 
 def surface_of(picture: np.ndarray) -> pygame.Surface:
-    """Convert a picture, uint8 (height, width, 3), to a surface."""
+    """Return a pygame surface with an RGB picture, uint8 (height, width, 3)."""
     height, width, _ = picture.shape
     return pygame.image.frombuffer(np.ascontiguousarray(picture).tobytes(), (width, height), "RGB")
 
 
 class Canvas:
-    """Draws on a surface; positions and text heights are in points of `scale` pixels."""
+    """Draws on a surface, given positions and sizes in points; a point is `scale` pixels."""
 
     def __init__(self, surface: pygame.Surface, scale: float = 1.0) -> None:
         self.surface, self.scale = surface, scale
@@ -61,7 +63,7 @@ class Canvas:
         return pixels / self.scale
 
     def rect(self, colour: RGB, rect: Rect, width: float = 0, radius: float = 0) -> None:
-        """Draw the outline of a rectangle (left, top, width, height); `width` 0 fills it."""
+        """Draw a rectangle: its outline, `width` points wide, or filled if `width` is 0."""
         left, top = self.pixels(rect[0]), self.pixels(rect[1])
         right, bottom = self.pixels(rect[0] + rect[2]), self.pixels(rect[1] + rect[3])
         shape = pygame.Rect(left, top, right - left, bottom - top)
@@ -69,38 +71,41 @@ class Canvas:
         pygame.draw.rect(self.surface, colour, shape, line, self.pixels(radius))
 
     def disc(self, colour: RGB, at: Point, radius: float, upper_half: bool = False) -> None:
-        """Draw a disc, or its upper half."""
+        """Draw a filled circle, or only its upper half, around the point `at`."""
         middle = (self.pixels(at[0]), self.pixels(at[1]))
         half = {"draw_top_left": True, "draw_top_right": True} if upper_half else {}
         pygame.draw.circle(self.surface, colour, middle, self.pixels(radius), **half)
 
     def line(self, colour: RGB, *points: Point, width: float = 1) -> None:
-        """Connect points by lines."""
+        """Draw straight lines from each point to the next one."""
         at = [(self.pixels(x), self.pixels(y)) for x, y in points]
         pygame.draw.lines(self.surface, colour, False, at, max(1, self.pixels(width)))
 
     def polygon(self, colour: RGB, *points: Point) -> None:
-        """Fill a polygon."""
+        """Draw a filled polygon with the given corners."""
         at = [(self.pixels(x), self.pixels(y)) for x, y in points]
         pygame.draw.polygon(self.surface, colour, at)
 
     def blit(self, picture: pygame.Surface, at: Point) -> None:
-        """Copy a picture; `at` (points) is its top left corner. The picture is not scaled."""
+        """Copy a picture without scaling, with its top left corner at `at` (points)."""
         self.surface.blit(picture, (self.pixels(at[0]), self.pixels(at[1])))
 
     def write(self, words: str, at: Point, colour: RGB, size: float, right: bool = False) -> float:
-        """Write a line with its top left (or right) corner at `at`; return its right end."""
+        """Write a line of text, and return the x coordinate of its right end, in points.
+
+        `at` is its top left corner, or with `right` its top right corner.
+        """
         image = _written(words, self._fine(size), colour)
         left = self.pixels(at[0]) - (image.get_width() if right else 0)
         self.surface.blit(image, (left, self.pixels(at[1])))
         return self.points(left) + self.width(words, size)
 
     def width(self, words: str, size: float) -> float:
-        """Return the width of a line in points."""
+        """Return the width of a line of text, in points."""
         return self.points(_font(self._fine(size)).size(words)[0] / FINE)
 
     def wrapped(self, words: str, size: float, width: float) -> list[str]:
-        """Break text into lines of at most `width` points."""
+        """Return text broken into lines, each at most `width` points wide."""
         lines = [""]
         for word in words.split():
             longer = f"{lines[-1]} {word}".strip()
@@ -111,5 +116,5 @@ class Canvas:
         return lines
 
     def _fine(self, size: float) -> int:
-        """Return the font size in pixels at which text is rendered, see `_written`."""
+        """Return the font size, in pixels, at which `_written` renders text before scaling down."""
         return round(FINE * max(SMALLEST, size * FACE * self.scale))

@@ -1,4 +1,4 @@
-"""Key bindings, and the controller that applies them to a session."""
+"""Key bindings of the viewer, and the controller that runs their commands on a session."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,60 +12,63 @@ from .session import Session
 
 
 class Binding(NamedTuple):
-    """Keys with one function, as the help lists them."""
+    """A command and the keys that run it; the help lists one binding per line."""
 
     keys: tuple[str, ...]
-    does: str
+    does: str  # description of the command, for the help
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # keys that, like R, start the next level after an episode
-TIME = ("left", "right", "up", "down", "space")  # keys that control time while a pilot plays
-STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # change of (row, column)
+GO_ON = ("space", "return")  # keys that also start the next level when the episode has ended
+# Keys that pause, step through time and change the speed while a policy plays.
+TIME = ("left", "right", "up", "down", "space")
+# Change of (row, column) of the cursor for each direction.
+STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 
 
 def playable(env: Env) -> Controls:
-    """Return the controls of an environment; raise `UsageError` if it has no keys."""
+    """Return the environment's controls; raise `UsageError` if no key has an action."""
     if not env.controls.actions:
         raise UsageError(f"{env.name} has no keys: its action space is {env.action_space}")
     return env.controls
 
 
 def viewable(env: Env) -> Controls:
-    """Return the controls of an environment; raise `UsageError` if it has no pictures."""
+    """Return the environment's controls; raise `UsageError` if it cannot be drawn."""
     if not is_drawn(env):
         raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
 
 
 class Controller:
-    """The state of a viewer around a session: selected board, place cursor, help and notice.
+    """State of the viewer of a session (such as the selected board), and its commands.
 
-    `mode` is "play" (a person acts from the start) or "watch" (a pilot acts until a person does).
+    `mode` is "play" if a person acts from the start, or "watch" if a policy acts until a person
+    takes over.
     """
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        self.cursor: Place = (0, 0)  # the place at which keys act
-        self.taken: Place | None = None  # the first place of an action that takes two
-        self.turned = 1.0  # fraction of the latest action that is animated so far, see turning.py
-        self.selected = 0  # index of the selected board
+        self.cursor: Place = (0, 0)  # place on the board at which keys act
+        self.taken: Place | None = None  # first place chosen for an action that takes two places
+        self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
+        self.selected = 0  # index of the board that keys act on
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
-        self.pointed: float | None = None  # position of the mouse on the bar, 0 to 1
-        self.notice = ""  # one line for the viewer, until the next key
+        self.pointed: float | None = None  # position of the mouse on the history bar, 0 to 1
+        self.notice = ""  # message shown until the next key is pressed
         self.open = True
-        self.save: Callable[[], str] | None = None  # writes a file of the session; returns a notice
+        self.save: Callable[[], str] | None = None  # saves the session to a file; returns a message
 
     @property
     def is_wall(self) -> bool:
-        """True if all boards are shown."""
+        """True if the window shows all boards, not a single one."""
         return not self.zoomed
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """The active bindings; a key of an action loses its other functions."""
+        """Bindings that are active now. A key that runs an action has no other command."""
         if self.is_wall:
             return WALL
         actions = (*self._action_bindings(), *self._cursor_bindings())
@@ -76,7 +79,7 @@ class Controller:
 
     @property
     def new_level_key(self) -> str:
-        """The key that starts a new level."""
+        """Name of the key that starts a new level."""
         return next(b.keys[0] for b in self.bindings if b.run is Controller.new_level)
 
     def _action_bindings(self) -> Iterator[Binding]:
@@ -88,11 +91,11 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keys of an action, in "watch" mode without those of `TIME`."""
+        """Return the keys of an action; in "watch" mode, the keys in `TIME` are not available."""
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Yield the bindings that move the place cursor and act there."""
+        """Yield the bindings that move the cursor over the board and act at its place."""
         pointing = self.pointing
         if pointing is None:
             return
@@ -111,7 +114,7 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Act on a place; if an action takes two places, store the first one."""
+        """Take the action for pointing at a place; if it needs two places, store the first one."""
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:
@@ -126,7 +129,7 @@ class Controller:
         self._act(pointing.action(self.session.state(self.selected), *places))
 
     def write(self, digit: int) -> None:
-        """Write a digit at the cursor."""
+        """Take the action that writes a digit at the place of the cursor, as in Sudoku."""
         if self.pointing is not None:
             state = self.session.state(self.selected)
             self._act(self.pointing.action(state, self.cursor, digit))
@@ -139,11 +142,11 @@ class Controller:
         self.session.act(action, self.selected)
 
     def press(self, key: str) -> bool:
-        """Run the binding of a key; return whether there is one."""
+        """Run the command of a key; return whether the key has a command."""
         self.notice = ""
         bindings = self.bindings
         if not any(key in binding.keys for binding in bindings):
-            key = key.lower()  # this letter with Shift has no separate binding
+            key = key.lower()  # no binding has this capital letter: try the small one
         if self.help_shown and key != "h":
             self.help_shown = False
             return True
@@ -157,15 +160,15 @@ class Controller:
         return False
 
     def scrub(self, share: float) -> None:
-        """Go to a fraction of the history, from 0 (oldest time step) to 1 (newest)."""
+        """Go to a position in the history, from 0 (oldest time step) to 1 (newest)."""
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
-        """Show one board of the wall."""
+        """Select a board of the wall and show only this board."""
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Return from a single board to the wall, or else close the window."""
+        """Go back from a single board to the wall; if there is no wall, close the window."""
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:
@@ -176,22 +179,25 @@ class Controller:
         self.selected = (self.selected + 1) % self.session.boards
 
     def toggle_help(self) -> None:
-        """Show or hide the keys."""
+        """Show or hide the list of keys."""
         self.help_shown = not self.help_shown
 
     def new_level(self) -> None:
-        """Start the next episode of the selected board, or of the whole wall."""
+        """Start the next episode on the selected board, or on all boards if the wall is shown."""
         self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 
     def save_file(self) -> None:
-        """Save the session to a file, if the viewer supports it."""
+        """Save the session to a file, if the field `save` is set, and show its message."""
         if self.save is not None:
             self.notice = self.save()
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a function that moves the cursor; past the newest time step the pilot acts."""
+    """Return a command that moves the cursor by some time steps.
+
+    Moving past the newest time step lets the policy act, unless a person plays.
+    """
 
     def run(controller: Controller) -> None:
         session = controller.session

@@ -1,4 +1,4 @@
-"""Draw an environment's facts and achievements in the panel."""
+"""Drawing of an environment's facts (values such as health) and achievements in the panel."""
 
 import functools
 import itertools
@@ -15,27 +15,30 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-BARS, COUNTS = 2, 6  # number of bars and number of counts in a line
-DIAL = 21  # radius of the clock, in points
-SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment in points; most segments of a bar
+BARS, COUNTS = 2, 6  # largest number of bars, and of counts, side by side in a line
+DIAL = 21  # radius of the dial that shows the time of day, in points
+SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment, in points; largest number of segments
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
-    """Draw facts in order; consecutive facts of one kind share a line if they fit."""
+    """Draw facts in order; neighbouring facts of the same kind share lines where they fit."""
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
 
 
 def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
-    """Write the facts that are sentences, and highlight those that the latest action triggered."""
+    """Write the facts that are sentences, and highlight those whose index is in `lit`."""
     for i, fact in enumerate(facts):
         if fact.kind == "sentence":
             pen.paragraph(fact.value, CUT if i in lit else MUTED, 15)
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:
-    """Draw all achievements in two columns; the colour tells earned, earned just now, not yet."""
+    """Draw all achievements in two columns.
+
+    The colour shows whether an achievement was earned by the latest action, earlier, or not yet.
+    """
     earned = session.now.earned[board]
     if not earned.size:
         return
@@ -54,7 +57,10 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
 
 @functools.lru_cache(maxsize=128)
 def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
-    """Return the icon with this name at a size in pixels; None if there is none."""
+    """Return the environment's icon with this name, `size` pixels on a side, or None.
+
+    dim: whether to blend the icon with the background, for a count of 0.
+    """
     picture = env.icon(name, size, CARD) if name else None
     if picture is None:
         return None
@@ -66,7 +72,10 @@ def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | 
 def _symbol(
     pen: Pen, env: Env, fact: Fact, size: int, at: tuple[float, float], dim: bool = False
 ) -> float:
-    """Draw the icon of a fact, or write its label if it has none; return the right end."""
+    """Draw the icon of a fact, or write its label if the fact has no icon.
+
+    Returns the x coordinate, in points, where the next thing in the line can be drawn.
+    """
     drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
     if drawn is None:
         return pen.canvas.write(fact.label, at, DIM if dim else MUTED, 14) + 6
@@ -75,7 +84,7 @@ def _symbol(
 
 
 def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Draw bars with a segment per point, or with `MOST_SEGMENTS` segments if there are more."""
+    """Draw each fact as a bar with one segment per unit, up to `MOST_SEGMENTS` segments."""
     width = (pen.right - pen.left) // BARS
     for i, fact in enumerate(facts):
         at = (pen.left + i % BARS * width, pen.top + i // BARS * 26)
@@ -90,7 +99,7 @@ def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Draw counts after icons or labels; a count of 0 is dim."""
+    """Draw each fact as an icon or label with a count; a count of 0 is drawn dim."""
     bare = any(icon(env, fact.icon, 24) is None for fact in facts)
     across = BARS if bare else COUNTS
     width = (pen.right - pen.left) // across
@@ -103,7 +112,7 @@ def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Draw dials whose hand points up at noon, with the time of day in words."""
+    """Draw the time of day as a dial, with the sun or moon at the top at noon, and in words."""
     for fact in facts:
         middle = (pen.left + DIAL, pen.top + DIAL)
         pen.canvas.disc(DARK, middle, DIAL)
@@ -116,7 +125,7 @@ def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _icons(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Write a label and its value, followed by the value's icon."""
+    """Draw each fact as a line with a label, a value and the value's icon."""
     for fact in facts:
         drawn = icon(env, fact.icon, pen.canvas.pixels(20))
         if drawn is not None:
@@ -134,7 +143,7 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # `mission` writes it
+    "sentence": lambda pen, env, facts: None,  # `mission` writes these facts
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

@@ -1,4 +1,4 @@
-"""Draw states: each painter is one compiled function from a batch of states to pixels."""
+"""Compiled functions that draw a batch of states, and the arrangement of several pictures."""
 
 import functools
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
 
 Frames = UInt8[np.ndarray, "boards height width 3"]
-GAP = 4  # pixels between the boards of a wall
-ANIMATION_SIZE = 512  # default for the longer side of an animation, in pixels
-BACKGROUND = (16, 17, 24)
+GAP = 4  # distance between boards that are drawn side by side, in pixels
+ANIMATION_SIZE = 512  # default length of the longer side of an animation, in pixels
+BACKGROUND = (16, 17, 24)  # colour between the boards, RGB
 
 
 @functools.lru_cache(maxsize=16)
 def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
-    """Return a function (states, params) that draws each state of a batch.
+    """Return a compiled function (states, params) -> pictures for a batch of states.
 
-    Without params it uses the environment's defaults.
+    By default, params are `env.default_params`.
     """
     paint = drawing.painter(env, tile_size, batched=True)
     return lambda states, params=None: np.asarray(paint(states, params))
@@ -30,41 +30,45 @@ def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
 
 @functools.lru_cache(maxsize=16)
 def view_shape(env: Env) -> tuple[int, int] | None:
-    """Return the rows and columns of the agent's view; None if it does not consist of tiles."""
+    """Return (rows, columns) of the agent's view; None if the view does not consist of tiles."""
     tiles = jax.eval_shape(env.view_tiles, env.state_shape)
     return None if tiles is None else tiles.shape
 
 
 @functools.lru_cache(maxsize=16)
 def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
-    """Return a function that draws the agent's view; None if it does not consist of tiles."""
+    """Return a function from a batch of states to pictures of the agent's view.
+
+    Returns None if the view does not consist of tiles.
+    """
     if view_shape(env) is None:
         return None
-    # The atlas is an argument, because a constant would be compiled into every program.
+    # The atlas is an argument of the jitted function. If it were a constant, XLA would store a copy
+    # of the atlas in every compiled program.
     sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit
     def paint(states: Any, sheet: jax.Array) -> jax.Array:
-        tiles: Any = jax.vmap(env.view_tiles)(states)  # not None, see `view_shape`
+        tiles: Any = jax.vmap(env.view_tiles)(states)  # not None, as checked by `view_shape`
         return jax.vmap(compose, (0, None))(tiles, sheet)
 
     return lambda states: np.asarray(paint(states, sheet))
 
 
 def wall_tile_size(env: Env, boards: int) -> int:
-    """Return the largest tile size at which a wall of boards fits into `ANIMATION_SIZE`."""
+    """Return the largest tile size at which all boards, side by side, fit `ANIMATION_SIZE`."""
     side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:
-    """Return the number of columns of a wall; `aspect` is the width / height of its area."""
+    """Return the number of columns for `boards` boards in an area of width / height `aspect`."""
     best = max(1, min(boards, round((boards * aspect) ** 0.5)))
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 
 
 def mosaic(pictures: Frames, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
-    """Arrange pictures in a grid of `columns` columns with gaps between them."""
+    """Return one picture with all boards' pictures in a grid of `columns` columns."""
     count, height, width, _ = pictures.shape
     rows = -(-count // columns)
     canvas = np.empty((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), np.uint8)

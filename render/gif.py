@@ -1,8 +1,9 @@
-"""Stream pictures into an animated GIF, one file frame per picture.
+"""Writer of animated GIFs that needs only one picture at a time in memory.
 
-Colours are exact if a picture has at most 255 of them, and only changed pixels are stored. Pillow
-encodes the pixel data; this module writes the few bytes around it, because Pillow's GIF writer
-drops a picture that equals the previous one.
+Each picture becomes one frame of the file. Only pixels that have changed are stored. Colours are
+exact if at most 255 of them occur in the changed pixels of a frame. Pillow encodes the pixel data;
+this module writes the file around it, because Pillow's own GIF writer drops a picture that equals
+the previous one.
 """
 
 import io
@@ -17,28 +18,28 @@ from jaxenvs.core import png
 from jaxenvs.core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
-MAX_COLOURS = 255  # the 256th index marks unchanged pixels
+MAX_COLOURS = 255  # largest number of colours in a frame; one more index marks unchanged pixels
 LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 TRAILER = b";"
 
 
 def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]]) -> int:
-    """Write pictures with their durations (seconds) as a looping GIF; return their number.
+    """Write a looping GIF from pairs (picture, duration in seconds).
 
-    The file replaces an older one only when it is complete.
+    Returns the number of pictures. An existing file is replaced only when the new file is complete.
     """
     with replacing(path) as temporary, temporary.open("wb") as file:
         return _write(file, pictures)
 
 
 def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
-    """Write a picture as a PNG; it replaces an older file only when it is complete."""
+    """Write a picture as a PNG; an existing file is replaced only when the new one is complete."""
     with replacing(path) as temporary:
         temporary.write_bytes(png.encoded(picture))
 
 
 def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
-    """Return the bytes of the GIF that `write` writes."""
+    """Return a looping GIF as bytes, from pairs (picture, duration in seconds)."""
     file = io.BytesIO()
     _write(file, pictures)
     return file.getvalue()
@@ -47,11 +48,13 @@ def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
 def timed(
     pictures: Iterable[tuple[np.ndarray, float]], rate: float, least: int = 1
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """Round the pictures' durations from seconds to units of 1 / `rate`, at least `least` units.
+    """Yield pairs (picture, duration in units of 1 / `rate` seconds).
 
-    Rounding errors do not add up. Raises `ValueError` without pictures or for different shapes.
+    Rounds the given durations, which are in seconds, to at least `least` units. A rounding error is
+    made up for in the next picture, so that errors do not add up. Raises `ValueError` if there is
+    no picture, or if shapes differ.
     """
-    shape, late = None, 0.0  # `late`: accumulated rounding error, in seconds
+    shape, late = None, 0.0  # `late` is the accumulated rounding error in seconds
     for picture, seconds in pictures:
         shape = shape or picture.shape
         if picture.shape != shape:
@@ -79,7 +82,7 @@ def _write(file: io.BufferedIOBase, pictures: Iterable[tuple[Picture, float]]) -
 
 
 def _header(width: int, height: int, colours: np.ndarray) -> bytes:
-    """Return the header: screen size, shared palette and endless loop."""
+    """Return the header of the file: size, palette shared by the frames, endless looping."""
     size = _palette_bits(colours) - 1
     screen = struct.pack("<HHBBB", width, height, 0x80 | size << 4 | size, 0, 0)
     return b"GIF89a" + screen + _palette(colours) + LOOP_FOREVER
@@ -88,7 +91,10 @@ def _header(width: int, height: int, colours: np.ndarray) -> bytes:
 def _frame(
     packed: np.ndarray, before: np.ndarray | None, shared: np.ndarray, milliseconds: int
 ) -> list[bytes]:
-    """Encode the pixels that differ from the previous picture: position, palette, indices."""
+    """Return the encoding of one frame: the pixels that differ from the previous picture.
+
+    shared: palette of the file, which the frame uses if it has all colours of the frame.
+    """
     from PIL import GifImagePlugin, Image
 
     differs = np.ones(packed.shape, np.bool_) if before is None else packed != before
@@ -116,7 +122,7 @@ def _frame(
 
 
 def _bounds(differs: np.ndarray) -> tuple[slice, slice]:
-    """Return the bounding box of the true pixels; one pixel if there are none."""
+    """Return (rows, columns) slices that bound the True pixels; one pixel if all are False."""
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     if rows.size == 0:
         return slice(0, 1), slice(0, 1)
@@ -131,13 +137,13 @@ def _fewer_colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _colours(packed: np.ndarray) -> np.ndarray:
-    """Return the distinct colours, most frequent first."""
+    """Return the distinct colours of packed pixels, the most frequent first."""
     colours, counts = np.unique(packed, return_counts=True)
     return colours[np.argsort(-counts, kind="stable")]
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Return the number of bits of a palette index, with room for the transparent index."""
+    """Return the number of bits that index the palette and one index for unchanged pixels."""
     return max(1, int(colours.size).bit_length())
 
 

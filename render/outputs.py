@@ -1,4 +1,4 @@
-"""Write the animation, replay and pictures of a session that a command's options request."""
+"""Functions that write the files requested by the options --gif, --html and --screenshot."""
 
 import argparse
 import sys
@@ -14,27 +14,28 @@ from . import animation, boards, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
-GIF_FRAMES = 200
-SMOOTH = 50  # frames per second of a video with in-between pictures, see turning.py
-LONG = 2.0  # seconds of drawing before progress is reported
+GIF_FRAMES = 200  # default number of time steps in an animation
+SMOOTH = 50  # frame rate of a video with in-between pictures of actions, see turning.py
+LONG = 2.0  # time in seconds after which progress is reported
 
 
 def is_headless(options: argparse.Namespace) -> bool:
-    """Return whether the options request files instead of a window."""
+    """Return whether the options request files, so that no window is opened."""
     return bool(options.gif or options.html or options.screenshot)
 
 
 def is_animation(options: argparse.Namespace) -> bool:
-    """Return whether --gif is given and names an animation, not a single picture."""
+    """Return whether --gif names an animation, rather than a PNG of a single picture."""
     return bool(options.gif) and animation.suffix(options.gif) != animation.STILL
 
 
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Write all requested files; all show the same time steps of the session.
+    """Write all files that the options request; they show the same time steps of the session.
 
-    `advance` moves the session to its next time step and returns False if there is none.
+    advance: function that moves the session to the next time step, and returns False if there is
+        none.
     """
     moments = _moments(advance, _count(options))
     session, writer = controller.session, None
@@ -45,7 +46,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # without an animation, nothing has advanced the session yet
+    for _ in moments:  # advances the session, unless an animation has already done so
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
@@ -61,16 +62,16 @@ def draw_files(
 
 
 def _count(options: argparse.Namespace) -> int:
-    """Return the number of time steps that the files show, or that pass before a screenshot."""
+    """Return the number of time steps to play, including the current one, for all files."""
     if is_animation(options) or options.html:
         return options.frames or (GIF_FRAMES if is_animation(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Yield at each of `count` time steps, beginning with the present one.
+    """Advance the session over `count` time steps; yield at each, beginning with the current one.
 
-    Reports progress on a terminal.
+    Reports progress on stderr if it is a terminal.
     """
     due = time.monotonic() + LONG
     for i in range(count):
@@ -111,7 +112,7 @@ def _kilobytes(file: str) -> str:
 
 
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
-    """Draw the board, or the wall of boards, without the panel and the bar."""
+    """Return a picture of all boards side by side, without the panel and the history bar."""
     session = controller.session
     drawn = boards.pictures(session, _gif_tile_size(session, tile_size))
     return frames.mosaic(drawn, frames.wall_columns(session.boards))
@@ -120,7 +121,10 @@ def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 def turning_pictures(
     controller: Controller, tile_size: int | None
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield in-between pictures of the latest action of a single board, with durations (s)."""
+    """Yield pairs (in-between picture of the latest action, duration in seconds).
+
+    Yields nothing if the session has several boards or the action has no in-between pictures.
+    """
     session = controller.session
     if session.boards > 1:
         return
@@ -135,7 +139,7 @@ def _gif_tile_size(session: Session, tile_size: int | None) -> int:
 
 
 def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
-    """Draw the whole window."""
+    """Return a picture of the whole window with the panel and the history bar."""
     from . import screen
 
     size = screen.natural_size(controller, tile_size)

@@ -1,4 +1,8 @@
-"""The panel next to the boards: episode, facts of the environment, view and policy outputs."""
+"""The panel next to the boards of a viewer.
+
+It shows the progress of the episode, facts of the environment, the agent's view and the outputs of
+the policy.
+"""
 
 import functools
 import itertools
@@ -17,33 +21,35 @@ from .controls import Controller
 from .pen import MARGIN, Pen
 from .session import Session, action_name, board_moment, policy_output
 
-WIDTH, TALLEST = 312, 1200  # width of a column and its maximum height, in points
-FOOTER = 48  # height of the hint below the columns, in points
-ROUNDING = 1  # points by which blocks may overlap the footer, because heights are rounded
+WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
+FOOTER = 48  # height of the hint at the bottom of the panel, in points
+ROUNDING = 1  # allowed overlap of blocks with the footer, in points: heights are rounded
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 
 
 def heights(controller: Controller) -> tuple[float, ...]:
-    """Return the height of each block (points).
+    """Return the heights of the panel's blocks, in points.
 
-    Heights are computed once per controller, because all frames of an animation have one size.
+    A block is a group of lines that stays in one column. Heights are computed only once per
+    controller, so that all frames of an animation have the same layout.
     """
     return _heights(controller, controller.is_wall)
 
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute `heights`; cached for the wall and for a single board."""
+    """Compute `heights`; results are cached separately for the wall and for a single board."""
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))
 
 
 def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ...]:
-    """Return the column and the top (points) of each block in columns of height `room`.
+    """Return pairs (column index, top in points) that place blocks in columns of height `room`.
 
-    Blocks keep their order; one that does not fit below the previous one starts a column.
+    blocks: heights of the blocks. A block that does not fit below the previous block starts a new
+    column.
     """
     places, column, top = [], 0, 0.0
     for block in blocks:
@@ -55,7 +61,7 @@ def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ..
 
 
 def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, scale: float) -> None:
-    """Draw the panel into a rectangle (pixels), in as many columns as fit."""
+    """Draw the panel into a rectangle, in pixels, and the hint or a notice at its bottom."""
     canvas = Canvas(surface, scale)
     pygame.draw.rect(surface, CARD, rect)
     tall, ends = _column(controller, scale)
@@ -76,7 +82,10 @@ def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, sca
 
 
 def _column(controller: Controller, scale: float) -> tuple[pygame.Surface, list[float]]:
-    """Draw all blocks below each other; return the surface and the boundaries of the blocks."""
+    """Draw all blocks below each other in one long column.
+
+    Returns the surface, and the vertical boundaries of the blocks in points.
+    """
     canvas = Canvas(pygame.Surface((round(WIDTH * scale), round(TALLEST * scale))), scale)
     canvas.surface.fill(CARD)
     pen, ends = Pen(canvas, WIDTH), [0.0]
@@ -110,7 +119,7 @@ def _wall(pen: Pen, controller: Controller) -> None:
 
 
 def _head(pen: Pen, controller: Controller) -> None:
-    """Write the title, the mission, the status and the episode's step, reward and return."""
+    """Draw the title, the mission, the status, and the episode's step, reward and return."""
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
     pen.paragraph(controller.title, TEXT, 19)
@@ -136,7 +145,7 @@ def _achievements(pen: Pen, controller: Controller) -> None:
 
 
 def _status(controller: Controller) -> tuple[str, RGB]:
-    """Return the status of the session in a few words, and its colour."""
+    """Return a short text about the session's status, such as `paused`, and its colour."""
     session, board = controller.session, controller.selected
     if controller.zoomed and session.is_over(board):
         ended = "time limit" if session.now.truncated[board] else "terminated"
@@ -151,7 +160,7 @@ def _status(controller: Controller) -> tuple[str, RGB]:
 
 
 def _view(pen: Pen, controller: Controller) -> None:
-    """Draw the agent's view."""
+    """Draw the agent's view, if the environment's view consists of tiles."""
     session = controller.session
     shape = frames.view_shape(session.env)
     if shape is None:
@@ -163,7 +172,8 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # same height at every scale
+    # At least VIEW, so that the height in points is the same at every scale.
+    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)
 
 
 def _policy(pen: Pen, controller: Controller) -> None:
@@ -189,7 +199,10 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Return green for a rewarded or successful end, red for another, yellow for a truncation."""
+    """Return the colour that marks a board whose episode has ended, else None.
+
+    Green marks a success or a positive last reward, red another termination, yellow a truncation.
+    """
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):

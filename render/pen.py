@@ -1,8 +1,8 @@
-"""Lay out a side panel's labels, rows, text and bars from top to bottom."""
+"""A `Pen` writes the labels, rows, paragraphs and bars of a panel from top to bottom."""
 
 from .canvas import INK, MUTED, RGB, TEXT, Canvas
 
-MARGIN = 14  # points around the content of a panel
+MARGIN = 14  # margin around the content of a panel, in points
 
 
 class Pen:

@@ -1,4 +1,7 @@
-"""Pictures and animations of states for Python code and notebooks, without a display or pygame."""
+"""Functions that draw states as pictures and animations, for scripts and notebooks.
+
+They need neither a display nor pygame.
+"""
 
 import importlib
 import numbers
@@ -18,17 +21,18 @@ from jaxenvs.core.vector import VectorEnv, VectorState
 
 from . import animation, frames, gif
 
-FPS = 8.0  # default states per second
+FPS = 8.0  # default frame rate of animations, in states per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MOST_BOARDS = 64  # default maximum of boards drawn from a batch
-MOST_TILE = 512  # largest side of a cell, in pixels
+MOST_BOARDS = 64  # default for the largest number of environments drawn of a batch
+MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")
-_NEEDED = {".gif": ["PIL"]}  # packages a format needs; `animation.suffix` checks videos
-AT_ONCE = 16  # states painted in one call; the painter is compiled for this number
+# Packages that each format needs; `animation.suffix` checks the packages for videos.
+_NEEDED = {".gif": ["PIL"]}
+AT_ONCE = 16  # number of states drawn per call; fixed, so that drawing is compiled only once
 
 
 class Renderer(types.ModuleType):
-    """The package `jaxenvs.render`, which draws a state when it is called."""
+    """Class of the module `jaxenvs.render`, which makes the module itself callable."""
 
     def __call__(
         self,
@@ -41,9 +45,10 @@ class Renderer(types.ModuleType):
     ) -> png.Picture:
         """Draw a state as a uint8 array (height, width, 3), which notebooks display.
 
-        For a batch (a state of `make_vec`, or states stacked along a first axis), draw a wall of
-        the first `boards` environments. `tile_size` is in pixels; by default the picture fits into
-        512 pixels. Pass `params` if they change the picture, such as the light of Craft.
+        For a batch (a state of `make_vec`, or states stacked along a first axis), draw the first
+        `boards` environments side by side in a grid. `tile_size` is the side of a grid cell in
+        pixels; by default the picture fits into 512 pixels. Pass `params` if they change the
+        picture, such as the light in Craft.
 
         Raises `TypeError` for a state of another environment and `NotImplementedError` for an
         environment without pictures.
@@ -54,12 +59,12 @@ class Renderer(types.ModuleType):
         return picture.view(png.Picture)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by name, as `cloudpickle` does for other modules."""
+        """Return how to pickle this module: by its name, as `cloudpickle` pickles other modules."""
         return importlib.import_module, (self.__name__,)
 
 
 class Look(TypedDict, total=False):
-    """Keyword arguments of `animate`."""
+    """Types of the optional keyword arguments of `animate`."""
 
     fps: float
     tile_size: int | None
@@ -92,11 +97,12 @@ def animate(
     """Animate a sequence of states at `fps` states per second.
 
     `states` is a sequence of states, or one state whose leaves have time as their first axis, as
-    `jax.lax.scan` returns it. Batched states (of `make_vec`, or with a second axis) become a wall
-    of the first `boards` environments. `tile_size` and `params` are those of `jaxenvs.render`.
+    `jax.lax.scan` returns it. Of batched states (from `make_vec`, or with a second axis), the first
+    `boards` environments are drawn side by side. `tile_size` and `params` are the same as for
+    `jaxenvs.render`.
 
-    Without a path, return an `Animation`, which notebooks display as a GIF. With a path, write an
-    animation (.gif, .mp4, .webm) or a replay for the browser (.html) and return the path.
+    Without a path, returns an `Animation`, which notebooks display as a GIF. With a path, writes an
+    animation (.gif, .mp4, .webm) or a replay for the browser (.html) and returns the path.
 
     Raises `TypeError` for states of another environment, `ValueError` for any other suffix,
     `MissingExtraError` if Pillow or imageio-ffmpeg is missing, and `OSError` if the file cannot be
@@ -112,7 +118,7 @@ class Animation:
     def __init__(
         self, sequence: "StateSequence", fps: float, tile_size: int | None, params: Any
     ) -> None:
-        """See `animate`."""
+        """Check the arguments, which are explained at `animate`."""
         if isinstance(fps, bool) or not isinstance(fps, numbers.Real):
             raise TypeError(f"animate: fps must be a number, got {fps!r}")
         if not 0 < fps <= 100:
@@ -122,14 +128,17 @@ class Animation:
         self._gif: bytes | None = None
 
     def __len__(self) -> int:
-        """Return the number of pictures."""
+        """Return the number of pictures, one per time step."""
         return len(self._sequence)
 
     def __repr__(self) -> str:
         return f"<{checks.counted(len(self), 'picture')} of {self._sequence.env.name}>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write an animation or a replay, see `animate`; a partial file is never left behind."""
+        """Write the animation or replay that the suffix of `path` selects, as `animate` does.
+
+        A failure never leaves a partial file.
+        """
         found = Path(path).suffix.lower()
         if found in REPLAYS:
             self._write_replay(path)
@@ -149,7 +158,7 @@ class Animation:
         return f'<img alt="{name}" src="{png.address(self._gif, "gif")}">'
 
     def _timed(self) -> Iterator[tuple[np.ndarray, float]]:
-        """Yield pictures with their durations in seconds."""
+        """Yield pairs of a picture and its duration in seconds."""
         pictures = self._sequence.pictures(self._tile_size, self._params)
         for picture, ends in zip(pictures, self._sequence.pauses(), strict=True):
             yield picture, max(1 / self._fps, END_PAUSE if ends else 0.0)
@@ -166,25 +175,25 @@ class Animation:
 
 
 class StateSequence(NamedTuple):
-    """States over time of one environment or of a wall of them, on the host."""
+    """States over time of one or more environments, as NumPy arrays."""
 
     env: Env
-    states: Any  # states stacked over time: leaves (times, boards, ...)
+    states: Any  # one pytree whose leaves have the shape (times, boards, ...)
 
     def __len__(self) -> int:
         return len(jax.tree.leaves(self.states)[0])
 
     @property
     def boards(self) -> int:
-        """Number of environments side by side."""
+        """Number of environments that are drawn side by side."""
         return jax.tree.leaves(self.states)[0].shape[1]
 
     def pictures(self, tile_size: int | None, params: Any) -> Iterator[np.ndarray]:
-        """Yield a picture of all boards for each time step."""
+        """Yield one picture per time step, with all environments side by side."""
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        rows = len(self) * boards  # not -1, which `reshape` cannot infer for empty leaves
+        rows = len(self) * boards  # not -1: `reshape` cannot infer it for empty leaves
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
@@ -195,17 +204,20 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return where an episode begins, bool (times, boards): where `time` did not increase."""
+        """Return whether an episode begins, bool (times, boards): where `time` did not increase."""
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
     def pauses(self) -> list[bool]:
-        """Return for each time whether to pause there: at the end of a single board's episode."""
+        """Return whether to pause at each time step.
+
+        This is so at the last time step and, if there is only one board, at the end of an episode.
+        """
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]
 
     def moments(self) -> Iterator[Any]:
-        """Yield each time step as a `Moment` for a replay; unknown values are NaN or False."""
+        """Yield each time step as a `Moment` for a replay; unknown fields are NaN, False or 0."""
         from .session import NO_ACTION, Moment
 
         boards = self.boards
@@ -230,15 +242,18 @@ class StateSequence(NamedTuple):
 
 
 def _check_look(where: str, env: Env, tile_size: int | None, params: Any) -> None:
-    """Raise for an invalid tile size and for params of another environment."""
+    """Raise an error for an invalid tile size or for params of another environment."""
     if tile_size is not None:
         checks.integer_field(where, "tile_size", tile_size, 1, MOST_TILE)
     if params is not None and jax.tree.structure(params) != jax.tree.structure(env.default_params):
-        env.checked_params(params, where)  # raises if one is invalid
+        env.checked_params(params, where)  # raises if the params are invalid
 
 
 def _sequence(env: Env | VectorEnv, states: Any, where: str, boards: int) -> StateSequence:
-    """Check one state (`render`) or states over time (`animate`), batched or not."""
+    """Check the states given to `render` or `animate`, and convert them to a `StateSequence`.
+
+    where: the calling function, "render" (one state) or "animate" (states over time).
+    """
     if not isinstance(env, (Env, VectorEnv)):
         kind = type(env).__name__
         raise TypeError(
@@ -278,7 +293,7 @@ def _inner(state: Any) -> Any:
 
 
 def _stacked(states: list[Any], like: Any) -> Any:
-    """Stack states along a new first axis; check each, so that errors name the bad one."""
+    """Stack states along a new first axis; check each state, so that errors name the wrong one."""
     if not states:
         raise ValueError("animate: no states to draw")
     states = [_on_host(state, like, "animate") for state in jax.device_get(states)]
@@ -295,14 +310,17 @@ def _stacked(states: list[Any], like: Any) -> Any:
 
 
 def _on_host(states: Any, like: Any, where: str) -> Any:
-    """Return the leaves as NumPy arrays; raise `TypeError` if they are not a state."""
+    """Return the states with NumPy leaves; raise `TypeError` if their structure is not `like`'s."""
     if jax.tree.structure(states) != jax.tree.structure(like):
-        checks.state_of(states, like, where)  # raises the `TypeError`
+        checks.state_of(states, like, where)  # raises `TypeError`
     return jax.tree.map(np.asarray, jax.device_get(states))
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
-    """Return the number of leading axes of the leaves; raise if it differs between leaves."""
+    """Return the number of leading axes that the leaves have and a single state lacks.
+
+    Raises `TypeError` if the leading axes differ between leaves.
+    """
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
     if any(0 in np.shape(leaf)[:axes] for leaf in leaves):
@@ -315,6 +333,6 @@ def _axes(states: Any, like: Any, where: str) -> int:
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Repeat the last row up to `count` rows, the size that the painter is compiled for."""
+    """Return exactly `count` rows, for which drawing is compiled, by repeating the last row."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows

@@ -1,4 +1,7 @@
-"""Policies of a session: random play, or a trained policy with its action probabilities."""
+"""Policies that act in a session: random play, or a trained policy.
+
+A `Pilot` also returns the policy's action probabilities and value, which the panel shows.
+"""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,26 +21,27 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """A policy of one environment, as a session uses it."""
+    """A policy in the form that a session uses: functions, a name, and greedy or sampled play."""
 
-    name: str  # name shown in the panel
-    # (memory, obs, mask) -> (memory, network outputs, value): logits are masked to legal actions;
-    # the value is NaN if there is none. `memory` is the recurrent state of the policy.
+    name: str  # name of the policy that the panel shows
+    # Function (memory, obs, mask) -> (memory, network outputs, value).
+    # `memory` is the recurrent state of the policy. Outputs that are logits are masked to legal
+    # actions. The value is NaN if the policy predicts no value.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
-    begin: Callable[[], Any] = tuple  # function that returns an episode's first recurrent state
-    # `Policy.decide` of a policy with a search; None: actions are sampled from the outputs.
+    begin: Callable[[], Any] = tuple  # function that returns the initial recurrent state
+    # `Policy.decide`, if a search chooses the actions; None: they are sampled from the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
     def is_random(self) -> bool:
-        """True if the policy ignores observations; its probabilities are then not shown."""
+        """True for random play; the panel then shows no action probabilities."""
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
-        """Return the next recurrent state, the outputs and the value in a state.
+        """Return the new recurrent state, the network's outputs and the value in a state.
 
-        `memory` is the recurrent state before this observation.
+        `memory` is the recurrent state before the network receives this observation.
         """
         has_mask = isinstance(env.action_space, Discrete)
         mask = env.action_mask(state, params) if has_mask else None
@@ -46,7 +50,7 @@ class Pilot:
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Array]:
-        """Return the next recurrent state and an action."""
+        """Return the new recurrent state and the action that the policy takes in a state."""
         if self.is_random and not isinstance(env.action_space, Discrete):
             return memory, env.action_space.sample(key)
         if self.decide is not None:
@@ -67,9 +71,9 @@ RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Wrap a policy with `begin` and `think`, see baselines/core/policy.py.
+    """Return a trained policy (of baselines/core/policy.py) as a `Pilot`.
 
-    The panel shows the probabilities of its network even if a search chooses the actions.
+    If a search chooses the actions, `predict` still returns the outputs of the policy's network.
     """
     search = getattr(policy, "search", None)
     name = f"search ({search.simulations})" if search else "policy"

@@ -1,4 +1,4 @@
-"""`jaxenvs play ID`: play an environment with the keyboard."""
+"""`jaxenvs play ID`: play an environment with the keyboard, in a window or in the terminal."""
 
 import argparse
 import sys
@@ -81,7 +81,10 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
-    """Return a function that takes the next step: with the next of `keys`, or at random if None."""
+    """Return a function that takes the next step of a session, and returns False at the end.
+
+    Each step presses the next one of `keys`, or takes a random action if `keys` is None.
+    """
     if keys is None:
         return controller.session.forward
     rest: Iterator[str] = iter(keys.replace(",", " ").split())

@@ -1,7 +1,8 @@
-"""Replays: one HTML file with tile indices, an atlas and a player, for any browser, offline.
+"""Writer of replays. A replay is one HTML file with a player, for any browser, even offline.
 
-Each frame is cut into tiles, and equal tiles share a sprite of the atlas. A replay is therefore
-pixel-exact for every environment; one that draws without tiles only needs more sprites.
+Each frame is cut into square tiles. Each different tile is stored once, as a sprite of an image
+(the atlas), and a frame is stored as indices of sprites. A replay is therefore pixel-exact for
+every environment; an environment that does not draw tiles only needs more sprites.
 """
 
 import base64
@@ -25,18 +26,18 @@ from jaxenvs.core.files import replacing
 from . import boards, frames, pilots
 from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 
-ACROSS = 64  # sprites in a row of the atlas
-WIDTH = 560  # default for the longer side of a board, in pixels
+ACROSS = 64  # number of sprites in a row of the atlas
+WIDTH = 560  # default length of the longer side of a board, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-NO_END = "cut here"  # shown if the replay ends before the episode does
+NO_END = "cut here"  # shown as the end of an episode that continues after the replay
 
 
 class Recording(NamedTuple):
     """Recorded time steps of one board."""
 
-    tiles: list[np.ndarray]  # sprite indices of the board, uint32 (cells,) per time step
-    views: list[np.ndarray]  # sprite indices of the agent's view; empty if it has no tiles
-    missions: list[str]  # mission of each episode
+    tiles: list[np.ndarray]  # sprite indices of the board at each time step, uint32 (tiles,)
+    views: list[np.ndarray]  # sprite indices of the agent's view likewise; empty without tiles
+    missions: list[str]  # mission of each episode in words
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, episode number."""
 
@@ -47,7 +48,10 @@ class ReplayWriter:
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """Use by default the largest tiles that fit: up to 64 pixels (32 if not made of tiles)."""
+        """Prepare drawing; by default with the largest tile size at which a board fits.
+
+        The default is at most 64 pixels, or 32 for boards that do not consist of tiles.
+        """
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
             drawing.board_shape(env), WIDTH, WIDTH, largest
@@ -56,17 +60,17 @@ class ReplayWriter:
         self._paint = frames.board_painter(env, tile_size)
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
-        self._numbers: dict[bytes, int] = {}  # index of each sprite by its pixels
-        self._shape = self._view_shape = (0, 0)  # rows and columns of tiles
+        self._numbers: dict[bytes, int] = {}  # index of each sprite, by the bytes of its pixels
+        self._shape = self._view_shape = (0, 0)  # rows and columns of tiles in a frame
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
-        self._names: dict[str, int] = {}  # index of each non-discrete action by its text
+        self._names: dict[str, int] = {}  # index of each action that is not discrete, by name
 
     def add(self, session: Session) -> None:
-        """Record the current time step of all boards."""
+        """Record the session's current time step, for all boards."""
         self.add_moment(session.now, boards.pictures(session, self._size))
 
     def add_moment(self, now: Moment, pictures: frames.Frames | None = None) -> None:
-        """Record a time step of all boards; `pictures` replace the drawing of the states."""
+        """Record a time step of all boards; by default, `pictures` are drawn from its states."""
         pictures = self._paint(now.state, self._params) if pictures is None else pictures
         views = self._view(now.state) if self._view else None
         for i, recording in enumerate(self._recordings):
@@ -90,10 +94,13 @@ class ReplayWriter:
         player: str,
         speed: float,
     ) -> int:
-        """Write the replay; return its number of episodes. A partial file is never left behind.
+        """Write the replay and return its number of episodes; a failure leaves no partial file.
 
-        `names` are the action names; without them actions and rewards are hidden. `player` names
-        the policy, `speed` is in steps per second. Raises `OSError` if the file cannot be written.
+        names: names of the actions; if empty, the player shows no actions and rewards.
+        player: name of the policy that chose the actions.
+        speed: environment steps per second.
+
+        Raises `OSError` if the file cannot be written.
         """
         shown = {
             "title": title,
@@ -124,7 +131,7 @@ class ReplayWriter:
         return len(shown["episodes"])
 
     def _action(self, moment: Moment, board: int) -> int:
-        """Return the index of an action in the names stored in the file."""
+        """Return the index of a board's action in the list of names that the file stores."""
         number = int(moment.action[board])
         if number == NO_ACTION or not jax.tree.leaves(moment.taken):
             return number
@@ -132,14 +139,17 @@ class ReplayWriter:
         return self._names.setdefault(name, len(self._names))
 
     def _mission(self, moment: Moment, board: int) -> str:
-        """Return the environment's facts that are sentences, such as a mission."""
+        """Return the environment's facts that are sentences, such as a mission, as one text."""
         state = board_state(moment, board)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
     ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
-        """Return sprite indices of a picture's tiles with rows and columns; add new sprites."""
+        """Cut a picture into tiles, and add tiles that are new to the atlas.
+
+        Returns the tiles' sprite indices, and the picture's rows and columns of tiles.
+        """
         size = self._size
         rows, columns = (-(-length // size) for length in picture.shape[:2])
         spare = (rows * size - picture.shape[0], columns * size - picture.shape[1])
@@ -150,7 +160,10 @@ class ReplayWriter:
         return np.array(numbers, np.uint32), (rows, columns)
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """Return the episodes of all boards in order, with the index of their first frame."""
+        """Return the episodes of all boards in the player's format.
+
+        Episodes are ordered by board, and have the index of their first frame.
+        """
         episodes: list[dict[str, Any]] = []
         first = 0
         for board, recording in enumerate(self._recordings):
@@ -165,7 +178,7 @@ class ReplayWriter:
         return episodes
 
     def _atlas(self) -> bytes:
-        """Return all sprites as a PNG."""
+        """Return an image of all sprites, as the bytes of a PNG file."""
         size, count = self._size, len(self._numbers)
         across = min(ACROSS, count)
         down = -(-count // across)
@@ -177,7 +190,7 @@ class ReplayWriter:
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
-    """Run a policy (see baselines/core/policy.py) for `count` time steps and write the replay.
+    """Run a policy (of baselines/core/policy.py) for `count` time steps and write a replay.
 
     Returns the number of episodes. Raises `OSError` if the file cannot be written.
     """
@@ -196,7 +209,11 @@ def _begins(recording: Recording, i: int) -> bool:
 
 
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
-    """Return an episode in the player's format; its first time step has no action."""
+    """Return an episode in the player's format.
+
+    first: index of the episode's first frame. moments: entries of `Recording.moments`; the first
+    one has no action.
+    """
     actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
     end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
     length = f"{len(moments) - 1} steps"
@@ -212,18 +229,21 @@ def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | None:
-    """Round a number to six digits; return None for NaN and infinity, which JSON lacks."""
+    """Return a number rounded to six digits, or None for NaN and infinity, which JSON lacks."""
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
 def _packed(tiles: list[np.ndarray]) -> str:
-    """Compress the differences between frames, so that unchanged tiles take almost no space."""
+    """Return frames of sprite indices, compressed and base64-encoded.
+
+    Stores differences between successive frames, so that unchanged tiles take almost no space.
+    """
     numbers = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
-    numbers[1:] -= numbers[:-1].copy()  # modulo 2**32
+    numbers[1:] -= numbers[:-1].copy()  # wraps modulo 2**32 if negative
     return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode("ascii")
 
 
 def _embedded(content: Any) -> str:
-    """Return JSON in which no name can be parsed as HTML markup."""
+    """Return JSON to embed in HTML, escaped so that no text in it can be parsed as markup."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

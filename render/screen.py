@@ -1,6 +1,7 @@
-"""Draw a session, for the window and for screenshots; no display is needed.
+"""Layout and drawing of a whole session, for the window and for screenshots.
 
-The board or wall of boards is on the left, the panel on the right, the history bar at the bottom.
+The board, or the wall (a grid of several boards), is on the left; the panel with facts is on the
+right, or below the boards; the history bar is at the bottom. No display is needed.
 """
 
 import math
@@ -20,23 +21,27 @@ from .panel import end_colour
 from .pen import MARGIN
 from .session import Session
 
-BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # sizes in points
-GAP = 8  # points between the boards of a wall, and between their labels
-LARGEST_TILE = 96  # largest side of a cell, in points
-SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels per point
-DESIGNED = (880, 620)  # window size of scale 1; a larger scale needs a proportionally larger one
-# The scale may be reduced to SHRINK times the largest one if boards then grow by at least GROWTH.
-# While boards take less than LEAST_BOARD of the window's shorter side, any of SCALES is allowed.
+# Sizes in points: height of the history bar, height of a board's label, width of the help.
+BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430
+GAP = 8  # distance between the boards of a wall (with their labels), in points
+LARGEST_TILE = 96  # largest side of a grid cell, in points
+# Scales of text and distances from which `layout` chooses, in pixels per point.
+SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
+# Window size, in pixels, for which scale 1 is meant; scale 2 needs twice this width and height.
+DESIGNED = (880, 620)
+# A smaller scale is chosen only if boards then grow by a factor of at least GROWTH.
+# It is at least SHRINK times the largest possible scale, unless boards would then be smaller than
+# LEAST_BOARD times the shorter side of the window.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
-MIN_SIZE = (560, 420)
-DEFAULT_BOARD = 600  # longest side of a board when the window opens, in pixels
+MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
+DEFAULT_BOARD = 600  # longest side of the board or wall when the window opens, in pixels
 
 
 class Layout(NamedTuple):
-    """Rectangles of everything in a window, in pixels."""
+    """Rectangles, in pixels, of the boards, the panel and the history bar in a window."""
 
-    boards: tuple[pygame.Rect, ...]  # the selected board, or all boards of the wall
+    boards: tuple[pygame.Rect, ...]  # rectangles of all boards of the wall, or of a single board
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int
@@ -44,17 +49,17 @@ class Layout(NamedTuple):
 
     @property
     def whole(self) -> pygame.Rect:
-        """The bounding box of all boards."""
+        """Bounding box of the rectangles of all boards."""
         return self.boards[0].unionall(self.boards[1:])
 
     def board_at(self, position: tuple[int, int]) -> int | None:
-        """Return the board of the wall at a position."""
+        """Return the index of the board at a position in pixels, or None if there is none."""
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
-        """Return the place (row, column) of a single board at a position in the window.
+        """Return the place (row, column) of the board at a position in the window, in pixels.
 
-        None outside the board, or if the environment is not played by pointing.
+        Returns None outside the board, or if the environment has no actions by pointing.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -63,7 +68,7 @@ class Layout(NamedTuple):
         return y * pointing.rows // board.height, x * pointing.columns // board.width
 
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
-        """Return the rectangle of a place of a single board."""
+        """Return the rectangle of a place (row, column) of the board, in pixels of the window."""
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
             return board
@@ -72,19 +77,19 @@ class Layout(NamedTuple):
         return pygame.Rect(left, top, width, height)
 
     def scrubbed(self, x: int) -> float:
-        """Return the fraction of the bar at an x coordinate, 0 to 1."""
+        """Return the position of an x coordinate on the history bar, from 0 (left) to 1 (right)."""
         return min(1.0, max(0.0, (x - self.bar.left) / max(1, self.bar.width)))
 
 
 def opening_size(display: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of a new window: most of a small display, half of the area of a large one."""
+    """Return the size of a new window (pixels): most of a small display, half of a large one."""
     width, height = display
     down = min(max(round(height * 0.75), MIN_SIZE[1], 640), height - 72)
     return min(round(down * 1.45), width), max(1, down)
 
 
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
-    """Return the window size that fits the boards at a given or default tile size."""
+    """Return the window size, in pixels, at which the boards fit exactly with this tile size."""
     session, shape = controller.session, _shape(controller)
     rows, columns = shape
     across = 1 if controller.zoomed else frames.wall_columns(session.boards)
@@ -101,10 +106,10 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
-    """Lay out a window: choose the arrangement with the largest boards that shows everything.
+    """Return the layout of a window of this size, with boards as large as possible.
 
-    The panel is to the right of the boards, in one or more columns, or below them. Text is smaller
-    than the window's size suggests if otherwise something were missing or the boards were tiny.
+    The panel is to the right of the boards, in one or more columns, or below the boards. A smaller
+    scale, and so smaller text, is used if the panel would not fit or boards would be tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [scale for scale in SCALES if scale <= max(1.0, largest)]
@@ -119,7 +124,7 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
 
 
 def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
-    """Return the arrangement with the largest boards that shows the whole panel, or None."""
+    """Return the layout with the largest boards at this scale; None if the panel never fits."""
     blocks = panel.heights(controller)
     places = []
     for columns in range(1, len(blocks) + 1):
@@ -139,29 +144,29 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
 
 
 def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
-    """Return whether all blocks fit into `columns` columns of height `room`."""
+    """Return whether all blocks of the panel fit into `columns` columns of height `room`."""
     places = panel.columns(blocks, room)
     return places[-1][0] < columns and max(blocks) <= room + panel.ROUNDING
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
-    """Return candidate column heights in ascending order: all sums of consecutive blocks."""
+    """Return column heights to try, ascending: all sums of consecutive blocks' heights."""
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
 
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return two rectangles: one for the boards, and one for a panel on their right."""
+    """Return rectangles for the boards and for a panel of `columns` columns on their right."""
     (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
     return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
 def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return two rectangles: one for the boards, and one for a panel below them."""
+    """Return rectangles for the boards and for a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = math.ceil(tall * scale)  # rounded up: one pixel less would lose a block of the panel
+    low = math.ceil(tall * scale)  # rounded up, because a block that lacks a pixel does not fit
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 
@@ -172,7 +177,7 @@ def _placed(
     place: pygame.Rect,
     beside: pygame.Rect,
 ) -> Layout:
-    """Fit boards of the largest tile size into `place`; `beside` is the panel's rectangle."""
+    """Return the layout with boards in `place`, as large as fits, and the panel in `beside`."""
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
@@ -201,16 +206,16 @@ def _placed(
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
-    """Return the rows and columns of a board to draw.
+    """Return the number of rows and columns of a board that are drawn.
 
-    A single board omits the rows whose facts the panel shows.
+    If a single board is shown, its status rows are omitted, because the panel shows their facts.
     """
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 
 
 def draw(controller: Controller, size: tuple[int, int]) -> pygame.Surface:
-    """Draw the session into a new surface."""
+    """Draw the whole window (boards, panel, history bar and help) on a new surface."""
     pygame.font.init()
     surface = pygame.Surface(size)
     surface.fill(INK)
@@ -228,7 +233,7 @@ def draw(controller: Controller, size: tuple[int, int]) -> pygame.Surface:
 
 
 def pixels(surface: pygame.Surface) -> np.ndarray:
-    """Return a surface as uint8 (height, width, 3)."""
+    """Return the pixels of a surface as an RGB array, uint8 (height, width, 3)."""
     width, height = surface.get_size()
     flat = np.frombuffer(pygame.image.tobytes(surface, "RGB"), np.uint8)
     return flat.reshape(height, width, 3)
@@ -267,7 +272,7 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
 
 
 def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
-    """Draw the icons of a board's facts if its picture does not show them."""
+    """Draw the icons of a board's facts below the board, unless its picture shows the facts."""
     env = session.env
     if env.status_rows:
         return
@@ -278,7 +283,7 @@ def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, flo
 
 
 def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) -> None:
-    """Draw the list of keys over the window, scaled down to fit."""
+    """Draw the list of keys over the window, at a smaller scale if it would not fit."""
     bindings = [b for b in controller.bindings if b.keys]
     shade = pygame.Surface(surface.get_size(), pygame.SRCALPHA)
     shade.fill((*INK, 205))

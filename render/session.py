@@ -1,8 +1,9 @@
-"""A session of play without a display: the history, a cursor in it, and the next action.
+"""A session of play: a history of time steps that can be rewound and continued; needs no display.
 
-Random numbers depend only on the seed, the board and the index in the history (for a level: the
-episode number). The same commands thus give the same history, and a branch that repeats earlier
-actions repeats their outcomes.
+The random numbers of a step depend only on the seed, the board and the step's index in the history.
+The random numbers of a level depend only on the seed, the board and the episode number. The same
+commands thus give the same history, and a person who goes back and repeats actions gets the same
+outcomes.
 """
 
 import functools
@@ -22,43 +23,45 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board other than the actions 0, 1, ...
-NO_ACTION = -1  # action of the first state of an episode, to which no action led
-UNNAMED = -2  # index of a pilot's action in an environment whose actions are not discrete
-SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds to choose from, in steps per second
+BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board in addition to the actions 0, 1, ...
+NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action led there
+UNNAMED = -2  # `Moment.action` of a policy's action in a space that is not discrete
+SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # limits of the history; old steps are dropped
+# Largest number of time steps and of bytes in the history; the oldest time steps are dropped.
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20
 
 
 class Moment(NamedTuple):
-    """One time step of the history, for every board (axis `boards`; under `vmap`, one board)."""
+    """One time step of the history: of all boards (first axis), or of one board under `vmap`."""
 
     state: Any
-    # Index into `controls.actions` of the action that led here; NO_ACTION at the first state of an
-    # episode.
+    # Index into `controls.actions` of the action that led to this state.
+    # NO_ACTION at the first state of an episode.
     action: Int32[Array, "*boards"]
-    taken: Any  # the action itself if the environment's actions are not discrete, else ()
-    reward: Float32[Array, "*boards"]  # reward of that action
+    taken: Any  # the action that led to this state if actions are not discrete, else ()
+    reward: Float32[Array, "*boards"]  # reward of the action that led to this state
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
-    succeeded: Bool[Array, "*boards"]  # whether that action accomplished the task
+    succeeded: Bool[Array, "*boards"]  # whether the action accomplished the task
     score: Float32[Array, "*boards"]  # return of the episode so far
     episode: Int32[Array, "*boards"]  # episode number, from 0
-    finished: Int32[Array, "*boards"]  # number of finished episodes
+    finished: Int32[Array, "*boards"]  # number of episodes finished so far
     total: Float32[Array, "*boards"]  # sum of the returns of finished episodes
-    earned: Bool[Array, "*boards achievements"]  # achievements of the episode so far
-    memory: Any  # recurrent state of the pilot before it observes this state
+    earned: Bool[Array, "*boards achievements"]  # mask of achievements earned this episode
+    memory: Any  # recurrent state of the policy before it observes this state
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """True if the episode ends at this time step."""
+        """True for the boards whose episode ends at this time step."""
         return self.terminated | self.truncated
 
 
 class Session:
-    """A history of time steps (`Moment`) with a cursor; `now` is the one at the cursor.
+    """A history of time steps (`Moment`) with a cursor; `now` is the time step at the cursor.
 
-    All boards of a wall share the history: an action on one board steps every board.
+    A session has one or more boards, which are environments shown side by side. All boards share
+    the history: an action on one board steps every board.
     """
 
     def __init__(
@@ -68,11 +71,11 @@ class Session:
         boards: int = 1,
         seed: int = 0,
         speed: float = 8,
-        level: Any = None,  # the level of every episode; None: random levels
+        level: Any = None,  # level in which every episode starts; None: random levels
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
-        self.human = pilot is None  # whether a person chooses the actions
+        self.human = pilot is None  # whether a person, not the policy, chooses the actions
         self.paused = False
         self.level = level
         self._start, self._advance = _compiled(env, self.pilot, boards)
@@ -80,8 +83,8 @@ class Session:
             jax.random.key(seed), np.arange(boards, dtype=np.uint32)
         )
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
-        self.dropped = 0  # number of time steps removed from the beginning
-        self.cursor = 0  # index into the history
+        self.dropped = 0  # number of old time steps that were removed from the history
+        self.cursor = 0  # index into the history of the time step that is shown
         self.capacity = _capacity(self.history[0])
         self._waited = 0.0  # seconds since the last automatic step
 
@@ -92,19 +95,19 @@ class Session:
 
     @property
     def at_end(self) -> bool:
-        """True if the cursor is at the newest time step."""
+        """True if the cursor is at the newest time step of the history."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
-        """Return the current state of a board, as the environment's functions take it."""
+        """Return the environment state of a board at the cursor, as JAX arrays."""
         return board_state(self.now, board)
 
     def is_over(self, board: int = 0) -> bool:
-        """Return whether a board's episode has ended."""
+        """Return whether a board's episode has ended at the cursor."""
         return bool(self.now.over[board])
 
     def effects(self, board: int = 0) -> Effects:
-        """Return the facts and cells that the latest action on a board triggered."""
+        """Return the effects of the latest action on a board: facts and cells to highlight."""
         if type(self.env).effects is Env.effects or not self.cursor:
             return Effects()
         action = taken(board_moment(self.now, board))
@@ -113,18 +116,18 @@ class Session:
         before = board_state(self.history[self.cursor - 1], board)
         return self.env.effects(before, action, self.state(board))
 
-    # Moving in time.
+    # Movement of the cursor through the history.
 
     def seek(self, index: int) -> None:
-        """Move the cursor to an index, clipped to the history, and pause."""
+        """Move the cursor to an index into the history (clipped to its length), and pause."""
         self.cursor = max(0, min(index, len(self.history) - 1))
         self.paused = True
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Go to the next time step; at the end of the history the pilot acts.
+        """Go to the next time step; at the end of the history the policy acts first.
 
-        Returns False if the session waits for a person.
+        Returns False if there is no next time step because a person has to act.
         """
         if not self.at_end:
             self.cursor += 1
@@ -135,7 +138,7 @@ class Session:
         return True
 
     def tick(self, seconds: float) -> bool:
-        """Advance automatic play by this much time; return whether the cursor moved."""
+        """Let `seconds` of real time pass in automatic play; return whether the cursor moved."""
         if self.paused or self.human:
             return False
         self._waited += seconds
@@ -144,7 +147,7 @@ class Session:
             self._waited -= self.delay
             self.forward()
             moved = True
-            if self._waited > 1.0:  # a slow machine: do not catch up
+            if self._waited > 1.0:  # do not catch up if the machine is too slow
                 self._waited = 0.0
         return moved
 
@@ -157,9 +160,10 @@ class Session:
     # Actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
-        """Take a person's action on a board; the history after the cursor is discarded.
+        """Take a person's action on a board, and discard the history after the cursor.
 
-        The pilot acts on the other boards. Returns False if the board's episode has ended.
+        The policy acts on the other boards. Returns False, without acting, if the board's episode
+        has ended.
         """
         if self.is_over(board):
             return False
@@ -170,13 +174,13 @@ class Session:
         return True
 
     def new_level(self, board: int | None = None) -> None:
-        """Start the next episode of all boards, or of one while the pilot acts on the others."""
+        """Start the next episode on all boards, or on `board` while the policy acts elsewhere."""
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
 
     def toggle_pause(self) -> None:
-        """Pause, or let the pilot continue from the cursor, also after a person took over."""
+        """Pause or continue automatic play; after a person took over, let the policy continue."""
         self.paused = False if self.human else not self.paused
         self.human = False
         self._waited = 0.0
@@ -189,11 +193,14 @@ class Session:
             self.speed = max((s for s in SPEEDS if s < self.speed), default=self.speed)
 
     def warm(self) -> None:
-        """Compile the step function before the first action."""
+        """Compile the step function, so that the first action does not have to wait."""
         self._after(np.full(self.boards, BY_PILOT, np.int32))
 
     def _append(self, commands: np.ndarray) -> None:
-        """Discard the history after the cursor and append the result of the commands."""
+        """Discard the history after the cursor, step all boards and append the new time step.
+
+        commands: int32 (boards,), an action, `BY_PILOT` or `NEW_LEVEL` for each board.
+        """
         del self.history[self.cursor + 1 :]
         self.history.append(self._after(commands))
         self.cursor += 1
@@ -204,7 +211,7 @@ class Session:
             self.cursor -= surplus
 
     def _after(self, commands: np.ndarray) -> Moment:
-        """Return the next time step, given one command per board."""
+        """Return the time step that follows `now` if each board carries out its command."""
         now, clock = self.now, np.int32(self.dropped + self.cursor)
         after = _to_host(self._advance(self._keys, now, clock, commands))
         again = now.over | (commands == NEW_LEVEL)
@@ -220,27 +227,27 @@ class Session:
 
 
 def _capacity(moment: Moment) -> int:
-    """Return the maximum number of time steps in the history."""
+    """Return how many time steps like `moment` the history may hold, to limit its memory."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
 def board_moment(moment: Moment, board: int) -> Moment:
-    """Select one board of a moment."""
+    """Return the time step of a single board, from a time step of all boards."""
     return jax.tree.map(lambda leaf: leaf[board], moment)
 
 
 def taken(moment: Moment) -> Any:
-    """Return the action that led to a moment of one board, as the environment takes it.
+    """Return the action that led to a single board's time step, as `env.step` takes it.
 
-    `NO_ACTION` at the start of an episode.
+    Returns `NO_ACTION` at the start of an episode.
     """
     is_number = moment.action == NO_ACTION or not jax.tree.leaves(moment.taken)
     return int(moment.action) if is_number else moment.taken
 
 
 def action_name(env: Env, moment: Moment) -> str:
-    """Return the name of the action that led to a moment; empty at the start of an episode."""
+    """Return the name of the action that led to a time step; "" at the start of an episode."""
     action = taken(moment)
     if moment.action == NO_ACTION:
         return ""
@@ -252,9 +259,9 @@ def action_name(env: Env, moment: Moment) -> str:
 
 
 def board_state(moment: Moment, board: int) -> Any:
-    """Return the state of a board, as the environment's functions take it.
+    """Return the environment state of a single board, as JAX arrays.
 
-    `jnp.asarray` would compile a program for each shape, `device_put` does not.
+    Uses `device_put`, because `jnp.asarray` would compile a program for each shape.
     """
     return jax.device_put(jax.tree.map(lambda leaf: leaf[board], moment.state))
 
@@ -267,7 +274,11 @@ def _to_host(moment: Moment) -> Moment:
 def _compiled(
     env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return compiled functions that make the first and the next `Moment` of all boards."""
+    """Return compiled functions that compute all boards' first and next time step.
+
+    The first takes (keys, episode numbers, level), the second (keys, time step, index in the
+    history, commands).
+    """
     params = env.default_params
 
     def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:
@@ -330,9 +341,9 @@ def _compiled(
 
 
 def _commanded(env: Env, drawn: Any, command: Array) -> tuple[Int32[Array, ""], Any]:
-    """Return the index of the commanded action, and the action itself if it is not discrete.
+    """Return the index of the action to take, and the action itself if actions are not discrete.
 
-    `drawn` is the pilot's action.
+    The command is an action's index, or `BY_PILOT` to take `drawn`, the action of the policy.
     """
     by_pilot = command == BY_PILOT
     if isinstance(env.action_space, Discrete):
@@ -360,9 +371,9 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
 
 
 def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
-    """Return the pilot's action probabilities and value in the current state of a board.
+    """Return the policy's action probabilities and value in the current state of a board.
 
-    If actions are not discrete, return the mode of the policy instead of probabilities.
+    If actions are not discrete, returns the most likely action instead of probabilities.
     """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)

@@ -1,4 +1,4 @@
-"""`jaxenvs solve ID`: search for a solution of a puzzle; print, show or draw it."""
+"""`jaxenvs solve ID`: search for a solution of a puzzle; print it, and optionally animate it."""
 
 import argparse
 import dataclasses
@@ -40,29 +40,29 @@ EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0 --model runs/world --levels 100",
 )
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
-# Options of each algorithm in addition to the batch size.
+# Options that each algorithm accepts in addition to --batch-size.
 TAKES = {
     "astar": ("weight", "node_budget", "terminate"),
     "qstar": ("weight", "node_budget", "terminate"),
     "beam": (),
     "bidirectional": ("node_budget", "terminate"),
 }
-LARGEST_LEVEL = 2**16  # maximum size of an --instance, in bytes
-LONGEST_MESSAGE = 500  # maximum length of an error that quotes a level, in characters
-WIDTH = 96  # maximum width of a line of printed actions, in columns
-LONGEST = 4096  # maximum solution length; beam search keeps its default instead
+LARGEST_LEVEL = 2**16  # maximum size of the file of --instance, in bytes
+LONGEST_MESSAGE = 500  # maximum length of an error message about --instance, in characters
+WIDTH = 96  # maximum width of the lines of printed actions, in characters
+LONGEST = 4096  # maximum number of actions in a solution, except for beam search
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan(Pilot):
-    """A pilot that plays given actions from the start of every episode."""
+    """A policy that plays a fixed sequence of actions from the start of every episode."""
 
     actions: tuple[int, ...] = ()
 
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return the action for the state's time step; after the end, the last one again."""
+        """Return the action at the state's time step; after the last action, that action again."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
@@ -123,7 +123,7 @@ def _run(argv: list[str]) -> int:
     if options.watch:
         from .window import start_display
 
-        start_display()  # raises without a display, before a long search
+        start_display()  # raises without a display, so do this before a long search
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
     result, seconds = _search(puzzle, level, options, planner)
@@ -152,7 +152,7 @@ def _puzzle(options: argparse.Namespace) -> Puzzle:
 
 
 def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
-    """Load the run of --model; return None without one."""
+    """Load the trained run that --model names; return None without --model."""
     if options.model is None:
         if options.levels is not None:
             raise UsageError("--levels evaluates a trained run: add --model RUN")
@@ -176,7 +176,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
-    """Search from many levels and print the results."""
+    """Search from --levels random levels, and print a comparison with optimal solutions."""
     from jaxenvs.baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "html")
@@ -198,7 +198,10 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
-    """Return whether the plan of a learned model solves the real puzzle, and the final board."""
+    """Play a plan of the learned model in the real puzzle.
+
+    Returns whether the plan solves the puzzle, and the final board.
+    """
     from jaxenvs.baselines.evaluation import planner
 
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
@@ -207,7 +210,7 @@ def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[
 
 
 def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
-    """Read the level of --instance, or generate one from --seed."""
+    """Read the level from the file of --instance, or else generate one from --seed."""
     if options.instance is None:
         key = jax.random.key(options.seed or 0)
         return jax.jit(puzzle.sample_level)(key, puzzle.default_params)
@@ -226,7 +229,10 @@ def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
 def _search(
     puzzle: Puzzle, level: PuzzleLevel, options: argparse.Namespace, planner: Any
 ) -> tuple[search.Result, float]:
-    """Return the result and the search time in seconds, without compilation."""
+    """Compile and run the search; return its result and its time in seconds.
+
+    The time excludes compilation.
+    """
     given, domain = {}, puzzle
     for name in ("weight", "node_budget", "terminate"):
         value = getattr(options, name)
@@ -263,14 +269,17 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Convert the level to the planner's search domain: the puzzle, or a learned model of it."""
+    """Convert the level to the domain in which the planner searches.
+
+    This is the puzzle itself, or a learned model of the puzzle.
+    """
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))
     return jax.tree.map(lambda leaf: leaf[0], seen)
 
 
 def _progress(line: str) -> None:
-    """Replace the progress line on a terminal."""
+    """Replace the progress line on stderr, if stderr is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
@@ -288,7 +297,7 @@ def _print(
 
 
 def _judged(result: search.Result, right: bool) -> str:
-    """Describe in one line whether a plan of the learned world model solves the real puzzle."""
+    """Return one line that states whether a learned model's plan solves the real puzzle."""
     actions = counted(int(result.length), "action")
     if not bool(result.solved):
         return (
@@ -302,7 +311,7 @@ def _judged(result: search.Result, right: bool) -> str:
 
 
 def _verdict(puzzle: Puzzle, result: search.Result) -> str:
-    """Describe in one line whether the puzzle is solved, and what the search proved."""
+    """Return one line that states whether the puzzle is solved, and any proven bound."""
     length, bound = int(result.length), float(result.lower_bound)
     at_least = f"no solution costs less than {_cost(puzzle, bound)}" if bound > 0 else ""
     if bool(result.solved):
@@ -328,7 +337,7 @@ def _cost(puzzle: Puzzle, cost: float) -> str:
 def _show(
     puzzle: Puzzle, level: PuzzleLevel, actions: tuple[int, ...], options: argparse.Namespace
 ) -> int:
-    """Draw the actions into a file, or play them in a window."""
+    """Write the solution to the requested files, or play it in a window."""
     from .controls import Controller
     from .session import Session
 

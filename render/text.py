@@ -1,4 +1,4 @@
-"""`jaxenvs play ID --text`: play in a terminal, with `Env.describe` and without pygame."""
+"""`jaxenvs play ID --text`: play in a terminal, which shows `Env.describe` instead of pictures."""
 
 import io
 import sys
@@ -13,9 +13,9 @@ from jaxenvs.core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # maximum number of legal actions listed after every step
-DIGITS = 9  # maximum digits of a number that is read as an action
-LETTERS = 60  # maximum length of a line that a message quotes in full
+MOST = 40  # maximum number of legal actions that are listed after a step
+DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
+LETTERS = 60  # maximum length of an input line that a message quotes in full
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -26,7 +26,7 @@ COMMANDS = {
 
 
 class Choice(NamedTuple):
-    """A parsed line of input: an action, a command, or a problem to print."""
+    """A parsed line of input: an action's index, a command, or a problem to print."""
 
     action: int = -1
     command: str = ""
@@ -34,8 +34,9 @@ class Choice(NamedTuple):
 
 
 def play(session: Session, title: str) -> int:
-    """Play until the input ends; return the exit code."""
-    for stream in (sys.stdin, sys.stdout):  # escape characters outside the terminal's encoding
+    """Read commands and print their results until the input ends; return the exit code."""
+    # Print escape sequences instead of characters that the terminal's encoding lacks.
+    for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
@@ -71,7 +72,7 @@ def lines() -> Iterator[str]:
 
 
 def answer(session: Session, choice: Choice) -> str:
-    """Carry out a choice; return the text to print."""
+    """Carry out a parsed line of input; return the text to print."""
     if choice.problem:
         return choice.problem
     if choice.command == "help":
@@ -91,7 +92,7 @@ def answer(session: Session, choice: Choice) -> str:
 
 
 def scene(session: Session) -> str:
-    """Describe the present state and list the legal actions."""
+    """Return a description of the current state, with the step, return and legal actions."""
     env, now, state = session.env, session.now, session.state()
     words = "\n".join(["", env.describe(state), *_effects(session)])
     limit = int(np.asarray(env.time_limit(state, env.default_params)))
@@ -104,19 +105,19 @@ def scene(session: Session) -> str:
 
 
 def _effects(session: Session) -> list[str]:
-    """Return a line for each fact that the latest action triggered and the description contains."""
+    """Return a line for each fact in the description that the latest action triggered."""
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)
     return [f"Just now: {value}." for value in values if value in known]
 
 
 def after_the_end() -> str:
-    """Return the commands available after the end of an episode."""
+    """Return a sentence that lists the commands after the end of an episode."""
     return "Type `new` for the next level, `undo` to go back, or `quit`."
 
 
 def offered(session: Session, most: int = MOST) -> str:
-    """List at most `most` legal actions with their numbers."""
+    """Return a sentence that lists at most `most` legal actions with their indices."""
     allowed = legal(session)
     shown = ", ".join(labels(session.env.controls.names, allowed[:most]))
     more = len(allowed) - most
@@ -125,12 +126,12 @@ def offered(session: Session, most: int = MOST) -> str:
 
 
 def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
-    """Yield number and name of each action; only the name if it is a number."""
+    """Yield the index and name of each action; only the name if the name is a number."""
     return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
 
 
 def legal(session: Session) -> list[int]:
-    """Return the indices of the legal actions."""
+    """Return the indices of the actions that are legal in the current state."""
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()
@@ -139,7 +140,11 @@ def legal(session: Session) -> list[int]:
 def chosen(
     line: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str] = ()
 ) -> Choice:
-    """Parse a line as an action's name, a command, an action's number, or the start of a name."""
+    """Parse a line, in this order, as an action's name, a command, an index or the start of a name.
+
+    `names` are the names of the actions, `allowed` the indices of legal actions, `other_names`
+    alternative names of the actions.
+    """
     word = " ".join(line.lower().split())
     found = _named(line, word, names) or _named(line, word, other_names)
     if not found and word in COMMANDS:
@@ -171,9 +176,9 @@ def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Seq
 
 
 def _named(line: str, word: str, names: Sequence[str]) -> list[int]:
-    """Return the actions with this name; ignore case only if no name matches exactly.
+    """Return the indices of the actions with this name; `word` is the line in lower case.
 
-    U' and u' are different actions of a cube; other environments do not distinguish case.
+    Case is ignored only if no name matches exactly: U' and u' are different actions of a cube.
     """
     exact = [i for i, name in enumerate(names) if name == line]
     return exact or [i for i, name in enumerate(names) if name.lower() == word]

@@ -1,4 +1,7 @@
-"""In-between pictures of an action, such as a cube's half-finished turn, if the env draws them."""
+"""In-between pictures of an action, such as a half-finished turn of a cube's face.
+
+Only environments that define `picture_between` have them.
+"""
 
 import numpy as np
 from jaxtyping import UInt8
@@ -8,8 +11,8 @@ from jaxenvs.core.env import Env
 
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
-SECONDS = 0.24  # duration of an action on the screen; shorter in a faster session
-FRACTIONS = (0.25, 0.5, 0.75)  # fractions of an action that a GIF shows as in-between pictures
+SECONDS = 0.24  # time in seconds in which an action is animated; faster play shortens it
+FRACTIONS = (0.25, 0.5, 0.75)  # progress of the action in the in-between pictures of a GIF
 
 
 def is_turn(session: Session, board: int = 0) -> bool:
@@ -24,14 +27,17 @@ def is_drawn(env: Env) -> bool:
 
 
 def seconds(session: Session) -> float:
-    """Return how long the in-between pictures of an action are shown."""
+    """Return the time, in seconds, in which an action is animated in this session."""
     return SECONDS if session.human or session.paused else min(SECONDS, session.delay / 2)
 
 
 def between(
     session: Session, board: int, fraction: float, tile_size: int
 ) -> UInt8[np.ndarray, "height width 3"] | None:
-    """Draw the latest action after a fraction of its duration, 0 to 1; None if nothing moves."""
+    """Return a picture of the latest action at a fraction, 0 to 1, of its progress.
+
+    Returns None if there is nothing to animate.
+    """
     if fraction >= 1 or not is_turn(session, board):
         return None
     state = board_state(session.history[session.cursor - 1], board)

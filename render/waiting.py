@@ -1,4 +1,4 @@
-"""The busy screen of the window: a word and a spinner, over the last picture if there is one."""
+"""The busy screen of the window: a word, such as "compiling", and a spinner of rotating dots."""
 
 import functools
 import math
@@ -8,13 +8,13 @@ import pygame
 
 from .canvas import ACCENT, CARD, INK, LINE, TEXT, Canvas
 
-DOTS = 10  # dots of the spinner
-TURN = 1.2  # seconds per turn of the spinner
-ICON = 64  # side of the window icon, pixels
+DOTS = 10  # number of dots of the spinner
+TURN = 1.2  # time of one turn of the spinner, in seconds
+ICON = 64  # side of the window's icon, in pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
-    """Draw the word with a spinner: in a corner of the picture, or centred without a picture."""
+    """Draw the word with a spinner in a corner of the picture, or alone in the centre."""
     width, height = surface.get_size()
     canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:
@@ -32,12 +32,12 @@ def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> 
 
 
 def stretched(picture: pygame.Surface, size: tuple[int, int]) -> pygame.Surface:
-    """Scale a picture to the size of the window."""
+    """Return a picture scaled to `size` (width, height), the size of the window."""
     return picture if picture.get_size() == size else pygame.transform.smoothscale(picture, size)
 
 
 def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) -> None:
-    """Draw dots on a circle; the brightest one rotates."""
+    """Draw dots on a circle, of which the brightest one moves around with time."""
     ahead = time.monotonic() / TURN % 1
     for dot in range(DOTS):
         angle = 2 * math.pi * dot / DOTS
@@ -49,9 +49,9 @@ def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) ->
 
 @functools.cache
 def icon() -> pygame.Surface:
-    """Draw the window icon: a grid agent in front of its goal."""
+    """Return the icon of the window: the agent of a grid world in front of a goal."""
     big = pygame.Surface((4 * ICON, 4 * ICON), pygame.SRCALPHA)
-    unit = ICON // 2  # an eighth of a side
+    unit = ICON // 2  # an eighth of the side of `big`
     pygame.draw.rect(big, INK, big.get_rect(), border_radius=unit)
     for row in range(3):
         for column in range(3):

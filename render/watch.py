@@ -1,4 +1,4 @@
-"""`jaxenvs watch RUN`: watch a trained policy or random play on one board or a wall of boards."""
+"""`jaxenvs watch RUN`: watch a trained policy, or random play, on one or more boards."""
 
 import argparse
 from collections.abc import Callable
@@ -26,8 +26,8 @@ EXAMPLES = (
     "watch runs/demo --html demo.html",
     "watch Grid-LavaCrossingS9N3-v0",
 )
-MAX_BOARDS = 64
-Watched = tuple[str, Env, Pilot]  # id, environment and its policy
+MAX_BOARDS = 64  # largest number of boards of --envs
+Watched = tuple[str, Env, Pilot]  # environment id, environment, and policy to watch
 
 
 def main(argv: list[str]) -> int:
@@ -74,7 +74,7 @@ def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Con
 
 
 def _random(options: argparse.Namespace) -> Callable[[], Watched]:
-    """Check the options for random play; return its loader."""
+    """Check the options for random play; return a function that loads the environment."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
         raise UsageError(f"name one environment: {program()} watch --random Grid-DoorKey-8x8-v0")
@@ -91,7 +91,7 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
 
 
 def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
-    """Check the options for a run; return its loader."""
+    """Check the options for a trained run; return a function that loads the run."""
     run = options.target
     if run is None:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The pygame window: it turns events into commands of a controller, and time into steps.
+"""The pygame window: turns keys and clicks into commands to a session, and plays it over time.
 
 The main thread handles events and shows pictures. Everything that may compile (creating the
 session, stepping, drawing) runs in a background thread, so that the window opens at once and stays
@@ -25,11 +25,13 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
-REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of a held key, in ms
-SAVED_MOMENTS = 500  # maximum number of time steps that the key G saves, up to the cursor
-SAVING_TAKES = 60.0  # maximum seconds that `close` waits for a file being written
-LONG = 0.15  # seconds after which a job shows the busy screen
-PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between checks of a job, before and after LONG
+REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
+SAVED_MOMENTS = 500  # maximum number of time steps up to the cursor that key G saves
+SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
+LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
+# Longest time, in seconds, to wait for a job before events are handled again.
+# The first is used before the busy screen is shown, the second while its spinner turns.
+PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
     "no display to open a window on; write a file with --gif out.gif, or run the command under "
@@ -40,7 +42,8 @@ NO_DISPLAY = (
 def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    The window opens before `prepare` runs, which may be slow. Exceptions of `prepare` propagate.
+    `prepare` makes the controller of the session. The window opens before `prepare` runs, because
+    `prepare` may be slow. Exceptions of `prepare` propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -53,7 +56,10 @@ def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | 
 
 
 class Window:
-    """A pygame window of a controller. Of pygame only the display and the fonts are initialised."""
+    """A pygame window that shows the session of a controller and handles events.
+
+    Of pygame, only the display and the fonts are initialised.
+    """
 
     def __init__(
         self, prepare: Callable[[], Controller], title: str, tile_size: int | None = None
@@ -65,34 +71,34 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        self.controller: Controller | None = None  # None until `prepare` returns
+        self.controller: Controller | None = None  # None until `prepare` has returned
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self.scrubbing = False
-        self.seen = 0  # index in the history of the time step shown last
+        self.seen = 0  # index in the history of the time step that was shown last
         self._tile_size = tile_size
-        self._queued: list[Callable[[Controller], None]] = []  # commands of events, not yet run
-        self._elapsed = 0.0  # seconds not yet passed on to the session
-        self._stale = False  # whether the window was resized after the latest picture
+        self._queued: list[Callable[[Controller], None]] = []  # commands that still have to run
+        self._elapsed = 0.0  # real time in seconds that the session has not yet used
+        self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_saving = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
-        self._began = time.monotonic()  # start of the current job
+        self._began = time.monotonic()  # time at which the current job began
         self._show_busy()
 
     @property
     def busy(self) -> bool:
-        """True if a job is running or queued."""
+        """True if a background job is running or waiting to run."""
         return not self._background.idle or bool(self._queued) or self._stale
 
     def close(self) -> None:
-        """Close the window; wait for a file being written, but not for a compilation."""
+        """Close the window; wait until a file is written, but not until a compilation ends."""
         pygame.display.quit()
         if self._is_saving:
             self._background.done(SAVING_TAKES)
         self._background.close()
 
     def pump(self, seconds: float) -> None:
-        """Handle pending events, advance the clock, and show the new picture if there is one."""
+        """Handle events, let `seconds` of real time pass, and show the new picture, if any."""
         for event in pygame.event.get():
             self.handle(event)
         self._elapsed += seconds
@@ -102,20 +108,20 @@ class Window:
             self._check_job()
 
     def handle(self, event: pygame.event.Event) -> None:
-        """Handle an event; commands to the session are queued for the background thread."""
+        """Handle a pygame event; queue commands to the session for the background thread."""
         run = _HANDLERS.get(event.type)
         if run is not None:
             run(self, event)
 
-    # Jobs: main thread.
+    # Methods of the main thread that start background jobs and show their pictures.
 
     def _begin(self, controller: Controller) -> None:
-        """Start the next job, if there is anything to do."""
+        """Start the next background job, if there is anything to do."""
         if self._queued or self._stale or _goes_on(controller):
             size = self.display.get_size()
             job = functools.partial(self._go_on, controller, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        elif not self._is_warm:  # compile the step while a person looks at the first picture
+        elif not self._is_warm:  # compile the step while the user looks at the first picture
             job, self._is_warm = controller.session.warm, True
         else:
             job = None
@@ -130,7 +136,7 @@ class Window:
                 self._show_busy()
             return
         made = self._background.take()
-        if self.picture is None and made is not None:  # the first picture
+        if self.picture is None and made is not None:  # this is the first picture
             self._elapsed = 0.0
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)
@@ -140,18 +146,18 @@ class Window:
         self.open = self.open and (self.controller is None or self.controller.open)
 
     def _show(self, picture: pygame.Surface) -> None:
-        """Show a picture, scaled if the window has been resized in the meantime."""
+        """Show a picture, scaled if the window has been resized since it was drawn."""
         self.picture, self._shows_busy = picture, False
         self.display.blit(waiting.stretched(picture, self.display.get_size()), (0, 0))
         pygame.display.flip()
 
     def _show_busy(self) -> None:
-        """Show the busy screen."""
+        """Draw the busy screen: "compiling" or "saving", over the latest picture."""
         self._shows_busy = True
         waiting.draw(self.display, self.picture, "saving" if self._is_saving else "compiling")
         pygame.display.flip()
 
-    # Events: main thread.
+    # Methods of the main thread that handle events.
 
     def _queue(self, command: Callable[..., None], *given: Any) -> None:
         if len(self._queued) < MAX_QUEUED:
@@ -179,14 +185,14 @@ class Window:
         self.open = False
 
     def _resized(self, event: pygame.event.Event) -> None:
-        """Redraw at the new size; pygame has already resized the display surface."""
+        """Request a picture of the new size; pygame has already resized the display surface."""
         self.display = pygame.display.get_surface() or self.display
         self._stale = True
 
-    # Jobs: background thread.
+    # Methods that run in the background thread.
 
     def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
-        """Prepare the session and draw it."""
+        """Create the controller with its session, and return the first picture."""
         controller = prepare()
         controller.save = functools.partial(self._save, controller)
         if self._tile_size is not None:
@@ -202,7 +208,7 @@ class Window:
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
-        """Run the queued commands, advance the clock, and draw if anything changed."""
+        """Run the queued commands, let `seconds` pass, and return a picture if anything changed."""
         for command in queued:
             command(controller)
         stale = bool(queued) or self.picture is None or self.picture.get_size() != size
@@ -211,7 +217,7 @@ class Window:
         return screen.draw(controller, size) if stale and controller.open else None
 
     def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Advance the animation of the latest action by some seconds; return whether to draw."""
+        """Advance the animation of the latest action; return whether the picture changes."""
         session = controller.session
         if session.cursor != self.seen:
             is_next = session.cursor == self.seen + 1 and controller.zoomed
@@ -253,7 +259,10 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save the history up to the cursor as a GIF in the working directory; return a notice."""
+        """Save the history up to the cursor as a GIF in the working directory.
+
+        Returns a notice for the panel: the file's name or the error.
+        """
         session = controller.session
         path = _unused(Path.cwd(), controller.title)
         here, self._is_saving = session.cursor, True
@@ -267,7 +276,7 @@ class Window:
 
 
 def start_display() -> None:
-    """Initialise pygame's display and fonts; raise `UsageError` without a display."""
+    """Initialise pygame's display and fonts; raise `UsageError` if there is no display."""
     named = any(os.environ.get(v) for v in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"))
     if sys.platform.startswith("linux") and not named:
         raise UsageError(NO_DISPLAY)
@@ -279,13 +288,13 @@ def start_display() -> None:
 
 
 def _goes_on(controller: Controller) -> bool:
-    """Return whether the picture changes as time passes."""
+    """Return whether the picture changes as time passes, even without events."""
     session = controller.session
     return controller.turned < 1 or not (session.human or session.paused)
 
 
 def _unused(folder: Path, title: str) -> Path:
-    """Return the path `TITLE-N.gif` with the lowest N at which no file exists."""
+    """Return the path of `TITLE-N.gif` with the lowest N for which no file exists."""
     number = 1
     while (path := folder / f"{title}-{number}.gif").exists():
         number += 1
@@ -293,7 +302,7 @@ def _unused(folder: Path, title: str) -> Path:
 
 
 def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pictures of the history up to index `last` with their durations in seconds."""
+    """Yield pairs (picture, duration in seconds) of the history up to index `last`."""
     session = controller.session
     for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
         session.cursor = index

@@ -1,1 +1,4 @@
-"""Kernels, bytes and predicted time of a GPU program, read from the HLO that XLA compiled."""
+"""Model of a GPU: computes kernels, bytes and time of a program from its compiled HLO.
+
+HLO is the text form of XLA's programs. The model needs no GPU.
+"""

@@ -1,6 +1,7 @@
 """Features of one GPU kernel, computed from its HLO: threads, instructions, loads and bytes.
 
-The emitters of XLA's GPU compiler assign elements to threads differently:
+An emitter is the part of XLA's GPU compiler that turns a fusion into a kernel. Emitters differ in
+how they assign elements to threads:
 
 - loop: one thread for each element of the output, or for four of them in large arrays
 - reduce: neighbouring lanes (threads of a warp) read neighbouring elements of a row
@@ -24,69 +25,71 @@ from .fusions import Launch
 from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
-GROUPS = 8  # number of places in the grid from which a group of neighbouring warps is sampled
-MULTIPROCESSORS = 132
-# Threads that can run at once; above this number of elements, a thread computes several.
+GROUPS = 8  # number of groups of neighbouring warps that are sampled from a launch
+MULTIPROCESSORS = 132  # number of multiprocessors of an H200
+# Number of threads that can run at once. If there are more elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
-UNROLL = (4, 2, 1)  # elements per thread: the first of these that divides the number of elements
+UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
 # Opcodes whose loops are never unrolled.
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
-ROW_THREADS = 32 * BLOCK["reduce"]
-SHORT_ROWS = (8, 16, 32, 64)
-CODE = 400  # limit in instructions up to which the compiler unrolls a loop
-BURST = 64  # bytes that one access to device memory transfers
-L1 = 1 << 16  # bytes of the largest array that fits into the L1 cache
-VECTORS = 4  # longest index vector of a gather; a longer concatenation builds data
+ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
+SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
+CODE = 400  # largest number of instructions to which the compiler unrolls a loop
+BURST = 64  # number of bytes that one access to device memory transfers
+L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
+# A concatenation whose last axis has at most this size is taken for an index vector of a gather.
+# A larger concatenation is taken for data.
+VECTORS = 4
 
 
 class Features(NamedTuple):
-    """Inputs of the time model `kernel_time`, each a total over one launch.
+    """Inputs of the time model `kernel_time`; the numbers are totals over one launch.
 
-    With all defaults, the predicted time is only `Coefficients.floor`.
+    If all numbers have their default 0, the predicted time is `Coefficients.floor`.
     """
 
     kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
-    warps: float = 0.0
-    blocks: float = 0.0
-    instructions: float = 0.0  # issue slots
-    # The part of `instructions` spent on divisions, remainders, roots and trigonometry.
+    warps: float = 0.0  # number of warps
+    blocks: float = 0.0  # number of thread blocks
+    instructions: float = 0.0  # number of issue slots (machine instructions)
+    # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    # The part of `instructions` that runs after a transposition's tiles are in shared memory.
+    # Issue slots, included in `instructions`, after a transposition's tiles are in shared memory.
     epilogue: float = 0.0
-    loads: float = 0.0  # load instructions
-    lines: float = 0.0  # 128-byte cache lines touched, summed over loads
-    # Distinct 32-byte sectors read by each group of neighbouring warps, summed over groups; only
-    # arrays larger than L1 count.
+    loads: float = 0.0  # number of load instructions
+    lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
+    # Number of distinct 32-byte sectors that a group of neighbouring warps reads, over all groups.
+    # Arrays that fit into L1 do not count.
     fetched: float = 0.0
-    stores: float = 0.0  # store instructions
-    store_sectors: float = 0.0  # 32-byte sectors touched, summed over stores
-    shuffles: float = 0.0  # warp shuffles and accesses to shared memory
-    # Operands of concatenations, each counted once for every warp that reads it.
+    stores: float = 0.0  # number of store instructions
+    store_sectors: float = 0.0  # number of 32-byte sectors of each store, summed over stores
+    shuffles: float = 0.0  # number of warp shuffles and accesses to shared memory
+    # Number of operands of concatenations that each warp reads, summed over warps.
     branches: float = 0.0
-    depth: float = 0.0  # length of the longest chain of loads that depend on each other
-    read: float = 0.0  # distinct bytes read from memory
-    written: float = 0.0
+    depth: float = 0.0  # length of the longest chain of loads that need each other's values
+    read: float = 0.0  # number of distinct bytes read from memory
+    written: float = 0.0  # number of bytes written to memory
 
 
 class Grid(NamedTuple):
-    """Lanes of the sampled warps of a launch, and the launch's total number of warps."""
+    """The lanes (threads) of the sampled warps of a launch, and its total number of warps."""
 
-    positions: np.ndarray  # flat index of the element that each lane computes [lanes]
-    active: np.ndarray  # whether each lane computes an element [lanes]
+    positions: np.ndarray  # flat index of the element that each lane computes, int64 (lanes,)
+    active: np.ndarray  # whether each lane computes an element, bool (lanes,)
     warps: float  # number of warps of the whole launch
 
 
 class Stores(NamedTuple):
-    """Stores of an average warp."""
+    """Number of store instructions and of stored 32-byte sectors of an average warp."""
 
     instructions: float
     sectors: float
 
 
 def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of the kernel that runs `instruction` of the computation `scope`."""
+    """Return the features of the kernel of `instruction`, which is in the computation `scope`."""
     if instruction.opcode not in ("fusion", "fusion-start"):
         return _memory(scope, instruction)
     launch = Launch(module, scope, instruction)
@@ -94,7 +97,7 @@ def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instru
 
 
 def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of copies, sorts and library calls, estimated from their bytes."""
+    """Return the features of a copy, sort or library call, estimated only from its bytes."""
     written = instruction.bytes
     read = sum(scope[name].bytes for name in instruction.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)
@@ -115,9 +118,9 @@ def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
 
 
 def _spread(warps: int) -> np.ndarray:
-    """Return the indices of the sampled warps: `GROUPS` groups of `GROUP` neighbours.
+    """Return the indices of the warps to sample: `GROUPS` groups of `GROUP` neighbouring warps.
 
-    The groups are spaced irregularly over the launch's `warps` warps.
+    The groups are spaced irregularly over all warps of the launch, whose number is `warps`.
     """
     steps = np.arange(GROUPS) + np.modf(np.arange(GROUPS) * 0.6180339887)[0]
     first = (steps / GROUPS * max(warps - GROUP, 0)).astype(np.int64)
@@ -132,9 +135,10 @@ def _contiguous(elements: int, unroll: int = 1) -> Grid:
 
 
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each warp reads neighbouring elements of one row.
+    """Return a grid in which each warp reads neighbouring elements of a single row.
 
-    If a warp's elements are a multiple of `width`, it reads several whole rows.
+    If the number of elements that a warp reads is a multiple of the row's width, the warp reads
+    one or more whole rows.
     """
     step = LANES * unroll
     if step % width == 0:
@@ -147,10 +151,10 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 
 
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
-    """Request from `walk` the `unroll` neighbouring elements that each lane of a grid computes.
+    """Request from `walk` the elements that each lane computes: `unroll` neighbouring ones.
 
-    If the code is short, the compiler unrolls the loop over these elements and computes the values
-    they have in common once. Otherwise it computes them again for every element.
+    If the code is short, the compiler unrolls the loop over a lane's elements, and so computes
+    values that several elements need only once. Otherwise it computes them for every element.
     """
     shared = 1
     if unroll > 1:
@@ -176,9 +180,9 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request a result that has another size than the array over which the grid is laid out.
+    """Request a result that is smaller or larger than the kernel's main array.
 
-    The result is computed by `warps` warps, the whole launch.
+    All warps of the launch, whose number is `warps`, compute the result together.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
@@ -236,7 +240,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a single block loops over a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block loops over a long row
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)
@@ -250,12 +254,12 @@ def _row_unroll(rows: int, width: int) -> int:
     """
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # at most eight threads then share a row
+        return several  # at most eight threads then read one row
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 
 def _stacks(fused: hlo.Computation) -> bool:
-    """Return whether a concatenation in the fusion builds data, not index vectors of gathers."""
+    """Return whether the fusion has a concatenation other than index vectors for gathers."""
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)
 
@@ -306,7 +310,7 @@ def _scatter(launch: Launch) -> Features:
         walk.read(starts.name, Lanes(at, grid.active))
     walk.work.instructions += 4.0 * len(vectors)
     step = LANES * unroll
-    pieces = max(step / row, 1.0)  # rows that a warp updates, at unrelated addresses
+    pieces = max(step / row, 1.0)  # number of rows, at unrelated addresses, that a warp updates
     sectors = math.ceil(min(row, step) * item / SECTOR)
     return _finished(launch, walk, grid.warps, Stores(count, count * pieces * sectors))
 

@@ -1,17 +1,21 @@
-"""One fusion of a scheduled HLO module: its results, its emitter and the bytes stored."""
+"""Analysis of one fusion (a kernel made of several instructions) of a scheduled HLO module.
+
+Finds the results of the fusion, its emitter and the number of bytes that it stores. An emitter is
+the part of XLA's GPU compiler that turns a fusion into a kernel.
+"""
 
 import dataclasses
 from collections.abc import Iterator
 
 from . import hlo
 
-# Opcodes that select an emitter other than loop.
+# Opcodes for which XLA uses a special emitter (way to generate the kernel) instead of "loop".
 HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 
 @dataclasses.dataclass
 class Launch:
-    """Launch of a fusion: `instruction` of the computation `scope`."""
+    """A fusion as launched: `instruction` of the computation `scope`, and its emitter `kind`."""
 
     module: hlo.Module
     scope: hlo.Computation
@@ -41,7 +45,10 @@ class Launch:
         return next(iter(named or present), "loop")
 
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Return the last instructions with `opcode` on each way to a result."""
+        """Return the instructions with this opcode that are closest to the results.
+
+        Searches from each result towards the parameters, and stops at the first such instruction.
+        """
         found, seen = [], set()
         pending = [result.name for result in self.results]
         while pending:
@@ -56,13 +63,13 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Follow bitcasts and reshapes from an instruction to the one that computes the value."""
+        """Return the instruction that computes a value, skipping bitcasts and reshapes."""
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction
 
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """Return the stored part of a result: its in-place update, else the whole result."""
+        """Return the instruction whose value is stored: a result, or the update made in place."""
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":
             buffer = self.source(self.fused[found.operands[0]])
@@ -71,7 +78,7 @@ class Launch:
         return result
 
     def written(self) -> float:
-        """Return the bytes that the fusion stores, summed over its results."""
+        """Return the number of bytes that the fusion stores, summed over its results."""
         total = 0
         for result in self.results:
             found = self.source(result)
@@ -83,7 +90,7 @@ class Launch:
         return total
 
     def depth(self) -> int:
-        """Return the length of the longest chain of dependent loads."""
+        """Return the length of the longest chain of loads that depend on each other's values."""
         depth: dict[str, int] = {}
         for i in self.fused.values():
             below = max((depth[name] for name in i.operands), default=0)

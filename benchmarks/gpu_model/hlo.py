@@ -1,21 +1,24 @@
-"""Count kernels and bytes in XLA's scheduled HLO text.
+"""Parser of XLA's scheduled HLO text, which counts kernels and bytes.
 
-On a GPU every instruction of a scheduled computation is one kernel launch, except those that only
-name data (bitcast, tuple). Bytes are counted by access: a gather or (dynamic) slice reads the
-slice, an in-place scatter or dynamic-update-slice writes the update, everything else moves whole
-arrays.
+On a GPU every instruction of a scheduled computation is one kernel launch, except instructions that
+only name data (bitcast, tuple). The bytes of a kernel are those that it accesses: a gather or
+(dynamic) slice reads only the slice, an in-place scatter or dynamic-update-slice writes only the
+update, and all other instructions read and write whole arrays.
 """
 
 import dataclasses
 import re
 from collections.abc import Iterator
 
+# Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of the second half of an asynchronous pair; only the first half, the start, is counted.
+# Suffixes of the instruction that ends an asynchronous operation.
+# Only the instruction that starts the operation counts as a launch.
 FINISHERS = ("-done", "-update")
-# Attribute that names the called computation, by opcode.
+# Attribute that names the called computation, for each opcode that only calls a computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
-VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # opcodes that move no data inside a fusion
+# Opcodes that move no data inside a fusion.
+VIEWS = {"bitcast", "reshape", "copy", "transpose"}
 SLICES = {"gather", "dynamic-slice", "slice"}
 ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
 
@@ -31,34 +34,34 @@ _OP_NAME = re.compile(r'op_name="([^"]*)"')
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """Instruction of a computation: one line of the HLO text."""
+    """One instruction of a computation, parsed from a line of the HLO text."""
 
     name: str
     shape: str
     opcode: str
     operands: tuple[str, ...]
-    rest: str  # text of the attributes; a parameter's number; a constant's value
-    is_root: bool
+    rest: str  # attributes as text; for a parameter its index, for a constant its value
+    is_root: bool  # whether it computes the result of the computation
 
     @property
     def bytes(self) -> int:
-        """Bytes of the result; of a tuple, the sum over its arrays."""
+        """Size of the result in bytes; for a tuple, the sum over its arrays."""
         return shape_bytes(self.shape)
 
     @property
     def op_name(self) -> str:
-        """Path of name scopes in the traced JAX program; empty if XLA dropped it."""
+        """Name scopes in the traced JAX program, as a path; "" if XLA dropped them."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the computation that an attribute names; empty if there is no such attribute."""
+        """Return the computation's name in the attribute `name`, such as `body`; "" if absent."""
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
     @property
     def branches(self) -> list[str]:
-        """Names of the computations between which a conditional chooses."""
+        """Names of the computations of which a conditional runs one."""
         listed = _BRANCHES.search(self.rest)
         if listed:
             return [name.strip().lstrip("%") for name in listed.group(1).split(",")]
@@ -76,32 +79,32 @@ Computation = dict[str, Instruction]
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """Parsed HLO module: computations by name, each with its instructions by name."""
+    """Parsed HLO module: a dict of computations, which are dicts of instructions, by name."""
 
     computations: dict[str, Computation]
     entry: str
 
     def whiles(self, computation: str) -> list[Instruction]:
-        """Return the while loops of a computation, without nested ones."""
+        """Return the while loops of a computation, but not the loops inside them."""
         return [i for i in self.computations[computation].values() if i.opcode == "while"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel launch; enclosing loops repeat it `count` times.
+    """A kernel of a program, and how often enclosing loops launch the kernel.
 
-    A loop with an unknown number of trips counts as one trip and sets `dynamic`.
+    A loop whose number of iterations is unknown counts as one iteration and sets `dynamic`.
     """
 
     name: str
     opcode: str
     shape: str
     written: int  # bytes that one launch writes
-    read: int
-    op_names: frozenset[str]  # origins of the fused instructions in the traced program
-    count: int = 1
-    dynamic: bool = False  # whether an enclosing loop has an unknown number of trips
-    within: str = ""  # name of the computation that launches it
+    read: int  # bytes that one launch reads
+    op_names: frozenset[str]  # `op_name` of all instructions that are fused into the kernel
+    count: int = 1  # number of launches: product of the enclosing loops' iterations
+    dynamic: bool = False  # whether an enclosing loop has an unknown number of iterations
+    within: str = ""  # name of the computation that launches the kernel
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
 
 
@@ -125,7 +128,7 @@ def parse(text: str) -> Module:
 
 
 def shape_bytes(shape: str) -> int:
-    """Return the bytes of a shape such as `u8[4096,7,7]{2,1,0}`, or of a tuple of shapes."""
+    """Return the size in bytes of a shape such as `u8[4096,7,7]{2,1,0}`, or of a tuple."""
     total = 0
     for kind, dims in _ARRAY.findall(shape):
         bits = ITEM_BITS[kind] if kind in ITEM_BITS else int(re.findall(r"\d+", kind)[0])
@@ -136,7 +139,7 @@ def shape_bytes(shape: str) -> int:
 
 
 def kernels(module: Module, computation: str) -> Iterator[Kernel]:
-    """Yield the launches that one run of a computation makes, nested loops included."""
+    """Yield the kernels that one run of a computation launches, including those in loops."""
     scope = module.computations[computation]
     for instruction in scope.values():
         opcode = instruction.opcode
@@ -153,9 +156,10 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 
 
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
-    """Yield one launch for the loop, then its body's launches, `count` multiplied by the trips.
+    """Yield one launch for the loop itself, then the kernels of its body.
 
-    If the number of trips is unknown, yield one trip of the body and the condition.
+    The body's counts are multiplied by the number of iterations. If this number is unknown, yields
+    the kernels of one iteration and of one evaluation of the condition.
     """
     yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
@@ -168,7 +172,7 @@ def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
 
 
 def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
-    """Yield one launch for the choice, then the branch with the most launches."""
+    """Yield one launch for the choice, then the kernels of the branch with the most launches."""
     origin = frozenset({choice.op_name})
     yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)
     branches = [list(kernels(module, name)) for name in choice.branches]
@@ -212,9 +216,9 @@ def _fusion_bytes(
 
 
 def _results(fused: Computation, root: Instruction) -> Iterator[Instruction]:
-    """Yield the results of a fusion: its root or, if that is a tuple, the tuple's members.
+    """Yield the results of a fusion: its root, or the members of a root that is a tuple.
 
-    A result that is updated in place is replaced by its update.
+    For a result that is updated in place, yields the instruction that updates it.
     """
     if root.opcode == "tuple":
         for name in root.operands:
@@ -238,42 +242,45 @@ def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instructio
 
 
 def _written(scope: Computation, instruction: Instruction) -> int:
-    """Return the bytes that an instruction stores.
+    """Return the number of bytes that an instruction stores.
 
-    For an in-place update these are the bytes of the update, else of the whole result.
+    This is the size of the update for a scatter or dynamic-update-slice, else of the whole result.
     """
     if instruction.opcode == "dynamic-update-slice":
         return scope[instruction.operands[1]].bytes
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    if instruction.opcode == "copy-start":  # its shape also contains the operand and a context
+    if instruction.opcode == "copy-start":  # its result also contains the operand and a context
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
 
 def _is_partial(user: Instruction, position: int) -> bool:
-    """Return whether `user` accesses only a part of its operand at `position`."""
+    """Return whether `user` accesses only a part of its operand number `position`."""
     if user.opcode == "scatter":
         return position < (len(user.operands) - 1) // 2
     return position == 0 and user.opcode in (*SLICES, "dynamic-update-slice")
 
 
 def _read(operand: Instruction, user: Instruction, position: int) -> int:
-    """Return the bytes that `user` loads from an operand: 0 for an array updated in place."""
+    """Return the number of bytes that `user` reads from its operand number `position`.
+
+    This is 0 for an array that `user` updates in place.
+    """
     if not _is_partial(user, position):
         return operand.bytes
     return user.bytes if user.opcode in SLICES else 0
 
 
 def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
-    """Return the bytes that a fusion loads from its operand at `position`.
+    """Return the number of bytes that a fusion reads from its operand number `position`.
 
-    If the fusion only slices the operand, these are the slices' bytes, else the whole array's.
+    This is the size of the slices if the fusion only slices the operand, else of the whole array.
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    for user in fused.values():  # iterated in order of definition, so views come before their users
+    for user in fused.values():  # in order of definition: views come before their users
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:
             names.add(user.name)
@@ -306,7 +313,7 @@ def _instruction(line: str) -> Instruction:
 
 
 def _closing(text: str, start: int) -> int:
-    """Return the index of the parenthesis that closes the one at `start`."""
+    """Return the index in `text` of the parenthesis that closes the parenthesis at `start`."""
     depth = 0
     for index in range(start, len(text)):
         depth += (text[index] == "(") - (text[index] == ")")

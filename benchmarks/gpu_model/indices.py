@@ -1,7 +1,8 @@
-"""Map an index of an HLO instruction's result to the indices of its operands.
+"""Functions that map an index of an HLO instruction's result to the indices of its operands.
 
-Indices are integer arrays [rank, lanes]. Inside a fusion XLA's GPU compiler makes all arrays
-row-major. A value known only at run time is replaced by a hash of its index.
+Indices are integer arrays (rank, lanes): one index per lane (thread). Inside a fusion XLA's GPU
+compiler makes all arrays row-major. Where an index depends on a value that is known only at run
+time, a hash of that value's index replaces the value.
 """
 
 import functools
@@ -13,17 +14,18 @@ import numpy as np
 
 from . import hlo
 
-DEPTH = 60  # longest chain of instructions to follow when computing a value
-# Pseudorandom stand-ins for run-time values are below this. It is small because real neighbouring
-# lanes read neighbouring cells.
+DEPTH = 60  # largest number of dependent instructions to follow to compute a value
+# Exclusive upper bound of the pseudorandom numbers that replace run-time values. It is small,
+# because in real programs neighbouring lanes read neighbouring cells.
 RANGE = 16
 
 
 @functools.cache
 def dims(shape: str) -> tuple[int, ...]:
-    """Return the sizes of an array shape, or of the first array of a tuple.
+    """Return the sizes of the axes of an array shape, such as (2, 3) for `f32[2,3]`.
 
-    Raises `ValueError` for a shape without arrays.
+    For a tuple of arrays, returns the sizes of its first array. Raises `ValueError` if the shape
+    contains no array.
     """
     found = re.match(r"\(*\w+\[([\d,<=]*)\]", shape)
     if not found:
@@ -32,26 +34,26 @@ def dims(shape: str) -> tuple[int, ...]:
 
 
 def size(shape: str) -> int:
-    """Return the number of elements of an array."""
+    """Return the number of elements of an array shape such as `f32[2,3]`."""
     return math.prod(dims(shape))
 
 
 @functools.cache
 def item_bytes(shape: str) -> int:
-    """Return the bytes of one element."""
+    """Return the size in bytes of one element of an array shape such as `f32[2,3]`."""
     return max(hlo.shape_bytes(shape.lstrip("(").split("[")[0] + "[]"), 1)
 
 
 @functools.lru_cache(maxsize=4096)
 def numbers(rest: str, name: str) -> tuple[int, ...]:
-    """Return the integers of an attribute such as `dimensions={0,2}`."""
+    """Return the integers of the attribute `name`, such as (0, 2) for `dimensions={0,2}`."""
     found = re.search(rf"\b{name}=\{{([\d,]*)\}}", rest)
     return tuple(int(number) for number in found.group(1).split(",") if number) if found else ()
 
 
 @functools.cache
 def order(shape: str) -> tuple[int, ...]:
-    """Return the axes in order of memory layout: the one with the largest stride first."""
+    """Return the axes of a shape in the order of their strides in memory, largest first."""
     found = re.match(r"\(*\w+\[[\d,<=]*\]\{([\d,]+)", shape)
     if not found:
         return tuple(range(len(dims(shape))))
@@ -59,7 +61,7 @@ def order(shape: str) -> tuple[int, ...]:
 
 
 def linear(shape: str, index: np.ndarray) -> np.ndarray:
-    """Return the memory offset, in elements, of each index [rank, lanes]."""
+    """Return the memory offset of each lane's index, in elements; `index` is (rank, lanes)."""
     position, sizes = np.zeros(index.shape[1:], np.int64), dims(shape)
     for axis in order(shape):
         position = position * sizes[axis] + index[axis]
@@ -67,7 +69,7 @@ def linear(shape: str, index: np.ndarray) -> np.ndarray:
 
 
 def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
-    """Return the indices [rank, lanes] of memory offsets, in elements: inverts `linear`."""
+    """Return the indices (rank, lanes) of memory offsets in elements; the inverse of `linear`."""
     sizes = dims(shape)
     index = np.empty((len(sizes), *position.shape), np.int64)
     for axis in reversed(order(shape)):
@@ -77,11 +79,12 @@ def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def divisions(shape: str, other: str = "") -> float:
-    """Return the issue slots that computing an index of `shape` takes.
+    """Return the number of issue slots (machine instructions) that compute an index of `shape`.
 
-    The index is computed from a flat position or, if `other` is given, from an index of that
-    shape. Each axis but the first takes a division by its size: four slots, or one if the size is
-    a power of two. Leading and trailing axes that both shapes share are free.
+    The index is computed from a flat position or, if `other` is given, from an index of the shape
+    `other`. Every axis except the first needs a division by its size, which costs four slots, or
+    one if the size is a power of two. Leading and trailing axes of equal size in both shapes cost
+    nothing.
     """
     ours, theirs = ([n for n in dims(each) if n > 1] if each else [] for each in (shape, other))
     if other:
@@ -93,14 +96,17 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Insert `axes` into an index, each with the same value in all lanes."""
+    """Return the index with new entries at `axes`; an entry has the same value in all lanes."""
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
     return index
 
 
 def through(view: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray) -> np.ndarray:
-    """Return the operand's index that `view` (slice, transpose, reshape ...) reads at `index`."""
+    """Return the index into the operand that `view` reads for its own element at `index`.
+
+    view: slice, broadcast, transpose, reverse, reshape or bitcast.
+    """
     opcode = view.opcode
     if opcode == "slice":
         bounds = re.search(r"slice=\{([^}]*)\}", view.rest)
@@ -129,9 +135,9 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a mask of the lanes that read the operand, not padding, and their indices into it.
+    """Return a mask of the lanes that read the operand instead of padding, and their indices.
 
-    The index of the other lanes is 0.
+    The indices are indices into the operand; they are 0 for lanes that read padding.
     """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []
@@ -150,7 +156,10 @@ def gathered(
     index: np.ndarray,
     values: "Values",
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the index into the operand, and a list of the indices into `starts` that are read."""
+    """Return the index into the operand that a gather reads, for each lane.
+
+    Also returns the list of indices into `starts` from which the gather reads its start.
+    """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")
     mapped = numbers(gather.rest, "start_index_map")
@@ -171,14 +180,17 @@ def gathered(
 
 
 class Values:
-    """Evaluator of a fusion's integer instructions, as far as the HLO determines their values."""
+    """Evaluator of integer instructions of a fusion.
+
+    Values that the HLO does not determine are replaced by pseudorandom numbers below `RANGE`.
+    """
 
     def __init__(self, fused: hlo.Computation):
         self.fused = fused
         self.known: dict[tuple[str, bytes], np.ndarray] = {}
 
     def of(self, name: str, index: np.ndarray, depth: int = 0) -> np.ndarray:
-        """Return the value at each lane's index."""
+        """Return the value of the instruction `name` at each lane's index, int64 (lanes,)."""
         key = name, index.tobytes()
         if key not in self.known:
             found = self._value(self.fused[name], index, depth) if depth < DEPTH else None
@@ -238,12 +250,12 @@ def _constant(instruction: hlo.Instruction, index: np.ndarray, lanes: int) -> np
         return None if value is None else np.full(lanes, value)
     sizes = dims(instruction.shape)
     if len(found) != np.prod(sizes):
-        return None  # HLO text abbreviates long tables as {...}
+        return None  # HLO text abbreviates long tables as {...}, so the values are unknown
     return np.array(found)[linear(_row_major(instruction.shape), index)]
 
 
 def _drawn(name: str, index: np.ndarray) -> np.ndarray:
-    """Return pseudorandom values, equal for equal indices."""
+    """Return pseudorandom values below `RANGE` that depend only on `name` and the lane's index."""
     state = np.full(index.shape[1], sum(map(ord, name)) % 1009, np.uint64)
     for along in index:
         state = (state ^ along.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)

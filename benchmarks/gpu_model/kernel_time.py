@@ -1,9 +1,10 @@
-"""Predict how many microseconds a GPU kernel takes on an H200, from its HLO and without a GPU.
+"""Prediction of the time that a kernel takes on an H200, from its HLO and without a GPU.
 
-A launch takes a fixed minimum time (`floor`) plus a smooth maximum of six terms: instruction issue,
-cache lookups, stores, memory, latency and the start of thread blocks. With few warps on a
-multiprocessor, nothing overlaps and the terms add up. `features` counts the quantities in these
-terms. `kernel_model` fitted the coefficients to the kernels in `results/kernel_times.json`.
+The predicted time is a fixed minimum (`floor`) plus a smooth maximum of six terms: instruction
+issue, cache lookups, stores, memory, latency and the start of thread blocks. The more warps a
+multiprocessor has, the more these activities overlap; with few warps, the terms add up. The module
+`features` counts the quantities in the terms. `kernel_model` fitted the coefficients to the kernels
+measured in `results/kernel_times.json`.
 """
 
 import dataclasses
@@ -15,9 +16,9 @@ import numpy as np
 from . import hlo
 from .features import Features, features
 
-SCHEDULERS = 132 * 4  # warp schedulers of an H200; each issues one instruction per cycle
-L2 = 40e6  # bytes up to which the arrays of a launch mostly stay in the L2 cache
-# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing; they cost `floor`.
+SCHEDULERS = 132 * 4  # number of warp schedulers of an H200; each issues an instruction per cycle
+L2 = 40e6  # size in bytes up to which a launch's arrays mostly stay in the L2 cache
+# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing; their time is `floor`.
 WAITS = ("while", "conditional")
 
 
@@ -30,30 +31,31 @@ class Coefficients(NamedTuple):
     """
 
     floor: float = 1.039  # minimum time of a launch
-    # Costs that are summed over all warps.
-    instruction: float = 1.037e-06  # cost of an issue slot
-    special: float = 2.642e-07  # extra cost of a slot of divisions, roots and trigonometry
-    epilogue: float = 8.677e-07  # extra cost of a slot counted in `Features.epilogue`
+    # Costs per event; the number of events is summed over all warps.
+    instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction)
+    special: float = 2.642e-07  # extra cost of an issue slot of divisions, roots or trigonometry
+    epilogue: float = 8.677e-07  # extra cost of an issue slot counted in `Features.epilogue`
     load: float = 1.227e-06  # cost of a load instruction
-    store: float = 2.196e-06
-    shuffle: float = 1.224e-06
+    store: float = 2.196e-06  # cost of a store instruction
+    shuffle: float = 1.224e-06  # cost of a warp shuffle or an access to shared memory
     warp: float = 3.033e-06  # cost of starting and ending a warp
-    block: float = 0.0005808  # cost of starting a thread block (about one per cycle)
-    line: float = 1.88e-06  # cost of looking up a 128-byte line in L1
-    fetch: float = 4.213e-06  # cost of reading a sector from L2
-    far: float = 3.445e-06  # extra cost of each sector if the arrays exceed L2
-    sector: float = 3.788e-06  # cost of storing a sector
+    block: float = 0.0005808  # cost of starting a thread block; the GPU starts about one per cycle
+    line: float = 1.88e-06  # cost of looking up a 128-byte cache line in L1
+    fetch: float = 4.213e-06  # cost of reading a 32-byte sector from L2
+    far: float = 3.445e-06  # extra cost of reading a sector if the arrays exceed L2
+    sector: float = 3.788e-06  # cost of storing a 32-byte sector
     near_byte: float = 1.584e-07  # cost of a byte read or written
-    far_byte: float = 1.251e-07  # extra cost of each byte beyond the size of L2
-    # Latency of a single warp, and how many warps hide each other's latency.
+    far_byte: float = 1.251e-07  # extra cost of a byte in excess of the size of L2
+    # Latency of the events of one warp, and how far warps hide each other's latency.
     step: float = 0.00107  # latency of an issue slot
     wait: float = 0.01691  # latency of a load
     chain: float = 0.09133  # latency of a load that needs the value of another load
     turn: float = 0.02503  # latency of branching to one operand of a concatenation
-    resident: float = 7.246  # number of warps that a scheduler holds at once
-    overlap: float = 4.163  # exponent of the smooth maximum, minus 1, in the limit of many warps
-    crowd: float = 23.91  # number of warps per scheduler at which half of `overlap` is reached
-    # Factor on the instruction and latency terms, for each emitter.
+    resident: float = 7.246  # number of warps that a scheduler holds at once; they hide latency
+    # The smooth maximum has the exponent 1 (a sum) for few warps and 1 + `overlap` for many.
+    overlap: float = 4.163
+    crowd: float = 23.91  # number of warps per scheduler for the exponent 1 + `overlap` / 2
+    # Factor by which the instruction and latency terms are multiplied, for each emitter.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
@@ -64,7 +66,10 @@ FITTED = Coefficients()
 
 
 def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.ndarray:
-    """Return the predicted microseconds of each launch; `seen` has an array for each feature."""
+    """Return the predicted time of each launch in microseconds.
+
+    seen: dict of features, see `Features`; each is an array over launches.
+    """
     c, factor = fitted, factors(seen["kind"], fitted)
     warps = np.maximum(seen["warps"], 1.0)
     moved = seen["read"] + seen["written"]
@@ -92,18 +97,18 @@ def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.n
 
 
 def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
-    """Return the fitted factor for each launch's emitter, 1 if it has none."""
+    """Return the fitted factor for the emitter of each launch; 1 for other emitters."""
     return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
 
 
 def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
-    """Return features by name, each an array over launches."""
+    """Return the features of several launches as a dict from names to arrays over launches."""
     values = zip(*rows, strict=True)
     return {name: np.array(each) for name, each in zip(Features._fields, values, strict=True)}
 
 
 def timed(module: hlo.Module, kernels: Iterable[hlo.Kernel]) -> list[hlo.Kernel]:
-    """Return the launches with `microseconds` filled in."""
+    """Return the kernels with their predicted time in the field `microseconds`."""
     kernels = list(kernels)
     known = {key: _features(module, *key) for key in {(k.within, k.name) for k in kernels}}
     if not known:

@@ -1,10 +1,11 @@
-"""Count the instructions, loads and cache sectors of a fused computation in sampled warps.
+"""Count of instructions, loads and cache sectors that sampled warps of a fusion need.
 
-XLA emits a fusion as one function of the output's index. An instruction runs once for every
-distinct index at which a consumer reads it, so a chain that feeds a wider consumer is recomputed.
-This module follows the indices of a few warps from the outputs to the parameters. Equal indices of
-an instruction count once, because the compiler eliminates common subexpressions. A branch of a
-concatenation or pad counts in every warp in which at least one lane takes it.
+XLA compiles a fusion to a function of the output's index. For each output element, the function
+computes all values that the element depends on, so a value that several elements need is computed
+several times. This module follows the indices of a few warps (groups of 32 lanes, which are threads
+that run together) from the outputs back to the parameters. Equal indices of an instruction count
+once, because the compiler eliminates common subexpressions. A branch of a concatenation or pad
+counts in every warp in which at least one lane takes it.
 """
 
 import dataclasses
@@ -16,15 +17,16 @@ import numpy as np
 
 from . import hlo, indices
 
-LANES = 32
-SECTOR = 32  # bytes of a sector, the unit in which a cache fetches data
-GROUP = 6  # number of neighbouring warps that are sampled together and share a cache
+LANES = 32  # number of lanes (threads) of a warp
+SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
+GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Limit on the requests for values that are followed in a fusion; the rest is extrapolated.
+# Largest number of requests for values that are followed in a fusion.
+# The work of further requests is extrapolated.
 LIMIT = 4096
-UNROLLED = 16  # most iterations of a reduction to follow; the rest is extrapolated
+UNROLLED = 16  # largest number of a reduction's iterations to follow; others are extrapolated
 
-# Issue slots of an instruction after the compiler's expansion; opcodes not listed cost one.
+# Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
 COSTS = {
     "divide": 10.0,
     "remainder": 22.0,
@@ -37,7 +39,7 @@ COSTS = {
     "tanh": 20.0,
     "power": 60.0,
     "multiply": 1.0,
-    "and": 0.6,  # one LOP3 does up to three logical operations
+    "and": 0.6,  # one machine instruction (LOP3) does up to three logical operations
     "or": 0.6,
     "xor": 0.6,
     "not": 0.3,
@@ -45,55 +47,58 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    "gather": 4.0,  # cost of clamping the start; the load includes the address
+    "gather": 4.0,  # cost of clamping the start index; `ADDRESS` covers the address
     "dynamic-slice": 4.0,
     "pad": 3.0,
     "scatter": 4.0,
 }
-FREE = {  # opcodes that only rename data, or that are counted elsewhere
+FREE = {  # opcodes without cost here: they only rename data, or are counted elsewhere
     *("bitcast", "reshape", "broadcast", "transpose", "slice", "reverse", "copy"),
     *("bitcast-convert", "tuple", "get-tuple-element", "parameter", "constant", "iota"),
     *("concatenate", "reduce", "fusion"),
 }
 BRANCH = 2.0  # issue slots to branch to one operand of a concatenation
 ADDRESS = 3.0  # issue slots to compute the address of a load
-WIDE = {"s64", "u64", "f64"}
+WIDE = {"s64", "u64", "f64"}  # types whose operations cost twice as much
 
 
 class Lanes(NamedTuple):
-    """A request for an instruction's value at an index per lane.
+    """Request for the value of an instruction at one index per lane.
 
-    `trips` is how often the loops around the request repeat it.
+    Loops around the request repeat it `trips` times.
     """
 
-    at: np.ndarray  # index of the element that each lane reads [rank, lanes]
-    active: np.ndarray  # whether each lane reads [lanes]
+    at: np.ndarray  # index of the element that each lane reads, int64 (rank, lanes)
+    active: np.ndarray  # whether each lane reads an element, bool (lanes,)
     trips: float = 1.0
 
     @property
     def key(self) -> bytes:
-        """Key that is equal for requests of the same elements by the same active lanes."""
+        """Bytes that are equal for requests of the same elements by the same active lanes."""
         return self.at.tobytes() + self.active.tobytes()
 
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; multiply by the number of warps for the work of a launch."""
+    """Work of an average warp; times the number of warps, it is the work of a launch."""
 
-    instructions: float = 0.0  # issue slots
-    # The part of `instructions` spent on divisions, remainders, roots and trigonometry.
+    instructions: float = 0.0  # number of issue slots (machine instructions)
+    # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    loads: float = 0.0  # load instructions
-    lines: float = 0.0  # 128-byte cache lines touched, summed over loads
-    branches: float = 0.0  # branches taken: operands of concatenations that the warp reads
-    # Sectors read, without duplicates, by the number of the fusion's operand.
+    loads: float = 0.0  # number of load instructions
+    lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
+    branches: float = 0.0  # number of branches: operands of concatenations that the warp reads
+    # Distinct sectors that the sampled warps read, for each operand of the fusion by its index.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Codes of the pairs (sector, group of warps that reads it), likewise without duplicates.
+    # Distinct pairs (sector, group of warps that reads it), encoded as integers, for each operand.
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 class Walk:
-    """Follow the lanes of sampled warps through one fused computation."""
+    """Evaluation of one fused computation that counts the work of sampled warps.
+
+    `read` requests values, and `run` follows the requests back to the parameters.
+    """
 
     def __init__(self, fused: hlo.Computation, lanes: int, skipped: Iterable[str] = ()):
         self.fused = fused
@@ -102,10 +107,10 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # instructions that lanes outside this walk compute
+        self.skipped = frozenset(skipped)  # instructions not to count: other lanes compute them
 
     def read(self, name: str, lanes: Lanes) -> None:
-        """Request an instruction's value at the lanes' indices."""
+        """Request the value of the instruction `name` at the lanes' indices."""
         asked = self.pending.setdefault(name, {})
         old = asked.get(lanes.key)
         if old is None or old.trips < lanes.trips:
@@ -114,14 +119,14 @@ class Walk:
     def share(self, lanes: Lanes) -> float:
         """Return how often an average warp executes a request.
 
-        It is the fraction of warps with an active lane, times the trips of enclosing loops.
+        This is the fraction of warps with an active lane, times the request's loop iterations.
         """
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
         """Count the instructions that convert indices of shape `other` to indices of `shape`.
 
-        A conversion of the same indices counts once.
+        A repeated conversion of the same indices counts only once.
         """
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
@@ -130,7 +135,10 @@ class Walk:
             self.work.instructions += share * indices.divisions(shape, other)
 
     def run(self) -> Work:
-        """Process all requests and return the work; consumers come before their operands."""
+        """Process all requests and return the work of an average warp.
+
+        Visits instructions in reverse, so that all requests for a value come before its visit.
+        """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
             if not asked or instruction.name in self.skipped:
@@ -185,7 +193,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # an operand of another rank: not elementwise, so its indices are a guess
+        else:  # operand of another rank: not elementwise, so guess its indices
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
@@ -212,7 +220,8 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    start, known = 0, np.ptp(lanes.at[axis]) == 0  # known: all lanes read one operand, no branch
+    # `known`: whether all lanes read the same operand, so that no branch is needed.
+    start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
         along = lanes.at[axis] - start
@@ -244,9 +253,10 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Read both the old array and, where the update applies, the update.
+    """Request the old array and, at indices inside the update, the update.
 
-    Inside a fusion the update is not made in place; a start of 0 is assumed.
+    Inside a fusion the update is not made in place. The start of the update, which is unknown, is
+    taken to be 0.
     """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]
@@ -278,7 +288,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # slots for bounds, the operation and the loop
+    walk.work.instructions += share * trips * 4  # 4 slots for bounds, operation and loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)
@@ -287,7 +297,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _nothing(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Read nothing: iotas, scalar constants and random bits have no operands to load."""
+    """Request nothing: iotas, scalar constants and random bits have no operands to read."""
 
 
 READERS: dict[str, Callable[[Walk, hlo.Instruction, Lanes], None]] = {

@@ -1,8 +1,9 @@
-"""Base classes of BabyAI's levels and the verifier of missions (MiniGrid 3.2 `envs/babyai/core`).
+"""Base classes of BabyAI's levels, and the check whether a mission is accomplished.
 
-At the start of an episode, the objects that fit a description are marked, and they keep their marks
-when they are moved. As in MiniGrid, a cell from which an object was taken, or where a box was
-opened, keeps its marks until the next drop action.
+Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, the objects that fit a
+description of the mission are marked, and they keep their marks when they are moved. As in
+MiniGrid, a cell from which an object was taken, or where a box was opened, keeps its marks until
+the next drop action.
 """
 
 from abc import abstractmethod
@@ -28,16 +29,17 @@ from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 
-# `level_budget` of classes whose levels can be rejected; the worst class rejects three of four.
+# Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels.
+# The class that rejects most of them rejects three of four levels.
 TRIES = 200
-LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks of instructions, see `mission`
+LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks over instruction indices, see `mission`
 
 
 @struct
 class BabyLevel(Level):
-    """Level whose `task` is a mission, packed as in `mission`."""
+    """Level whose field `task` is a mission, in the encoding of the module `mission`."""
 
-    # Bit d of a cell: the object in it fits description d of the mission.
+    # Bit mask per cell: bit d is set if the object in the cell fits description d of the mission.
     marks: UInt8[Array, "height width"]
 
 
@@ -45,56 +47,59 @@ class BabyLevel(Level):
 class BabyState(GridState):
     """The grid, the agent, and the progress of the mission."""
 
-    # Bit d of a cell: the object in it, or the one taken from it, fits description d.
+    # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
+    # or the object that was taken from the cell.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are done. Bits 4-7: instructions that some earlier step has
-    # checked. Bits 8-15: marks of the carried object.
+    # Bits 0-3: instructions that are accomplished. Bits 8-15: marks of the carried object.
+    # Bits 4-7: instructions that an earlier step has checked.
     progress: Int32[Array, ""]
 
 
 class BabyEnv(RoomGrid):
-    """Base class of BabyAI's levels: rooms, objects and a mission; a subclass adds `draw`.
+    """Base class of BabyAI's levels: rooms, objects and a mission; subclasses define `draw`.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
-    Observation (field `obs`): as in every grid world (`GridEnv`); the `mission` of `dict` is uint8
-        (76,), word ids; each part of a sentence has a fixed place, 0 where it is absent.
+    Observation (field `obs`): as in every grid world (`GridEnv`). In `dict`, `mission` is uint8
+        (76,), the word ids of the mission. Each part of the sentence has a fixed place, which is 0
+        if the part is absent.
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
-    Episode ends: on success, in some levels on the wrong action, or at the time limit. The limit is
-        fixed by the level, or room_size**2 * rooms for each place that the mission sends the agent
-        to. The param `max_steps_in_episode` is the limit of the longest mission; shorter missions
-        have a limit in proportion to their number of places.
+    Episode ends: on success, in some levels on the wrong action, or at the time limit. Some levels
+        have a fixed time limit. In the others it is room_size**2 * rooms for each place that the
+        mission sends the agent to; the param `max_steps_in_episode` is then the limit of missions
+        with the most places, and missions with fewer places have a proportional limit.
     """
 
     room_size: int = 8
     obs: str = "dict"
 
     mission_length: ClassVar[int] = m.LENGTH
-    reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
+    # "exact", because a level costs more than a step and some levels are rejected.
+    reset_source: ClassVar[str] = "exact"
     min_room_size: ClassVar[int] = 4
-    verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that missions of the level can have
-    # Number of places that the longest mission sends the agent to; 1: all missions have the same
-    # time limit.
+    verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that the missions can have
+    # Largest number of places that a mission sends the agent to.
+    # If it is 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
-    # Time limit divided by room_size**2; 0: the limit depends on the mission's number of places.
+    # Fixed time limit divided by room_size**2; 0: `max_navigations` determines the time limit.
     steps_per_cell: ClassVar[int] = 0
 
-    # For subclasses.
+    # Method that subclasses define.
 
     @abstractmethod
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw the level and return its mission; may clear `plan.accepted`."""
+        """Draw the level into `plan` and return its mission; may make `plan.accepted` False."""
         raise NotImplementedError
 
-    # Shared by all levels.
+    # Members that all levels have in common.
 
     @property
     def max_steps(self) -> int:
-        """Time limit of the longest mission."""
+        """Default time limit in steps, for missions that send the agent to the most places."""
         by_mission = self.max_navigations * self.num_rows * self.num_cols
         return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """Return the limit of this mission: the params' limit scaled by its number of places."""
+        """Return the time limit of the state's mission, proportional to its number of places."""
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit
@@ -103,24 +108,25 @@ class BabyEnv(RoomGrid):
         return share * places + rest * places // self.max_navigations
 
     def shortest_limit(self, params: Params) -> int:
-        """Return the limit of a mission that sends the agent to one place."""
+        """Return the time limit of a mission that sends the agent to only one place."""
         return int(np.min(params.max_steps_in_episode)) // self.max_navigations
 
     def generate(self, key: Key) -> Level:
-        """Draw rooms, objects and mission."""
+        """Draw the rooms, objects and mission of a level; `accepted` is False if it is rejected."""
         plan = Plan(self, key)
         mission = self.draw(plan)
         accepted = plan.accepted if self.level_budget > 1 else None
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Mark the objects that fit the descriptions of the level's mission."""
-        # Every description reads the level. Without the barrier XLA would fuse the generation of
-        # the level into each of these reads, and repeat it.
+        """Return the level with marks on all objects that fit a description of its mission."""
+        # Every description reads the level. Without the barrier XLA would fuse level generation
+        # into each of these reads, and so generate the level several times.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        step = 1 if m.PUT_NEXT in self.verbs else 2  # 2 skips second descriptions
+        # Step 2 skips the second description of each instruction, which only `PUT_NEXT` uses.
+        step = 1 if m.PUT_NEXT in self.verbs else 2
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
         bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
@@ -130,13 +136,13 @@ class BabyEnv(RoomGrid):
         return BabyLevel(**vars(level.replace(task=task)), marks=marks)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Start the mission; mark the objects of a level without marks, such as a handmade one."""
+        """Return the initial state; a level without marks, such as a handmade one, gets marks."""
         level = level if isinstance(level, BabyLevel) else self.marked(level)
         base = super().reset_state(key, level, params)
         return BabyState(**vars(base), marks=level.marks, progress=jnp.int32(0))
 
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
-        """Apply the action, move the marks with the objects, then check the mission."""
+        """Apply the action, move the marks along with the objects, then check the mission."""
         after, _ = act(state, action, self.contents(state))
         after, scene = _moved_marks(state, after, action)
         after, success, failure = self._check(after, scene, action)
@@ -160,18 +166,22 @@ class BabyEnv(RoomGrid):
         }[self.verbs[0]]
         bare = jnp.full_like(level.grid, tiles.WALL).at[1:-1, 1:-1].set(tiles.EMPTY)
         task = jnp.zeros_like(level.task).at[0].set(word)
-        # A level without marks: `reset_state` marks it.
+        # This level has no marks yet: `reset_state` adds them.
         plain = Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
         return Ending(plain.facing(*things), actions)
 
     def mission_words(self, state: Any) -> UInt8[Array, "76"]:
-        """Return the mission as word ids."""
+        """Return the text of the state's mission as word ids."""
         return m.words(state.task)
 
     def _check(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Check the instructions that are due; return (state, success, failure)."""
+        """Check the instructions whose turn it is.
+
+        Returns the state with new progress, whether the mission is accomplished, and whether it has
+        failed.
+        """
         mission = state.task
         exists, good, bad = 0, jnp.int32(0), jnp.int32(0)
         for i, word in enumerate(mission):
@@ -190,7 +200,8 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # instructions joined by "and"
+        # Bit mask of the instructions that are joined to another one by "and": they cannot fail.
+        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
         return state.replace(progress=progress), success, failure
@@ -200,7 +211,7 @@ class BabyEnv(RoomGrid):
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
         """Return whether this step accomplishes instruction `number`, and whether it fails it.
 
-        `begun`: whether an earlier step has checked the instruction.
+        begun: whether an earlier step has already checked the instruction.
         """
         first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
         good, bad = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_)
@@ -224,7 +235,7 @@ class BabyEnv(RoomGrid):
 
 
 class OneRoom(BabyEnv):
-    """A BabyAI level of one room."""
+    """Base class of BabyAI's levels that consist of one room."""
 
     num_rows: int = 1
     num_cols: int = 1
@@ -233,7 +244,7 @@ class OneRoom(BabyEnv):
 
 
 class TwoRooms(BabyEnv):
-    """A BabyAI level of two rooms side by side."""
+    """Base class of BabyAI's levels that consist of two rooms side by side."""
 
     num_rows: int = 1
     num_cols: int = 2
@@ -242,33 +253,39 @@ class TwoRooms(BabyEnv):
 
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
-    """Return the tile of a uniformly drawn object."""
+    """Return the tile of one of the given objects, drawn uniformly."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
 
 
 @struct
 class _Scene:
-    """Facts after the action that decide whether an instruction is accomplished."""
+    """Facts after an action that decide whether an instruction is accomplished or fails.
 
-    marks: UInt8[Array, ""]  # marks of the cell in front of the agent
-    marks_held: UInt8[Array, ""]  # marks of the carried object
-    marks_before: UInt8[Array, ""]  # marks of the object carried before the action
-    marks_beside: UInt8[Array, ""]  # marks of the four cells around the one in front
+    Marks are bit masks as in `BabyState.marks`: bit d is set if description d fits the object.
+    """
+
+    marks: UInt8[Array, ""]  # descriptions that fit the object in front of the agent, as bits
+    marks_held: UInt8[Array, ""]  # descriptions that fit the carried object, as bits
+    marks_before: UInt8[Array, ""]  # descriptions that fit the object carried before, as bits
+    marks_beside: UInt8[Array, ""]  # descriptions fitting objects around the cell in front, as bits
     kind: UInt8[Array, ""]  # kind of the tile in front of the agent
     faces_door: Bool[Array, ""]  # whether a door is in front of the agent
-    holds: Bool[Array, ""]  # whether something is carried
-    held: Bool[Array, ""]  # whether something was carried before the action
-    dropped: Bool[Array, ""]  # whether the action dropped something
+    holds: Bool[Array, ""]  # whether the agent carries something
+    held: Bool[Array, ""]  # whether the agent carried something before the action
+    dropped: Bool[Array, ""]  # whether the action dropped an object
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Move the marks with the objects that the action moved; return the state and the facts."""
+    """Move the marks along with the objects that the action moved.
+
+    Returns the state with the new marks, and the facts by which instructions are checked.
+    """
     height, width = after.grid.shape
     d_row, d_column = direction_vector(after.direction)
     row = (after.row + d_row).clip(0, height - 1)
     column = (after.column + d_column).clip(0, width - 1)
-    here = row * width + column  # cell of a pick-up or drop: such actions do not turn
+    here = row * width + column  # the cell in front, where an object is picked up or dropped
     marks, grid = before.marks.reshape(-1), after.grid.reshape(-1)
     held, holds = before.carried != 0, after.carried != 0
     dropped, taken = held & ~holds, holds & ~held
@@ -300,5 +317,5 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
 
 
 def level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
-    """Register a BabyAI level under MiniGrid's id."""
+    """Return a class decorator that registers a level under MiniGrid's id, `BabyAI-` and `name`."""
     return register(f"BabyAI-{name}", **fields)

@@ -1,4 +1,7 @@
-"""Levels with missions to go to an object or a door (MiniGrid 3.2 `envs/babyai/goto.py`)."""
+"""BabyAI's levels with missions to go to an object or a door.
+
+Source: MiniGrid 3.2 `envs/babyai/goto.py`.
+"""
 
 from typing import ClassVar
 
@@ -13,23 +16,23 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
-RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte
-BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte
+RED_BALL = Kind.BALL | Colour.RED << 4  # tile byte of a red ball
+BLUE_BALL = Kind.BALL | Colour.BLUE << 4  # tile byte of a blue ball
 
 
 @level("GoToRedBallGrey-v0", grey=True)
 @level("GoToRedBall-v0")
 @level("GoToRedBallNoDists-v0", num_dists=0)
 class GoToRedBall(OneRoom):
-    """Go to the red ball among other objects of one room."""
+    """Go to the red ball in a room with other objects."""
 
-    num_dists: int = 7  # number of other objects
+    num_dists: int = 7  # number of objects besides the red ball
     grey: bool = False  # whether the other objects are grey
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if an object is out of reach."""
+        """Draw a room with the red ball; reject it if the agent cannot reach every object."""
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -44,10 +47,10 @@ class GoToRedBall(OneRoom):
 @level("GoToObjS4-v0", room_size=4)
 @level("GoToObjS6-v1", room_size=6)
 class GoToObj(OneRoom):
-    """Go to the only object of one room."""
+    """Go to the only object in a room."""
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place agent and object."""
+        """Place the agent and one random object; the mission names the object."""
         plan.place_agent()
         return m.single(m.go_to(m.like(plan.add_object(0).tile)))
 
@@ -66,14 +69,14 @@ class GoToObj(OneRoom):
 @level("GoToLocalS8N6-v0", room_size=8, num_dists=6)
 @level("GoToLocalS8N7-v0", room_size=8, num_dists=7)
 class GoToLocal(OneRoom):
-    """Go to an object, named by kind and colour, in one room."""
+    """Go to an object of the named kind and colour in a room with several objects."""
 
-    num_dists: int = 8  # number of objects
+    num_dists: int = 8  # number of objects in the room, including the target
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if an object is out of reach."""
+        """Draw a room and a target; reject it if the agent cannot reach every object."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -92,13 +95,13 @@ class GoToLocal(OneRoom):
 class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
-    num_dists: int = 18  # number of objects
+    num_dists: int = 18  # number of objects in the maze, including the target
     doors_open: bool = False  # whether all doors are open at the start
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; reject it if an object is out of reach."""
+        """Draw a maze and a target; reject it if the agent cannot reach every object."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -109,19 +112,20 @@ class GoTo(BabyEnv):
 
 
 class LockedMaze(BabyEnv):
-    """A maze with a locked room.
+    """Base class of mazes with a locked room.
 
-    MiniGrid compares room indices with `is` instead of `==`, so the key and other objects may lie
-    in the locked room. `key_outside` prevents this.
+    MiniGrid wants to keep the key out of the locked room, but compares room indices with `is`
+    instead of `==`; so the key and other objects may lie in the locked room. This is reproduced
+    unless `key_outside` is true.
     """
 
-    key_outside: bool = False  # whether key and other objects are outside the locked room
+    key_outside: bool = False  # whether the key and other objects lie outside the locked room
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
 
     def lock_room(self, plan: Plan) -> tuple[Array, Array]:
-        """Lock a room and place its key; return (index of the room, tile of its door)."""
+        """Lock a random room and place its key; return the room's index and its door's tile."""
         locked = plan.below(plan.num_rooms)
         door = plan.add_door(locked, locked=True)
         rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
@@ -132,7 +136,8 @@ class LockedMaze(BabyEnv):
     def fill(self, plan: Plan, locked: Array, count: int) -> None:
         """Place `count` objects in each room, and the agent outside the locked room.
 
-        Reject a maze with an object out of reach.
+        With `key_outside`, the locked room gets no objects. The maze is rejected if the agent
+        cannot reach every object when locked doors count as passable.
         """
         number = plan.num_rooms - 1 if self.key_outside else plan.num_rooms
         rooms = jnp.arange(number, dtype=np.int32)
@@ -147,12 +152,12 @@ class LockedMaze(BabyEnv):
 class GoToImpUnlock(LockedMaze):
     """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
-    As in MiniGrid, the key lies in the locked room in 5 % of the levels, which have no solution,
-    and other objects lie there too. `key_outside` prevents both.
+    As in MiniGrid, the key lies in the locked room in 5 % of the levels, which therefore cannot be
+    solved, and other objects may lie in the locked room. The field `key_outside` prevents both.
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the target after the other objects."""
+        """Draw a maze with a locked room, and place the target in this room."""
         locked, _ = self.lock_room(plan)
         plan.connect_all()
         self.fill(plan, locked, 2)
@@ -162,14 +167,14 @@ class GoToImpUnlock(LockedMaze):
 
 @level("GoToRedBlueBall-v0")
 class GoToRedBlueBall(OneRoom):
-    """Go to the only red or blue ball among other objects of one room."""
+    """Go to the ball that is red or blue, in a room with other objects."""
 
-    num_dists: int = 7  # number of other objects
+    num_dists: int = 7  # number of objects besides the target
 
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if another ball is red or blue, or an object is out of reach."""
+        """Draw a room; reject it if another ball is red or blue, or an object is unreachable."""
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -181,14 +186,14 @@ class GoToRedBlueBall(OneRoom):
 
 @level("GoToDoor-v0")
 class GoToDoor(BabyEnv):
-    """Go to one of four doors of a room."""
+    """Go to one of the four doors of a room; the mission names its colour."""
 
     room_size: int = 7
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw four doors, each locked with probability 1/2."""
+        """Add four doors, each locked with probability 1/2, and place the agent in their room."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -196,13 +201,13 @@ class GoToDoor(BabyEnv):
 
 @level("GoToObjDoor-v0")
 class GoToObjDoor(BabyEnv):
-    """Go to an object or a door of one room."""
+    """Go to an object in a room or to one of the room's doors."""
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if an object is out of reach."""
+        """Draw a room with doors; reject it if the agent cannot reach every object."""
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

@@ -1,7 +1,8 @@
-"""Levels with generated missions (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
+"""BabyAI's levels with randomly generated missions of several instructions.
 
-MiniGrid draws descriptions until one fits an object, and rejects the level after 100 failures. Here
-one of the fitting descriptions is drawn, with the same probabilities.
+Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. MiniGrid draws
+descriptions until one fits an object, and rejects the level after 100 failures. Here a description
+is drawn from those that fit an object, with the same probabilities.
 """
 
 from typing import ClassVar
@@ -19,7 +20,8 @@ from . import mission as m
 from .env import TRIES, BabyEnv, level
 
 VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
-SHAPES = ("action", "and", "seq")  # forms of missions, see the field `shapes`
+# Forms of missions: one instruction, two instructions joined by "and", or a sequence.
+SHAPES = ("action", "and", "seq")
 KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR], np.int32)
 SEQUENCE, JOINED = "seq", "and"
 
@@ -44,22 +46,23 @@ SEQUENCE, JOINED = "seq", "and"
 @level("BossLevel-v0")
 @level("BossLevelNoUnlock-v0", locked_prob=0.0, implicit_unlock=False)
 class LevelGen(BabyEnv):
-    """A maze of rooms, perhaps one of them locked, and a mission of one to four instructions."""
+    """A maze of rooms, of which one may be locked, and a mission of one to four instructions."""
 
-    num_dists: int = 18  # number of objects
-    locked_prob: float = 0.5  # probability of a locked room
-    locations: bool = True  # whether descriptions may say where an object is
-    unblocking: bool = True  # whether objects may block the way and must be moved
-    # Whether all objects that fit a description may be in the locked room; the mission then does
-    # not say that the agent must unlock it.
+    num_dists: int = 18  # number of objects in the maze
+    locked_prob: float = 0.5  # probability that one room is locked
+    locations: bool = True  # whether descriptions may name a place, such as "on your left"
+    unblocking: bool = True  # whether objects may block the way, so that the agent must move them
+    # Whether the mission may name an object that exists only in the locked room.
+    # Such a mission does not say that the agent must unlock the room.
     implicit_unlock: bool = True
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
-    shapes: tuple[str, ...] = SHAPES  # one instruction, two joined by "and", or a sequence
+    # Forms of missions: "action" is one instruction, "and" joins two, "seq" is a sequence.
+    shapes: tuple[str, ...] = SHAPES
 
     level_budget: ClassVar[int] = TRIES
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("LevelGen", "num_dists", self.num_dists, 1)
         if not 0.0 <= self.locked_prob <= 1.0:
@@ -76,22 +79,22 @@ class LevelGen(BabyEnv):
                 checks.one_of("LevelGen", name, entry, allowed)
 
     @property
-    def verbs(self) -> tuple[int, ...]:  # type: ignore[override]  # it depends on the actions
-        """Verbs of the missions."""
+    def verbs(self) -> tuple[int, ...]:  # type: ignore[override]  # depends on the field `actions`
+        """Verbs that the missions can have, by the field `actions`."""
         return tuple(VERBS[action] for action in self.actions)
 
     @property
     def instructions(self) -> int:
-        """Number of instructions of the longest mission."""
+        """Largest number of instructions of a mission."""
         return 4 if SEQUENCE in self.shapes else 2 if JOINED in self.shapes else 1
 
     @property
-    def max_navigations(self) -> int:  # type: ignore[override]  # it depends on the missions
-        """Number of places that the longest mission sends the agent to."""
+    def max_navigations(self) -> int:  # type: ignore[override]  # depends on `shapes` and `actions`
+        """Largest number of places that a mission sends the agent to."""
         return self.instructions * (2 if "putnext" in self.actions else 1)
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw rooms, objects, agent and mission; reject mazes and missions as MiniGrid does."""
+        """Draw rooms, objects, the agent and a mission; reject the level as MiniGrid would."""
         locked, colour = self._locked_room(plan)
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -101,7 +104,10 @@ class LevelGen(BabyEnv):
         return self._mission(plan, locked, colour)
 
     def _locked_room(self, plan: Plan) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-        """Lock a room, or none, and place its key elsewhere; return (room or -1, colour)."""
+        """Lock a room with probability `locked_prob`, and place its key in another room.
+
+        Returns the index of the locked room, or -1, and the colour of its door.
+        """
         if self.locked_prob == 0.0:
             return jnp.int32(-1), jnp.int32(0)
         threshold = jnp.uint32(min(round(self.locked_prob * 2**32), 2**32 - 1))
@@ -124,7 +130,7 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # no description may name the locked door's key
+        if self.unblocking:  # reject missions that name the locked door's key
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()
@@ -134,7 +140,10 @@ class LevelGen(BabyEnv):
         return words if count < 4 else words.at[2].add(after.astype(jnp.uint32) << m.AFTER)
 
     def _shape(self, plan: Plan) -> tuple[Bool[Array, " n"], Bool[Array, ""]]:
-        """Draw which instructions exist, and whether the right side comes first."""
+        """Draw the form of the mission.
+
+        Returns whether each instruction exists, and whether the sequence is "left after right".
+        """
         index = jnp.asarray([SHAPES.index(s) for s in self.shapes])[plan.below(len(self.shapes))]
         one, sequence = index == SHAPES.index("action"), index == SHAPES.index(SEQUENCE)
         left = jnp.where(sequence, plan.coin(), ~one)
@@ -144,8 +153,13 @@ class LevelGen(BabyEnv):
     def _descriptions(
         self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
     ) -> UInt32[Array, " two_n"]:
-        """Draw both descriptions of each instruction among those that fit an object."""
-        # Half of the descriptions name no place; the others name one of four, equally often.
+        """Draw two descriptions per instruction, from the descriptions that fit an object.
+
+        Only the descriptions that `needed` marks are used. The level is rejected if there is no
+        possible description for one of them.
+        """
+        # A description names no place with probability 1/2, else one of four places.
+        # Four copies of `ANYWHERE` make it as probable as the four other places together.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(
@@ -168,9 +182,10 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return which instructions to put an object next to another are invalid or already true.
+    """Return whether each instruction is a `PUT_NEXT` for which the level must be rejected.
 
-    Invalid: some object fits both descriptions. Already true: two fitting objects are adjacent.
+    This is so if an object fits both descriptions, or if two objects that fit them are adjacent
+    from the start.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

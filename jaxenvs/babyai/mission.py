@@ -1,14 +1,16 @@
 """Missions of BabyAI as data: up to four instructions, each packed into one uint32.
 
-A mission has one or two sides. A side is one instruction, or two joined by "and". Two sides form a
-sequence: the left side, then the right one; or the left side after the right one. Instructions 0
-and 1 are the left side, 2 and 3 the right side; an absent instruction is 0.
+A mission has one or two sides. A side is one instruction, or two instructions joined by "and". A
+mission with two sides is a sequence: "left side, then right side", or "left side after right side".
+Instructions 0 and 1 are the left side, instructions 2 and 3 the right side; an absent instruction
+is 0.
 
-Fields of an instruction from the lowest bit, each with its number of bits: verb (3), strict (1),
-description of the object (10), description of the object to put it next to (10), `AFTER` (1, in
-instruction 2), contents of plain boxes as a tile (7, in instruction 0).
-Fields of a description: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for
-any), and whether exactly one object fits it ("the", 1).
+Fields of an instruction, lowest bits first, with their number of bits: verb (3); strict (1);
+description of the object (10); for `PUT_NEXT`, description of the other object (10); `AFTER` (1,
+only in instruction 2); tile inside the level's boxes (7, only in instruction 0).
+Fields of a description, lowest bits first, with their number of bits: kind (3, 0 for any), colour
+(3, `ANY_COLOUR` for any), place (3, 0 for any), and whether exactly one object fits (1); if so,
+the mission says "the" instead of "a".
 """
 
 from typing import NamedTuple
@@ -22,96 +24,108 @@ from ..core.gridworld import direction_vector
 from ..grid import missions, tiles
 from ..grid.tiles import Colour, Kind
 
-NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
-ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
+NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs of instructions
+# Places in descriptions, relative to the agent's pose at the start of the episode.
+ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
-STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # lowest bit of each field
-UNIQUE = 9  # bit of a description: whether exactly one object fits it
-LENGTH = 4 * 18 + 4  # number of word ids of a mission in the observation
+# Lowest bit of each field of an instruction.
+STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25
+UNIQUE = 9  # index of the bit of a description that is set if exactly one object fits
+# Number of word ids of a mission in the observation: four instructions and four connecting words.
+LENGTH = 4 * 18 + 4
 
 
 def description(
     kind: ArrayLike = ANY_KIND, colour: ArrayLike = ANY_COLOUR, place: ArrayLike = ANYWHERE
 ) -> UInt32[Array, "*batch"]:
-    """Pack a description by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
+    """Return a packed description of objects; the defaults fit any kind, colour and place.
+
+    kind: door, key, ball or box, as a `tiles.Kind`.
+    """
     kind, colour, place = (jnp.asarray(x).astype(jnp.uint32) for x in (kind, colour, place))
     short = jnp.where(kind == 0, jnp.uint32(0), kind - jnp.uint32(3))
     return short | (colour << 3) | (place << 6)
 
 
 def like(tile: UInt8[Array, "*batch"], place: ArrayLike = ANYWHERE) -> UInt32[Array, "*batch"]:
-    """Pack a description of objects with the kind and colour of a tile."""
+    """Return the description of objects that have the kind and colour of the given tile."""
     triple = tiles.encode(tile)
     return description(triple[..., 0], triple[..., 1], place)
 
 
 def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Pack a description of objects with the kind of a tile, of any colour."""
+    """Return the description of objects of the given tile's kind, in any colour."""
     return description(tiles.encode(tile)[..., 0])
 
 
 def instruction(
     verb: ArrayLike, first: Array, second: Array | None = None, *, strict: bool = False
 ) -> UInt32[Array, "*batch"]:
-    """Pack an instruction; `second` describes the object to put the first one next to."""
+    """Return a packed instruction about the object that `first` describes.
+
+    For `PUT_NEXT`, `second` describes the object next to which the first one has to be put.
+    """
     word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
     return word if second is None else word | (second << SECOND)
 
 
 def go_to(what: Array) -> UInt32[Array, "*batch"]:
-    """Return the instruction to go to an object, that is, to stand next to it and face it."""
+    """Return the instruction to stand next to an object and face it."""
     return instruction(GO_TO, what)
 
 
 def open_door(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Return the instruction to open a door; if `strict`, toggling another door fails it."""
+    """Return the instruction to open a door; if `strict`, toggling another door is a failure."""
     return instruction(OPEN, what, strict=strict)
 
 
 def pick_up(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
-    """Return the instruction to pick up an object; if `strict`, picking up another one fails it."""
+    """Return the instruction to pick up an object.
+
+    If `strict`, the episode ends without success when the agent picks up another object.
+    """
     return instruction(PICK_UP, what, strict=strict)
 
 
 def put_next(what: Array, where: Array) -> UInt32[Array, "*batch"]:
-    """Return the instruction to drop an object in a cell next to another one."""
+    """Return the instruction to drop the object `what` in a cell next to the object `where`."""
     return instruction(PUT_NEXT, what, where)
 
 
 def single(a: Array) -> UInt32[Array, "1"]:
-    """Return the mission of one instruction."""
+    """Return the mission that consists of the single instruction `a`."""
     return jnp.stack([a])
 
 
 def sequence(a: Array, b: Array, *, after: ArrayLike = False) -> UInt32[Array, "3"]:
-    """Return the mission `a`, then `b`; or `a` after `b`."""
+    """Return the mission "`a`, then `b`" or, if `after` is true, "`a` after `b`"."""
     bit = jnp.asarray(after).astype(jnp.uint32) << AFTER
     return jnp.stack([a, jnp.zeros_like(a), b | bit])
 
 
 def verb(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Return the verb of an instruction."""
+    """Return the verb of an instruction, such as `GO_TO`; `NOTHING` for an absent instruction."""
     return word & 7
 
 
 def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
-    """Return whether acting on the wrong object fails the mission."""
+    """Return whether the instruction is strict: acting on a wrong object ends the episode."""
     return ((word >> STRICT) & 1) != 0
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile inside plain boxes, `tiles.EMPTY` by default."""
+    """Return the tile inside boxes (`Kind.BOX`) of the level; `tiles.EMPTY` if none is set."""
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
 
 
 def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
-    """Return whether the right side must be done first."""
+    """Return whether the mission is "left side after right side"."""
     return ((mission[2] >> AFTER) & 1) != 0 if len(mission) > 2 else jnp.zeros((), jnp.bool_)
 
 
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
-    """Return how many places the agent must go to: BabyAI's measure of a mission's length."""
+    """Return the number of places that the mission sends the agent to: 2 for each `PUT_NEXT`."""
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
         dtype=jnp.int32
@@ -119,18 +133,18 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 
 
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
-    """Return both descriptions of each instruction; the second is used by `PUT_NEXT` only."""
+    """Return two descriptions per instruction; only `PUT_NEXT` uses the second one."""
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
 
 
 class Pose(NamedTuple):
-    """The agent's pose at the start, to which the places in descriptions are relative."""
+    """The agent's initial pose; places in descriptions, such as "on your left", refer to it."""
 
     row: Array
     column: Array
     direction: Array
-    pitch: int  # distance in cells from one room to the next
+    pitch: int  # number of cells from a room's wall to the same wall of the next room
 
 
 def fits(
@@ -140,10 +154,11 @@ def fits(
     column: ArrayLike,
     pose: Pose,
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
-    """Return which tiles fit which descriptions.
+    """Return whether each tile fits each description.
 
-    Closed and locked doors count as doors, and walls belong to their room. As in MiniGrid, a wall
-    fits as a grey object where a description names no kind.
+    `row` and `column` are the positions of the tiles. Closed and locked doors count as doors, and
+    the walls around a room count as part of the room. As in MiniGrid, a description without a kind
+    also fits walls, which are grey.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -155,7 +170,7 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Return kind and colour in MiniGrid's numbers: one kind for all doors, one for all boxes."""
+    """Return kind and colour in MiniGrid's encoding: one kind for all doors, one for all boxes."""
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)
@@ -164,7 +179,10 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Return a bit mask: bit p is set if the cell lies at place p, bit `ANYWHERE` always."""
+    """Return a bit mask: bit p is set if the cell is at place p, such as `FRONT`.
+
+    Bit `ANYWHERE` is always set. The other bits are set only in the room where the agent started.
+    """
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
     ahead, right = down * d_row + across * d_column, down * d_column - across * d_row
@@ -181,9 +199,9 @@ def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."
 def with_articles(
     mission: UInt32[Array, " instructions"], unique: Array
 ) -> UInt32[Array, " instructions"]:
-    """Set the bit `UNIQUE` of the descriptions that fit exactly one object.
+    """Return the mission with the bit `UNIQUE` set in the descriptions where `unique` is true.
 
-    unique: flags in the order of `descriptions`.
+    unique: whether exactly one object fits, for each description in the order of `descriptions`.
     """
     bits = unique.reshape(-1, 2).astype(jnp.uint32)
     return mission | (bits[:, 0] << (FIRST + UNIQUE)) | (bits[:, 1] << (SECOND + UNIQUE))
@@ -203,9 +221,9 @@ _AND, _NEXT_TO = missions.ids("and"), missions.ids("next to")
 
 
 def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
-    """Return the mission as word ids; absent parts of a sentence are 0.
+    """Return the mission's text as word ids; each part has a fixed place, 0 if it is absent.
 
-    `with_articles` sets the bits that choose between "a" and "the".
+    The bits `UNIQUE`, which `with_articles` sets, choose between "a" and "the".
     """
     slots = [_phrase(word) for word in mission]
     slots += [jnp.zeros(18, jnp.uint8)] * (4 - len(slots))
@@ -221,7 +239,7 @@ def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
 
 
 def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
-    """Return the word ids of one instruction."""
+    """Return the word ids of one instruction, such as "put the red ball next to a box"."""
     put = verb(word) == PUT_NEXT
     parts = [
         jnp.asarray(_VERBS)[verb(word).astype(jnp.int32)],
@@ -233,7 +251,7 @@ def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
 
 
 def _noun(what: UInt32[Array, ""], present: Array) -> UInt8[Array, "7"]:
-    """Return the word ids of a description: article, colour, kind, place."""
+    """Return the word ids of a description: article, colour, kind and place; 0 if not `present`."""
     index = [(what >> shift & mask).astype(jnp.int32) for shift, mask in ((UNIQUE, 1), (3, 7))]
     kind, place = (what & 7).astype(jnp.int32), (what >> 6 & 7).astype(jnp.int32)
     head = [jnp.asarray(_ARTICLES)[index[0]], jnp.asarray(_COLOURS)[index[1]]]

@@ -1,4 +1,7 @@
-"""Levels with missions to open doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
+"""BabyAI's levels with missions to open doors.
+
+Source: MiniGrid 3.2 `envs/babyai/open.py`.
+"""
 
 from typing import ClassVar
 
@@ -17,16 +20,16 @@ COLOURS = tuple(colour.name.lower() for colour in Colour)
 
 @level("Open-v0")
 class Open(BabyEnv):
-    """Open a door, named by its colour, somewhere in a maze."""
+    """Open a door of the named colour somewhere in a maze of rooms."""
 
-    num_dists: int = 18  # number of objects
+    num_dists: int = 18  # number of objects in the maze
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; reject it if an object is out of reach."""
+        """Draw a maze and the door to open; reject it if the agent cannot reach every object."""
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -44,7 +47,7 @@ class OpenRedDoor(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place door and agent."""
+        """Add the red door, and place the agent in the left room."""
         door = plan.add_door(0, RIGHT, Colour.RED, locked=False)
         plan.place_agent(0)
         return m.single(m.open_door(m.like(door.tile)))
@@ -55,22 +58,23 @@ class OpenRedDoor(TwoRooms):
 @level("OpenDoorColor-v0", select_by="color")
 @level("OpenDoorLoc-v0", select_by="loc")
 class OpenDoor(BabyEnv):
-    """Open one of four doors of a room, named by its colour or by where it is."""
+    """Open one of the four doors of a room; the mission names its colour or its place."""
 
-    # What names the door: "color", "loc" (its place), or "any" (either, with equal probability).
+    # How the mission names the door: "color", or "loc" for its place, such as "on your left".
+    # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
-    debug: bool = False  # whether toggling any door but the target fails the mission
+    debug: bool = False  # whether toggling any other door fails the mission
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add four doors of different colours."""
+        """Add four doors of different colours to the middle room, and place the agent there."""
         colours = plan.colours(4)
         doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
         by_colour = m.like(doors[0].tile)
@@ -85,7 +89,7 @@ class OpenDoor(BabyEnv):
 @level("OpenRedBlueDoors-v0", first_color="red", second_color="blue")
 @level("OpenRedBlueDoorsDebug-v0", first_color="red", second_color="blue", strict=True)
 class OpenTwoDoors(BabyEnv):
-    """Open one door, then the opposite one."""
+    """Open the left door of a room, then the right door; the mission names their colours."""
 
     room_size: int = 6
     first_color: str = "any"  # colour of the left door; "any": random
@@ -97,13 +101,13 @@ class OpenTwoDoors(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         for name in ("first_color", "second_color"):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Add a door on the left and one on the right."""
+        """Add a door to the left and to the right wall; the left one has to be opened first."""
         drawn = plan.colours(2)
         doors = []
         names = (self.first_color, self.second_color)
@@ -120,10 +124,10 @@ class OpenTwoDoors(BabyEnv):
 @level("OpenDoorsOrderN2Debug-v0", debug=True)
 @level("OpenDoorsOrderN4Debug-v0", num_doors=4, debug=True)
 class OpenDoorsOrder(BabyEnv):
-    """Open one door, or two in the given order."""
+    """Open one door of a room, or two doors in the order that the mission gives."""
 
     room_size: int = 6
-    num_doors: int = 2  # number of doors of the room, all of different colours
+    num_doors: int = 2  # number of doors of the room; their colours differ
     debug: bool = False  # whether toggling any door but the next one fails the mission
 
     steps_per_cell: ClassVar[int] = 20
@@ -132,7 +136,7 @@ class OpenDoorsOrder(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Add doors of different colours and draw one of three missions."""
+        """Add doors; the mission is one door, "door a, then door b" or "door a after door b"."""
         colours = plan.colours(self.num_doors)
         doors = [plan.add_door(plan.middle, None, colour, locked=False) for colour in colours]
         plan.place_agent(plan.middle)

@@ -1,4 +1,7 @@
-"""Levels that mix actions or hide the target in a maze (MiniGrid 3.2 `envs/babyai/other.py`)."""
+"""BabyAI's levels in which verbs differ between missions, or the target is hidden in a maze.
+
+Source: MiniGrid 3.2 `envs/babyai/other.py`.
+"""
 
 from typing import ClassVar
 
@@ -24,7 +27,7 @@ class ActionObjDoor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO, m.OPEN, m.PICK_UP)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place objects, doors and agent."""
+        """Place five objects, four doors and the agent in one room, and draw target and verb."""
         objects = plan.add_distractors(5, plan.middle)
         doors = [plan.add_door(plan.middle, locked=False) for _ in range(4)]
         plan.place_agent(plan.middle)
@@ -38,7 +41,7 @@ class ActionObjDoor(BabyEnv):
 @level("FindObjS6-v0", room_size=6)
 @level("FindObjS7-v0", room_size=7)
 class FindObj(BabyEnv):
-    """Pick up the only object of a maze."""
+    """Pick up the only object in a maze of rooms."""
 
     room_size: int = 5
 
@@ -46,7 +49,7 @@ class FindObj(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place object, agent and doors."""
+        """Place the object in a random room, the agent in the middle room, and random doors."""
         target = plan.add_object(plan.below(plan.num_rooms))
         plan.place_agent(plan.middle)
         plan.connect_all()
@@ -71,7 +74,7 @@ class KeyCorridor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a corridor, see `grid.keycorridor`."""
+        """Draw rooms, key and ball as `jaxenvs.grid.keycorridor` does; the ball is the target."""
         return m.single(m.pick_up(m.kind_of(corridor(plan).tile)))
 
 
@@ -80,12 +83,12 @@ class KeyCorridor(BabyEnv):
 @level("OneRoomS16-v0", room_size=16)
 @level("OneRoomS20-v0", room_size=20, representative=True)
 class PickUpBall(OneRoom):
-    """Pick up the ball of one room."""
+    """Pick up the only object in a room, a ball."""
 
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place ball and agent."""
+        """Place a ball of a random colour and the agent."""
         ball = plan.add_object(0, Kind.BALL)
         plan.place_agent(0)
         return m.single(m.pick_up(m.kind_of(ball.tile)))

@@ -1,4 +1,7 @@
-"""Levels with missions to pick up objects (MiniGrid 3.2 `envs/babyai/pickup.py`)."""
+"""BabyAI's levels with missions to pick up an object.
+
+Source: MiniGrid 3.2 `envs/babyai/pickup.py`.
+"""
 
 from typing import ClassVar
 
@@ -15,16 +18,20 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 @level("Pickup-v0")
 @level("UnblockPickup-v0", num_dists=20, unblock=True)
 class Pickup(BabyEnv):
-    """Pick up an object somewhere in a maze; with `unblock`, some are blocked by others."""
+    """Pick up an object somewhere in a maze; with `unblock`, objects block the way to others."""
 
-    num_dists: int = 18  # number of objects
-    unblock: bool = False  # whether some objects can be reached only by moving others
+    num_dists: int = 18  # number of objects in the maze
+    unblock: bool = False  # whether some object can be reached only by moving others
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; reject it if an object is out of reach, or with `unblock`, if none is."""
+        """Draw a maze and a target.
+
+        Without `unblock`, mazes in which an object is out of reach are rejected; with `unblock`,
+        mazes in which every object is in reach.
+        """
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -35,16 +42,16 @@ class Pickup(BabyEnv):
 @level("PickupDist-v0")
 @level("PickupDistDebug-v0", debug=True)
 class PickupDist(OneRoom):
-    """Pick up an object of one room, named by kind, by colour or by both."""
+    """Pick up an object in a room; the mission names its kind, its colour or both."""
 
     room_size: int = 7
-    debug: bool = False  # whether picking up any object but the target fails the mission
+    debug: bool = False  # whether picking up any other object fails the mission
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place five different objects."""
+        """Place five objects that differ in kind or colour; one of them is the target."""
         objects = plan.add_distractors(5, 0)
         plan.place_agent(0)
         tile = any_of(plan, objects)
@@ -55,7 +62,7 @@ class PickupDist(OneRoom):
 
 @level("PickupAbove-v0")
 class PickupAbove(BabyEnv):
-    """Pick up the object in the room above."""
+    """Pick up the object in the room above the agent's room."""
 
     room_size: int = 6
 
@@ -64,7 +71,7 @@ class PickupAbove(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the object above the agent's room, and a door between the rooms."""
+        """Place the target in the room above the agent's room, and a door between the rooms."""
         target = plan.add_object(self.room(1, 0))
         plan.add_door(plan.middle, UP, locked=False)
         plan.place_agent(plan.middle)

@@ -1,5 +1,7 @@
-"""Levels with missions to put one object next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
-`other.py`)."""
+"""BabyAI's levels with missions to put one object next to another.
+
+Source: MiniGrid 3.2 `envs/babyai/putnext.py` and `envs/babyai/other.py`.
+"""
 
 from typing import Any, ClassVar
 
@@ -20,9 +22,9 @@ from .env import TRIES, BabyState, OneRoom, TwoRooms, level
 @level("PutNextLocalS5N3-v0", room_size=5, num_objs=3)
 @level("PutNextLocalS6N4-v0", room_size=6, num_objs=4)
 class PutNextLocal(OneRoom):
-    """Put one object of a room next to another."""
+    """Put one object next to another object in the same room."""
 
-    num_objs: int = 8  # number of objects
+    num_objs: int = 8  # number of objects in the room
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
@@ -30,7 +32,7 @@ class PutNextLocal(OneRoom):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if an object is out of reach or the targets are adjacent."""
+        """Draw a room; reject it if an object is unreachable or the two targets are adjacent."""
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
@@ -40,7 +42,7 @@ class PutNextLocal(OneRoom):
 
 
 class OpenRooms(TwoRooms):
-    """Two rooms with different objects and no wall between them."""
+    """Base class of levels with two rooms of objects and no wall between the rooms."""
 
     objs_per_room: int = 1  # number of objects in each room
 
@@ -49,7 +51,7 @@ class OpenRooms(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
 
     def both(self, plan: Plan) -> tuple[Array, Array]:
-        """Draw agent and objects; return the tiles on the left and on the right."""
+        """Place the agent and the objects; return the objects' tiles in the left and right room."""
         plan.place_agent(0)
         left, right = (plan.add_distractors(self.objs_per_room, room) for room in (0, 1))
         plan.remove_wall(0, RIGHT)
@@ -62,12 +64,12 @@ class OpenRooms(TwoRooms):
 @level("PutNextS6N3-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4-v0", room_size=7, objs_per_room=4)
 class PutNext(OpenRooms):
-    """Put an object next to one in the other room."""
+    """Put an object of one room next to an object of the other room."""
 
     steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw an object of each room, in random order."""
+        """Draw one target in each room; which of them has to be moved is random, too."""
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
         swapped = plan.coin()
@@ -79,15 +81,15 @@ class PutNext(OpenRooms):
 @level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
 class PutNextCarrying(PutNext):
-    """`PutNext`, but the agent carries the object to move from the start.
+    """`PutNext`, but at the start the agent already carries the object that it has to put down.
 
-    MiniGrid gives the agent the object after it has made the first observation, which therefore
-    shows the object on the floor. MiniGrid's wrappers (`full`, `rgb`, `rgb_full`) observe later and
-    already show the object as carried.
+    MiniGrid's reset makes the first observation before it gives the object to the agent, so the
+    first observation still shows the object on the floor. MiniGrid's observation wrappers (`full`,
+    `rgb`, `rgb_full`) observe later, so they show the object as carried.
     """
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Start with the mission's first object, the one that fits description 0, in hand."""
+        """Return the initial state: the agent carries the object that fits description 0."""
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
         tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
@@ -99,7 +101,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; as in MiniGrid, the first one shows the object on the floor."""
+        """Return the observation; the first one shows the carried object on the floor."""
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)
@@ -113,7 +115,10 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put a left object next to a right one, then another right object next to another left one."""
+    """Put an object of the left room next to one of the right room, then do the reverse.
+
+    The second part names two other objects: one of the right room to put next to one of the left.
+    """
 
     objs_per_room: int = 2
 
@@ -121,7 +126,7 @@ class MoveTwoAcross(OpenRooms):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Draw two objects of each room."""
+        """Draw two different objects in each room as the targets of the two instructions."""
         left, right = self.both(plan)
         a, d = m.like(left[plan.sample(self.objs_per_room, 2)])
         b, c = m.like(right[plan.sample(self.objs_per_room, 2)])

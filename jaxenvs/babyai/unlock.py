@@ -1,4 +1,7 @@
-"""Levels with missions to unlock doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
+"""BabyAI's levels in which the agent has to unlock doors.
+
+Source: MiniGrid 3.2 `envs/babyai/unlock.py`.
+"""
 
 from typing import Any, ClassVar
 
@@ -19,14 +22,14 @@ from .goto import LockedMaze
 class Unlock(LockedMaze):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
-    As in MiniGrid, the key lies in the locked room in 4 % of the levels, which have no solution,
-    and other objects lie there too. `key_outside` prevents both.
+    As in MiniGrid, the key lies in the locked room in 4 % of the levels, which therefore cannot be
+    solved, and other objects may lie in the locked room. The field `key_outside` prevents both.
     """
 
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; with probability 1/2, no other door has the locked door's colour."""
+        """Draw a maze; with probability 1/2, its other doors avoid the locked door's colour."""
         locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
@@ -37,15 +40,15 @@ class Unlock(LockedMaze):
 @level("UnlockLocal-v0")
 @level("UnlockLocalDist-v0", distractors=True)
 class UnlockLocal(BabyEnv):
-    """Open the locked door of a room with the key in the room."""
+    """Open the locked door of a room with a key that lies in the room."""
 
-    distractors: bool = False  # whether there are three other objects
+    distractors: bool = False  # whether there are three objects besides the key
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place door, key and agent."""
+        """Add a locked door to the middle room; place its key and the agent in the room."""
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.KEY, tiles.colour(door.tile))
         if self.distractors:
@@ -56,13 +59,13 @@ class UnlockLocal(BabyEnv):
 
 @level("KeyInBox-v0")
 class KeyInBox(BabyEnv):
-    """Open the locked door of a room with the key that is in a box."""
+    """Open the locked door of a room with the key from a box in the room."""
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place door, box and agent."""
+        """Add a locked door; place a box, which contains the key, and the agent."""
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.BOX)
         plan.place_agent(plan.middle)
@@ -70,7 +73,7 @@ class KeyInBox(BabyEnv):
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
     def contents(self, state: Any) -> UInt8[Array, ""]:
-        """Return the tile inside a box: the key."""
+        """Return the tile that boxes contain: the key of the locked door."""
         return m.contents(state.task)
 
 
@@ -79,16 +82,16 @@ class KeyInBox(BabyEnv):
 class UnlockPickup(TwoRooms):
     """Open the locked door between two rooms and pick up the box in the other room.
 
-    The time limit is 72 steps: MiniGrid intends 288 but never sets it.
+    The time limit is 72 steps by default, as in MiniGrid, which computes 288 but never uses it.
     """
 
     room_size: int = 6
-    distractors: bool = False  # whether there are four other objects
+    distractors: bool = False  # whether there are four objects besides key and box
 
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw box, door, key and agent."""
+        """Place the box in the right room, the door between them, and key and agent on the left."""
         box = plan.add_object(1, Kind.BOX)
         lock(plan)
         if self.distractors:
@@ -99,7 +102,7 @@ class UnlockPickup(TwoRooms):
 
 @level("BlockedUnlockPickup-v0")
 class BlockedUnlockPickup(TwoRooms):
-    """`UnlockPickup` with a ball in front of the door."""
+    """`UnlockPickup` with a ball that blocks the door and has to be moved first."""
 
     room_size: int = 6
 
@@ -107,7 +110,7 @@ class BlockedUnlockPickup(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw box, door, ball, key and agent."""
+        """Place the box in the right room, the blocked door, and key and agent in the left room."""
         box = plan.add_object(1, Kind.BOX)
         lock(plan, blocked=True)
         plan.place_agent(0)
@@ -116,7 +119,11 @@ class BlockedUnlockPickup(TwoRooms):
 
 @level("UnlockToUnlock-v0")
 class UnlockToUnlock(BabyEnv):
-    """Three rooms: unlock the right one for the key to the left one, and pick up the ball there."""
+    """Unlock two of three rooms and pick up the ball.
+
+    The key in the agent's room opens the right room. The key in the right room opens the left room,
+    where the ball lies.
+    """
 
     room_size: int = 6
     num_rows: int = 1
@@ -126,7 +133,7 @@ class UnlockToUnlock(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw doors, keys, ball and agent."""
+        """Add the two locked doors; place their keys, the ball and the agent."""
         colours = plan.colours(2)
         plan.add_door(0, RIGHT, colours[0], locked=True)
         plan.add_object(2, Kind.KEY, colours[0])

@@ -1,4 +1,8 @@
-"""XLand-MiniGrid's environments, whose tasks are data; importing the package registers all ids."""
+"""XLand-MiniGrid's environments, in which goal and rules are data that can differ per episode.
+
+The package also has the generator of tasks, xminigrid's task sets, a text format for tasks, RL²
+trials and a solver. Importing it registers the ids of all environments.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +16,7 @@ from .tiles import Colour, Kind
 from .trials import Trials, episode_returns
 from .words import describe
 
-if TYPE_CHECKING:  # imported on first use by `__getattr__`
+if TYPE_CHECKING:  # at run time, `__getattr__` imports these on first use
     from .solver import Solution, solve
 
 __all__ = [
@@ -40,10 +44,10 @@ __all__ = [
     "solve",
 ]
 
-if not TYPE_CHECKING:  # otherwise a type checker accepts any name
+if not TYPE_CHECKING:  # a type checker that sees `__getattr__` accepts any name
 
     def __getattr__(name: str) -> Any:
-        """Import the solver, and with it the search, on first use."""
+        """Import `solve` and `Solution` on first use, because they import the search package."""
         if name in ("Solution", "solve"):
             from . import solver
 

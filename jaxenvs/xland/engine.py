@@ -1,13 +1,14 @@
-"""A step of XLand-MiniGrid 0.9.3: an action, then the rules in order, then the goal.
+"""A step of XLand-MiniGrid 0.9.3: apply the action, then the rules in order, then test the goal.
 
-Rules can only change the pocket and eight cells: the four neighbours of the agent, one of which is
-the cell in front, and the four neighbours of that cell, one of which is the agent's. These cells
-are read into two uint32, changed in registers by any number of rules, and written back together.
+Rules can only change the pocket and eight cells: the four neighbours of the agent (one of them is
+the cell in front of the agent) and the four neighbours of the cell in front (one of them is the
+agent's cell). A step reads these cells into two uint32, lets all rules change them in registers,
+and writes them back together.
 
-Indexing beyond the grid follows xminigrid. A cell above or left of the grid is the one on the
-opposite side. A cell below or right of the grid is empty, and writes to it are lost; if the cell in
-front is such a cell, an action reads the agent's own cell instead. All this matters only for an
-agent on the border, where no layout puts it.
+Indexing beyond the grid follows xminigrid. A cell above or left of the grid stands for the cell on
+the opposite side of the grid. A cell below or right of the grid is empty, and writes to it are
+lost; if the cell in front is below or right of the grid, an action reads the agent's own cell
+instead. This matters only for an agent on the border, and no layout puts the agent there.
 """
 
 from typing import NamedTuple
@@ -39,16 +40,16 @@ from .tiles import Kind
 _EACH_BYTE = np.uint32(0x01010101)
 _FLOORS = np.uint32(tiles.FLOOR) * _EACH_BYTE
 _LOW_BITS = np.uint32(0x7F7F7F7F)
-# The eight cells that rules can change: above, right of, below and left of the agent, then above,
-# right of, below and left of the cell in front.
+# The eight cells that rules can change, in this order: the cells above, right of, below and left of
+# the agent, then the cells above, right of, below and left of the cell in front of the agent.
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit shift of each cell in its uint32
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell in its uint32
 
 
 class Front(NamedTuple):
-    """Cell in front of the agent before the action."""
+    """The cell in front of the agent, as it is before the action."""
 
     row: Int32[Array, ""]
     column: Int32[Array, ""]
@@ -63,25 +64,27 @@ class Moment(NamedTuple):
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
     put: Bool[Array, ""]  # whether the action is `PUT`
-    in_front: UInt32[Array, ""]  # mask of the cell in front in `Scene.agent`; 0 beyond the grid
+    # Byte mask of the cell in front in `Scene.agent`; 0 if the cell is below or right of the grid.
+    in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset in `Scene.agent` of the cell in front
     back: UInt32[Array, ""]  # bit offset in `Scene.front` of the agent's cell
-    beyond: Bool[Array, ""]  # whether the agent's cell counts as the one in front
+    # Whether the cell in front is below or right of the grid; rules then read the agent's cell.
+    beyond: Bool[Array, ""]
 
 
 class Scene(NamedTuple):
-    """Tiles that rules can change.
+    """Tile bytes that rules can change.
 
-    Four neighbours share a uint32: up, right, down, left from the lowest byte.
+    One uint32 holds the tile bytes of four neighbours; from the lowest byte: up, right, down, left.
     """
 
-    agent: UInt32[Array, ""]  # neighbours of the agent
-    front: UInt32[Array, ""]  # neighbours of the cell in front
+    agent: UInt32[Array, ""]  # the four neighbours of the agent
+    front: UInt32[Array, ""]  # the four neighbours of the cell in front of the agent
     pocket: UInt32[Array, ""]
 
 
 def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (rows, columns) of one step: 0 up, 1 right, 2 down, 3 left."""
+    """Return the (row, column) change of one step; 0 is up, 1 right, 2 down, 3 left."""
     rows = (direction == 2).astype(jnp.int32) - (direction == 0).astype(jnp.int32)
     columns = (direction == 1).astype(jnp.int32) - (direction == 3).astype(jnp.int32)
     return rows, columns
@@ -90,7 +93,7 @@ def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, "
 def advance(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, ""]]:
-    """Apply one action, then the rules; return the state and whether the goal is reached."""
+    """Apply one action and then the rules; return the new state and whether the goal is reached."""
     height, width = state.grid.shape
     cells = state.grid.reshape(-1)
     front = _in_front(state, cells)
@@ -135,7 +138,7 @@ def _in_front(state: XLandState, cells: UInt8[Array, " cells"]) -> Front:
 def _act_in_front(
     front: UInt32[Array, ""], pocket: UInt32[Array, ""], action: Array
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
-    """Pick up, put down or toggle; return the tiles in front and in the pocket afterwards."""
+    """Pick up, put down or toggle; return the new tile in front and the new tile in the pocket."""
     empty = (pocket & 15) == 0
     picks = (action == Action.PICKUP) & tiles.is_any(front, tiles.THINGS) & empty
     puts = (action == Action.PUT) & ((front & 15) == Kind.FLOOR) & ~empty
@@ -145,9 +148,10 @@ def _act_in_front(
 
 
 def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Return the tile in front after a toggle.
+    """Return the tile in front of the agent after a toggle.
 
-    Doors open and close; a key of the same colour unlocks a door for good and is kept.
+    A toggle opens or closes a door. A key of the door's colour in the pocket opens a locked door,
+    which is never locked again; the agent keeps the key.
     """
     kind, painted = front & 15, front & 0xF0
     fits = pocket == (painted | np.uint32(Kind.KEY))
@@ -159,9 +163,9 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
 def _around(
     row: Array, column: Array, direction: Array, height: int, width: int
 ) -> Int32[Array, "8"]:
-    """Return row-major indices of the eight cells that rules can change, see `_NUMBER`.
+    """Return row-major indices of the eight cells that rules can change, ordered as `_NUMBER`.
 
-    Cells below or right of the grid get different indices after the last cell of the grid.
+    Each cell below or right of the grid gets a distinct index that is too large for the grid.
     """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
@@ -182,7 +186,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """Read the cells with eight scalar gathers, which XLA fuses into the kernels that use them."""
+    """Read the cells with eight scalar gathers: XLA fuses these into the kernels that use them."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
@@ -194,10 +198,10 @@ def _read_one_by_one(
 def _written(
     cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
 ) -> UInt8[Array, " cells"]:
-    """Write the eight cells around an agent; `where` packs its row, column and direction."""
+    """Write the eight cells of `scene`; `where` packs the agent's row, column and direction."""
     # Without the barrier XLA would fuse the rules into this scatter and compute them again for each
-    # byte. The kernel would also read the agent's old pose, so a scan that updates the state in
-    # place would have to copy it first.
+    # byte that it writes. The fused kernel would also read the agent's old pose, so a scan could
+    # not update the state in place: XLA would copy the state first.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
     row, column, direction = cut(where, 8, 8, 8)
     index = _around(row, column, direction, height, width)
@@ -219,7 +223,7 @@ def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]
 
 
 def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
-    """Apply all rules without a loop, so that XLA fuses them into one GPU kernel."""
+    """Apply all rules in an unrolled loop, so that XLA fuses them into one GPU kernel."""
     for number in range(rules.shape[0]):
         scene = _apply_rule(rules[number], scene, moment)
     return scene
@@ -228,7 +232,7 @@ def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> S
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in a scan.
 
-    On a CPU, XLA would compute unrolled rules again for each of their outputs.
+    On CPU, XLA would recompute unrolled rules for each of their outputs; a scan computes them once.
     """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
@@ -238,7 +242,7 @@ def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Sc
 
 
 def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
-    """Apply one rule to the cells and the pocket as earlier rules left them."""
+    """Apply one rule to the cells and the pocket, which earlier rules may have changed."""
     made = (rule >> 16) & 255
     beside, pair, held = _matches(rule, scene, moment)
     everywhere = made * _EACH_BYTE
@@ -254,10 +258,10 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return where a rule or goal holds.
+    """Return where the condition of a rule or goal holds.
 
     Returns a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
-    cell in front, and whether the rule or goal holds for the object in the pocket.
+    cell in front, and whether the condition holds for the object in the pocket.
     """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255
@@ -274,7 +278,7 @@ def _matches(
 
 
 def _reached(goal: UInt32[Array, ""], scene: Scene, moment: Moment) -> Bool[Array, ""]:
-    """Return whether a goal about neighbours or the pocket holds."""
+    """Return whether a goal about neighbouring cells or about the pocket is reached."""
     beside, pair, held = _matches(goal, scene, moment)
     return (beside != 0) | (pair != 0) | held
 
@@ -288,10 +292,10 @@ def _place_reached(
     at: tuple[Int32[Array, ""], Int32[Array, ""]],
     width: int,
 ) -> Bool[Array, ""]:
-    """Return whether a goal about one cell or the agent's position holds.
+    """Return whether a goal about the tile of one cell or about the agent's position is reached.
 
-    Rules may have changed the cell that `TILE_AT` names, but not the agent's own cell (for `ON`) in
-    a step forward.
+    A `TILE_AT` goal takes the tile from `scene` if rules may have changed it. An `ON` goal reads
+    the agent's own cell from `cells`: rules cannot change this cell in a step forward.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)
@@ -312,13 +316,13 @@ def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
 
 
 def _equal(word: UInt32[Array, ""], byte: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Return 0xFF in every byte of `word` that equals `byte`, 0 in the others."""
+    """Return a byte mask: 0xFF where the byte of `word` equals `byte`, 0 elsewhere."""
     differs = word ^ (byte * _EACH_BYTE)
     zero = ~(((differs & _LOW_BITS) + _LOW_BITS) | differs | _LOW_BITS)
     return (zero >> 7) * np.uint32(255)
 
 
 def _spread(sides: UInt32[Array, ""]) -> UInt32[Array, ""]:
-    """Expand each of four bits to a byte of ones or zeros."""
+    """Expand the four low bits to four bytes: 0xFF for a set bit, 0 for an unset one."""
     spread = (sides & 1) | (sides & 2) << 7 | (sides & 4) << 14 | (sides & 8) << 21
     return spread * np.uint32(255)

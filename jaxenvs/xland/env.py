@@ -1,8 +1,11 @@
-"""XLand-MiniGrid 0.9.3's environment: fields, params and observations.
+"""The environment class `XLand`, after XLand-MiniGrid 0.9.3, and its registered ids.
 
-Differences from xminigrid: `truncated` and `terminated` are never both true, and `truncated` stays
-true after the limit; an action out of range is clipped to the nearest valid one; the default task
-has a goal; levels are drawn by other random numbers, from the same distribution.
+Differences from xminigrid:
+
+- `truncated` and `terminated` are never both true, and `truncated` stays true after the time limit.
+- An action out of range is clipped to the nearest valid action.
+- The default task has a goal.
+- Levels come from other random numbers, but have the same distribution.
 """
 
 import functools
@@ -32,7 +35,8 @@ from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball next to the square, then pick up the pyramid they become.
+# The default task: put the ball next to the square, which turns both into a pyramid.
+# Then pick up the pyramid.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[
@@ -43,7 +47,7 @@ EXAMPLE = Ruleset.of(
 
 
 def _register_all(env_class: World) -> World:
-    """Register each layout in xminigrid's sizes, with xminigrid's ids as aliases."""
+    """Register an id for each layout and size of xminigrid, with xminigrid's id as an alias."""
     for layout, sizes in layouts.SIZES.items():
         for size in sizes:
             name = f"{layout}-{size}x{size}"
@@ -59,28 +63,30 @@ def _register_all(env_class: World) -> World:
 
 @_register_all
 class XLand(GridWorld):
-    """A grid world whose rules and goal are data: objects change when they are held or meet.
+    """A grid world whose rules and goal are data: rules turn objects into other objects.
 
-    The task is part of the params, so environments of a batch can have different tasks. Doors and
-    positions are drawn anew in every episode.
+    A rule applies when the agent picks an object up, steps next to it, or puts it next to another
+    one. The task (goal, rules, initial objects) is part of the params, so the environments of a
+    batch can have different tasks. Doors and positions are drawn anew in every episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
-        door. Then the rules apply in order; the rules that an action can trigger depend on the
-        action, not on whether it succeeded.
-    Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
+        door. After the action the rules apply in order. Which rules an action can trigger depends
+        on the action, not on whether it succeeded.
+    Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (kind, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
-        `dict` the same with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
+        `dict` adds to `heading` `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
         (num_rules, 7); `rgb` uint8 (view_size * tile_size, view_size * tile_size, 3) the view as
         pixels; `rgb_full` uint8 (size * tile_size, size * tile_size, 3) the whole grid as pixels.
     Reward: 1 - 0.9 * steps / max_steps_in_episode when the goal is reached, else 0.
-    Episode ends: when the goal is reached, at the time limit.
+    Episode ends: when the goal is reached or at the time limit.
     """
 
-    layout: str = "R1"  # layout with 1, 2, 4, 6 or 9 rooms, such as "R4"
-    size: int = 9  # cells on a side, walls included
-    num_rules: int = 18  # largest number of rules of a task; a smaller one makes CPU steps faster
+    layout: str = "R1"  # "R1", "R2", "R4", "R6" or "R9", by the number of rooms
+    size: int = 9  # cells on a side of the grid, walls included
+    num_rules: int = 18  # largest number of rules of a task; a lower limit speeds up CPU steps
     num_tiles: int = 23  # largest number of tiles on the map at the start
-    task: str = ""  # default task as text for `parse_ruleset`; `;` also ends a line
+    # Default task as text for `parse_ruleset`, where `;` also ends a line; "": a small example.
+    task: str = ""
     view_size: int = 5
     see_through_walls: bool = True
 
@@ -92,7 +98,7 @@ class XLand(GridWorld):
     task_sets: ClassVar[tuple[str, ...]] = tuple(sets.SETS)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.one_of(owner, "layout", self.layout, LAYOUTS)
@@ -116,19 +122,22 @@ class XLand(GridWorld):
         The ruleset is padded to `num_rules` rules and `num_tiles` tiles.
 
         A ruleset with a leading axis gives params with that axis, for a batch of environments.
-        Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
-        `validation.check`.
+        Raises `ValueError` for a ruleset that is too large or that `validation.check` refuses;
+        `validation.check` accepts all traced rulesets.
         """
         validation.check(ruleset, self.size)
         sized = ruleset.sized(self.num_rules, self.num_tiles)
         start = self.default_params if params is None else params
         return start.replace(ruleset=sized.packed())
 
-    # Interface of `Env`.
+    # Members of the interface `Env`.
 
     @property
     def default_params(self) -> XLandParams:
-        """xminigrid's time limit, and the task of the field `task` or a small default one."""
+        """xminigrid's time limit, and the task that the field `task` describes.
+
+        If `task` is empty, the task is `EXAMPLE`.
+        """
         return _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     @property
@@ -138,12 +147,13 @@ class XLand(GridWorld):
 
     @property
     def tile_space(self) -> Space:
-        """Space of the symbolic observation `obs` (`observation_space` handles pixels)."""
+        """Space of the symbolic observation named by `obs`; `observation_space` handles pixels."""
         kind, colour, last = max(Kind), max(Colour), self.size - 1
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        place = [max(number, last) for number in pair]  # bounds of bytes for a tile or a position
+        # Largest values of (kind or row, colour or column).
+        place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
             "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
@@ -155,15 +165,15 @@ class XLand(GridWorld):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the indices of each observation."""
+        """Pairs (index, meaning) that document the entries of each observation."""
         return facts.observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: XLandParams) -> Level:
-        """Draw doors, positions of the task's tiles and the agent's pose."""
+        """Draw the doors, the positions of the task's objects, and the agent's pose."""
         return layouts.generate(key, self.layout, self.size, params.ruleset.init_tiles)
 
     def reset_state(self, key: Key, level: Level, params: XLandParams) -> XLandState:
-        """Put the agent into the level with an empty pocket."""
+        """Return the initial state of the level; the agent's pocket is empty."""
         return XLandState.of(level)
 
     def step_state(
@@ -179,7 +189,10 @@ class XLand(GridWorld):
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return RL² trials whose tasks come from a part of a task set, see `sets.part`."""
+        """Return the environment wrapped in RL² trials, whose tasks are part of a task set.
+
+        `tasks` names the task set; `part` is explained at `sets.part`.
+        """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
 
@@ -188,9 +201,9 @@ class XLand(GridWorld):
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level with the default task's target ahead, and the action that picks it up.
+        """Return a level that one action wins: the default task's pyramid is in front of the agent.
 
-        None for another task.
+        Returns the level and the action that picks the pyramid up; None for any other task.
         """
         if self.task:
             return None
@@ -202,7 +215,7 @@ class XLand(GridWorld):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tiles in sight, far row first, 0 outside the grid and for unseen cells."""
+        """Return the tile bytes of the view, farthest row first; 0: unseen or outside the grid."""
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
@@ -211,23 +224,23 @@ class XLand(GridWorld):
         return self._occluded(cells, tiles.is_any(cells, tiles.OPAQUE))
 
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the task and the object in the pocket."""
+        """Return the goal, the rules and the object in the pocket, for the side panel."""
         return facts.facts(self, state, params)
 
     def effects(
         self, before: XLandState, action: int, after: XLandState, params: Any = None
     ) -> Effects:
-        """Return the rules that fired, whether the goal was reached, and the cells that changed."""
+        """Return the effects of a step: rules that fired, a reached goal and changed cells."""
         return facts.effects(self, before, action, after, params)
 
     def describe(self, state: XLandState, params: Any = None) -> str:
-        """Describe the task, the pocket and the objects in sight; see `facts`."""
+        """Describe the agent's observation in text; see `facts.describe`."""
         return facts.describe(self, state, params)
 
 
 @functools.lru_cache(maxsize=64)
 def _default_params(size: int, num_rules: int, num_tiles: int, task: str) -> XLandParams:
-    """Return the default params; raise `ValueError` for a wrong, too large or unsound task."""
+    """Return the default params; raise `ValueError` if the task is invalid or too large."""
     limit = np.int32(3 * size * size)
     ruleset = parse_ruleset(task.replace(";", "\n")) if task else EXAMPLE
     validation.check(ruleset, size)

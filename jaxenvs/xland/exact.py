@@ -1,13 +1,15 @@
-"""The rulesets that XLand-MiniGrid's script draws one after another with CPython's `random`.
+"""Parallel generation of the tasks that XLand-MiniGrid's script draws with CPython's `random`.
 
-The script is serial, because the number of random 32-bit words per task depends on the task. Here
-about a thousand lanes start at different positions in the stream of words and draw tasks in
-parallel. A lane may start inside a task of the script, but soon reaches a position where one
-begins; from there on it draws the script's tasks. The sequence of tasks from the start of the
-stream is then followed from lane to lane.
+The script draws tasks one after another, because the number of random uint32 that a task needs
+depends on the task. This module draws in about a thousand parallel lanes, which start at different
+positions in the stream of random uint32. A lane may start in the middle of one of the script's
+tasks, but it soon reaches a position where a task of the script begins; from there on it draws the
+same tasks as the script. The script's sequence is then put together from the lanes: the task that
+follows another is the one that begins where the other ends.
 
-The script lists unused tiles through a `set`. In crowded tasks the order of that list depends on
-all tiles; these tasks, and gaps between lanes, are drawn one by one.
+The script lists unused tiles by iterating over a `set`. If many tiles are used, the iteration order
+depends on all tiles of the set. Such crowded tasks, and tasks that no lane has drawn, are drawn one
+by one in plain Python.
 """
 
 import functools
@@ -25,25 +27,28 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-LANES, TASKS = 1024, 128  # number of lanes, and of tasks that each lane draws
-PILOT = 256  # number of tasks drawn to estimate the number of words per task
-SLACK = 4.0  # standard deviations by which a lane overlaps the next one
-FAR = 2048  # number of words, more than any task needs
-FULL = 624  # number of words in the state of CPython's generator
+LANES, TASKS = 1024, 128  # number of parallel lanes; number of tasks per lane
+PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
+SLACK = 4.0  # overlap of successive lanes, in standard deviations of a lane's number of uint32
+FAR = 2048  # more random uint32 than any task needs
+FULL = 624  # number of uint32 in the state of CPython's random generator
 
 Pair = tuple[int, int]
 _AS_SET = {listed: set(listed) for listed in (RIGHT, LEFT, MADE)}
 
 
 class WordDraws(NamedTuple):
-    """CPython's random numbers, computed from the 32-bit words of its generator."""
+    """Random numbers of CPython's `random`, computed in JAX from its generator's raw uint32.
+
+    Methods read `words` from index `at` and also return the index of the next unread uint32.
+    """
 
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `randrange(bound)`, which skips words until one is small enough."""
+        """Return `randrange(bound)`, which rejects raw uint32 until one is small enough."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
-        shift = jax.lax.clz(bound)  # 32 - bound.bit_length()
+        shift = jax.lax.clz(bound)  # equals 32 - bound.bit_length()
 
         def is_large(at: Array) -> Array:
             return (self.words[at] >> shift >= bound) & (at < self.words.shape[0] - 1)
@@ -52,14 +57,14 @@ class WordDraws(NamedTuple):
         return (self.words[at] >> shift).astype(jnp.int32), at + 1
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return `random() < probability`; `random()` has 53 bits of two words."""
+        """Return `random() < probability`, where `random()` takes 53 bits from two uint32."""
         bits = -int(-probability * 2**53 // 1)
         high, low = self.words[at] >> np.uint32(5), self.words[at + 1] >> np.uint32(6)
         most, least = np.uint32(bits >> 26), np.uint32(bits & (1 << 26) - 1)
         return (high < most) | (high == most) & (low < least), at + 2
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `floor(random() * bound)` in integer arithmetic."""
+        """Return `floor(random() * bound)`, computed exactly in integer arithmetic."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
         high, low = self.words[at] & ~np.uint32(31), self.words[at + 1] & ~np.uint32(63)
         carried = ((high * bound) >> np.uint32(5)) + multiply_high(low, bound)
@@ -68,41 +73,44 @@ class WordDraws(NamedTuple):
 
 
 class Stream:
-    """Stream of 32-bit words: the output of CPython's Mersenne Twister for a seed."""
+    """The raw uint32 that CPython's Mersenne Twister outputs for a seed."""
 
     def __init__(self, seed: int) -> None:
-        """Start with the state of `random.Random(seed)`."""
+        """Copy the state of `random.Random(seed)` to NumPy's Mersenne Twister."""
         _, state, _ = random.Random(seed).getstate()
         self._source = np.random.MT19937()
         key = np.array(state[:FULL], np.uint32)
         self._source.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": state[FULL]}}
 
     def take(self, count: int) -> np.ndarray:
-        """Return the next words, uint32 (count,)."""
+        """Return the next outputs of the generator, uint32 (count,)."""
         return self._source.random_raw(count).astype(np.uint32)
 
 
 class Serial(random.Random):
-    """`random.Random` on given words, so that CPython's own methods draw from them."""
+    """A `random.Random` whose raw uint32 are given, so that CPython's own methods use them."""
 
     def __init__(self, words: np.ndarray, at: int = 0) -> None:
-        """Read `words` from position `at`; reading beyond their end raises `IndexError`."""
+        """Draw from `words`, uint32, beginning at index `at`.
+
+        Drawing beyond the end of `words` raises `IndexError`.
+        """
         super().__init__()
         self.words, self.at = words, at
 
     def getrandbits(self, k: int) -> int:
-        """Return the `k` highest bits of the next word; `k` is at most 32."""
+        """Return the `k` highest bits of the next uint32; `k` is at most 32."""
         self.at += 1
         return int(self.words[self.at - 1]) >> 32 - k
 
     def random(self) -> float:
-        """Return a float in [0, 1) from two words."""
+        """Return a float in [0, 1), made from two uint32 as CPython does."""
         high, low = self.getrandbits(27), self.getrandbits(26)
         return (high * 2**26 + low) / 2**53
 
 
 class Tree(NamedTuple):
-    """A task with tiles as (tile, colour)."""
+    """A generated task, with tiles as pairs (kind, colour)."""
 
     goal: tuple[int, ...]
     rules: list[tuple[int, ...]]
@@ -140,7 +148,10 @@ def drawn(rng: random.Random, recipe: Recipe) -> Tree:
 
 
 def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: list[Pair]) -> Any:
-    """Append a rule that makes a tile from unused tiles; return its inputs."""
+    """Draw a rule that makes the tile `made` from unused tiles, and append it to `rules`.
+
+    Returns the one or two input tiles of the rule.
+    """
     number = rng.randint(0, 10)
     if number < FIRST_PAIR:
         inputs = [rng.choice(_unused(RIGHT, used))]
@@ -167,7 +178,7 @@ def first_distinct(
 ) -> PackedRuleset:
     """Return the script's first `count` tasks with different goals or rules, as NumPy arrays.
 
-    `report` is called with the number of tasks drawn so far.
+    For a progress bar, `report` is called with the number of tasks drawn so far.
     """
     stream, step = Stream(SEED), _step(recipe)
     size = (LANES + 1) * step + FAR
@@ -190,7 +201,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 
 
 def _step(recipe: Recipe) -> int:
-    """Return the number of words between the start positions of successive lanes."""
+    """Return the distance between the start positions of successive lanes, in random uint32."""
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
     for _ in range(PILOT):
@@ -203,7 +214,8 @@ def _step(recipe: Recipe) -> int:
 def _hashes(rulesets: PackedRuleset) -> np.ndarray:
     """Return a 64-bit hash of the goal and rules of each task.
 
-    Among a million tasks, a collision has probability 10^-7, and the checksums would reveal it.
+    Among a million tasks two have the same hash with probability 10^-7. The task set would then
+    lack a task, and comparing the checksums would reveal it.
     """
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
@@ -214,7 +226,12 @@ def _hashes(rulesets: PackedRuleset) -> np.ndarray:
 def _lanes(
     words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
 ) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
-    """Draw TASKS tasks from each start; return the position where each begins, and the tasks."""
+    """Draw `TASKS` tasks in each lane.
+
+    starts: index in `words` where each lane begins.
+
+    Returns the index in `words` where each task begins, and the tasks.
+    """
     draw = jax.vmap(lambda at: generate(WordDraws(words), at, recipe))
 
     def next_task(at: Array, _: None) -> tuple[Array, tuple[Array, Drawn]]:
@@ -225,7 +242,10 @@ def _lanes(
 
 
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
-    """Return the script's tasks from the first word on, and the position after the last task."""
+    """Return the script's tasks that begin in `words`, and the index after the last one.
+
+    words: random uint32; a task of the script begins at index 0.
+    """
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))
     begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
@@ -236,11 +256,11 @@ def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset,
 def _follow_chain(
     words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
 ) -> tuple[list[int], list[Tree], int]:
-    """Follow the script's tasks from position 0.
+    """Put the script's sequence of tasks together, starting with the task at index 0 of `words`.
 
-    Returns the index of each task of the script, the tasks that were drawn one by one, and the
-    position after the last task. Indices count all tasks of the lanes first, then the tasks drawn
-    one by one.
+    Returns the indices of the script's tasks, in order; the tasks that were drawn one by one; and
+    the index in `words` after the last task. The indices of tasks refer to the tasks of all lanes,
+    followed by the tasks that were drawn one by one.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)
@@ -263,7 +283,7 @@ def _follow_chain(
 
 
 def _packed(trees: list[Tree], recipe: Recipe) -> PackedRuleset:
-    """Pack tasks into one ruleset with leading axis (count,)."""
+    """Return the tasks as one ruleset with leading axis (len(trees),)."""
 
     def table(rows: list[bytes], *shape: int) -> np.ndarray:
         size = int(np.prod(shape))

@@ -1,4 +1,4 @@
-"""Keys, panel facts and text descriptions of rule worlds, for players and pages."""
+"""Keys, facts for the side panel and text descriptions of the XLand environments."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import XLand
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # (action, keys) in the order of `Action`
     ("forward", "up, w"),
     ("right", "right, d"),
     ("left", "left, a"),
@@ -30,9 +30,9 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # keys in the order of `Action`
 )
 HEADINGS = ("up", "right", "down", "left")
 HIDDEN = "Your task is not part of this observation; obs='dict' states it."
-# Letter of each kind in a drawing; the colour's letter follows.
+# First letter of a cell in a text drawing, by kind; the letter of the colour follows.
 LETTERS = {
-    Kind.FLOOR: "f",  # a floor that is not black, as in handmade levels
+    Kind.FLOOR: "f",  # floor in a colour other than black, which only handmade levels have
     Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",
@@ -56,7 +56,7 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) of the entries of the observations, for a view of this size."""
+    """Return pairs (index, meaning) that document the observations of a `size` x `size` view."""
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (
@@ -71,7 +71,7 @@ def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
 
 
 def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
-    """Return goal, rules and the object in the pocket."""
+    """Return facts for the side panel: the goal, the rules and the object in the pocket."""
     pocket = int(state.pocket)
     task = [Fact("", sentence, "sentence") for sentence in _task(env, params)]
     held = tiles.name(pocket) if pocket else ""
@@ -81,11 +81,11 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
 def effects(
     env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
 ) -> Effects:
-    """Return the sentences of a reached goal and of rules that fired, and the changed cells.
+    """Return the effects of a step, to highlight: fired rules, a reached goal and changed cells.
 
-    Sentences are given by their indices in `facts`: 0 is the goal, then the non-empty rules.
-    Empty if `action` does not lead from `before` to `after`: another action was played, or `after`
-    belongs to the next episode.
+    Rules and goal are given as indices into `facts`: 0 is the goal, the non-empty rules follow.
+    The result is empty if `action` does not lead from `before` to `after`, because another action
+    was played or `after` belongs to the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -94,7 +94,7 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    stated = np.flatnonzero(ruleset.rules)  # non-empty rules; the i-th has sentence 1 + i
+    stated = np.flatnonzero(ruleset.rules)  # indices of non-empty rules; the i-th is fact 1 + i
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
     return Effects((0, *rules) if reached[-1] else tuple(rules), cells)
@@ -104,9 +104,9 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """Return the states after the action and the first 0, 1, ... rules, and whether each wins.
+    """Return the states after the action and its first n rules, for each n, and whether each wins.
 
-    The leading axis is the number of rules that were applied.
+    Index n of the leading axis is the state to which only the first n rules were applied.
     """
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
@@ -119,11 +119,11 @@ def _rule_by_rule(
 
 
 def describe(env: "XLand", state: XLandState, params: Any) -> str:
-    """Describe the observed task, the object in the pocket and the objects in sight."""
+    """Describe the agent's observation in text: task, pocket, direction and objects in sight."""
     scene, whole, task_seen = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
     sentences = [f"{sentence}." for sentence in _task(env, params)] if task_seen else [HIDDEN]
     sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
-    if whole or task_seen or env.obs == "heading":  # other observations lack the direction
+    if whole or task_seen or env.obs == "heading":  # only these observations contain the direction
         sentences.append(f"You face {HEADINGS[scene.direction]}.")
     objects = cells_of(scene, whole)
     below = tiles.name(objects.pop((0, 0)))
@@ -139,14 +139,14 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
 
 
 def sign(tile: int) -> str:
-    """Return the letters of a cell in a drawing."""
+    """Return the letters that stand for a tile in a text drawing: one for kind, one for colour."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     return LETTERS[Kind(tile & 15)] + COLOUR_SIGNS[Colour(tile >> 4)]
 
 
 def _task(env: "XLand", params: Any) -> Iterator[str]:
-    """Yield goal and rules as sentences without a full stop."""
+    """Yield the goal and each non-empty rule as a sentence without a full stop."""
     packed = (env.default_params if params is None else params).ruleset
     task = jax.device_get(packed).unpacked()
     yield words.goal_sentence(task.goal.tolist()).removesuffix(".")
@@ -156,5 +156,5 @@ def _task(env: "XLand", params: Any) -> Iterator[str]:
 
 
 def _thing(tile: int) -> str:
-    """Name a tile with its article; "" for none."""
+    """Return the tile's name with an article, such as `a red ball`; "" for tile byte 0."""
     return a(tiles.name(tile)) if tile else ""

@@ -1,11 +1,12 @@
-"""Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3), usable inside `jit`.
+"""Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3) in JAX, usable inside `jit`.
 
-A task is a tree whose root is the goal. A rule makes each object that the goal names from one or
-two other objects, other rules make these, and so on down to `depth`. The objects at the leaves and
-of pruned branches lie on the map. Distractor rules and objects are not needed for the goal.
+A task is a tree whose root is the goal. Each object that the goal names is made by a rule from one
+or two other objects, which are made by other rules, and so on down to the given depth. The objects
+at the leaves lie on the map, and so do objects at which the tree is pruned. Distractor rules and
+objects are not needed for the goal.
 
-Difference from xminigrid: random numbers come from a JAX key, so tasks have only the same
-distribution. `exact.py` feeds xminigrid's random numbers to this code and draws the same tasks.
+Difference from xminigrid: random numbers come from a JAX key, so tasks have the same distribution
+but are not the same. `exact.py` gives this code xminigrid's random numbers and gets the same tasks.
 """
 
 import functools
@@ -23,15 +24,16 @@ from . import rulesets, tiles
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
-# Lists of (kind, colour) that xminigrid's script draws from, in its order. LEFT also has the goal
-# tiles, and MADE the floor (a rule that makes floor removes its inputs).
+# Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order.
+# `LEFT` is `RIGHT` and the goal tiles. `MADE` is `RIGHT` and the floor: a rule that makes floor
+# removes the tiles that it tests.
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds of goals and rules in the order in which the script numbers them: one for a held object,
-# five for an object next to the agent, five for two adjacent objects.
+# Kinds of goals and rules, in the order of the script's indices: one kind for a held object, then
+# five for an object next to the agent, then five for two adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -42,14 +44,18 @@ RULES = (
 )  # fmt: skip
 FIRST_PAIR = 6  # index of the first kind in `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-CROWDED = 15  # number of used tiles from which CPython's set of unused ones has another order
+# From this number of used tiles on, CPython iterates over the set of unused tiles in another order.
+CROWDED = 15
 
-_WORDS = 3  # number of uint32 that have one bit for each tile of a list
+_WORDS = 3  # number of uint32 in a bit mask with one bit for each tile of a list
 _NONE = tiles.NOTHING
 
 
 def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
-    """Return the tile bytes of a list in the order in which CPython iterates over its set."""
+    """Return the tile bytes of `pairs` in the order in which CPython iterates over `set(pairs)`.
+
+    Padded with 0 to 32 * _WORDS tile bytes.
+    """
     codes = tiles.decode(np.array(list(set(pairs) - set())))
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
 
@@ -59,9 +65,9 @@ _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return bit masks, uint32 (tile byte, list, words).
+    """Return the bit mask of each tile byte in each list, uint32 (tile bytes, lists, _WORDS).
 
-    Set is the bit at the tile's position in the list; the mask is 0 if the list lacks the tile.
+    The bit at the tile's position in the list is set; the mask is 0 if the list lacks the tile.
     """
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
@@ -76,7 +82,7 @@ _RULE_FLAGS = np.array([rulesets.RULES[kind].flags for kind in RULES], np.uint32
 
 
 class Recipe(NamedTuple):
-    """Settings of the generator."""
+    """Settings of the task generator, as in `sample_ruleset`."""
 
     depth: int  # depth of the tree of rules; 0: the goal's objects lie on the map
     prune: float  # probability that an object lies on the map instead of being made
@@ -85,17 +91,17 @@ class Recipe(NamedTuple):
 
     @property
     def most_rules(self) -> int:
-        """Largest number of rules of a task."""
+        """Largest number of rules that a task with these settings can have."""
         return max(1, 2 ** (self.depth + 1) - 2 + self.distractors)
 
     @property
     def most_tiles(self) -> int:
-        """Largest number of objects on the map."""
+        """Largest number of objects that a task with these settings can put on the map."""
         return 2 ** (self.depth + 1) + self.objects + 2 * self.distractors
 
 
 def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects: Any) -> Recipe:
-    """Return the settings; raise `ValueError` for one out of range."""
+    """Return the settings as a `Recipe`; raise `ValueError` if one is out of range."""
     checks.integer_field(where, "depth", depth, 0, DEEPEST)
     checks.integer_field(where, "distractors", distractors, 0, MOST_EXTRA)
     checks.integer_field(where, "objects", objects, 0, MOST_EXTRA)
@@ -106,59 +112,63 @@ def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects
 
 @runtime_checkable
 class Draws(Protocol):
-    """Source of random numbers.
+    """Source of random numbers for the generator, without state.
 
-    Methods read the source at position `at`, and also return the position after the number.
+    Methods draw a number at position `at` of the source, and return the number and the position of
+    the next number.
     """
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         ...
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return True with this probability."""
+        """Return a bool that is True with this probability, and the next position."""
         ...
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound), drawn like CPython's `random.choices` draws it."""
+        """Return a uniformly distributed integer in [0, bound), and the next position.
+
+        The integer is drawn as CPython's `random.choices` draws it.
+        """
         ...
 
 
 class KeyDraws(NamedTuple):
-    """Random numbers from a JAX key: each is a hash of the key and its position."""
+    """Random numbers from a JAX key: a number is a hash of the key and the position `at`."""
 
     key: Key
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         return below(hashed(self.key, at), bound), at + 1
 
     def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
-        """Return True with this probability."""
+        """Return a bool that is True with this probability, and the next position."""
         share = np.uint32(round(probability * 2**31))
         return hashed(self.key, at) >> jnp.uint32(1) < share, at + 1
 
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return a uniform number in [0, bound)."""
+        """Return a uniformly distributed integer in [0, bound), and the next position."""
         return self.below(at, bound)
 
 
 class Drawn(NamedTuple):
-    """Generated task."""
+    """Generated task, and where its random numbers end."""
 
     ruleset: PackedRuleset
-    crowded: Bool[Array, ""]  # whether a tile was drawn while CROWDED or more tiles were used
-    end: Array  # position in the source of random numbers after the task
+    crowded: Bool[Array, ""]  # whether a tile was drawn when CROWDED or more were in use
+    end: Array  # position after the last random number of this task
 
 
 class _Drawing(NamedTuple):
-    """State of the generator within a task; `level` is the current depth in the tree."""
+    """State of the generator while it draws a task; `level` is the current depth in the tree."""
 
-    at: Array  # position in the source of random numbers
-    free: UInt32[Array, "lists words"]  # bit masks of the tiles that neither goal nor rules use
-    chain: UInt8[Array, " chain"]  # tile bytes of this depth whose rules are not drawn yet
+    at: Array  # position of the next random number in its source
+    free: UInt32[Array, "lists words"]  # bit masks of the tiles that goal and rules do not use
+    chain: UInt8[Array, " chain"]  # tile bytes at this depth for which no rule is drawn yet
     waiting: Int32[Array, ""]  # number of tiles in `chain`
-    following: UInt8[Array, " chain"]  # tile bytes of the next depth
+    following: UInt8[Array, " chain"]  # tile bytes at the next depth of the tree
     num_following: Int32[Array, ""]
     level: Int32[Array, ""]
     rules: UInt32[Array, " rules"]
@@ -184,10 +194,11 @@ def sample_ruleset(
     prune: probability that an object lies on the map instead of being made by a rule.
     distractors: largest number of distractor rules; their number is uniform.
     objects: number of distractor objects on the map.
-    num_rules, num_tiles: sizes of the arrays, by default the smallest that fit every such task.
+    num_rules, num_tiles: sizes of the arrays, by default just enough for every task with these
+        settings.
 
-    The defaults are the settings of `small-1m`; `SETS[name].recipe` has the settings of each set. A
-    set has no task twice, so the frequencies in `trivial-21k` differ.
+    The defaults are the settings of the task set `small-1m`; `SETS[name].recipe` has the settings
+    of each set. A set has no task twice, so `trivial-21k` is distributed differently.
 
     Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
     or `ValueError` for settings out of range and sizes too small.
@@ -207,7 +218,7 @@ def _sampled(key: Key, recipe: Recipe) -> Ruleset:
 
 
 def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
-    """Draw a task with the random numbers that start at a position of the source."""
+    """Draw a task, using the random numbers of `draws` from position `at` on."""
     goal, a, b, at = _goal(draws, at)
     it = _start(at, a, b, recipe)
     if recipe.depth:
@@ -222,7 +233,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw the goal; return the packed goal, its two tiles and the next position."""
+    """Draw a goal; return it packed, its two tiles (or one and 0) and the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))
@@ -232,7 +243,7 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Start the tree with the goal's tiles as its first depth."""
+    """Return the generator's state at depth 1, where the tiles of the goal wait for rules."""
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
@@ -252,7 +263,7 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Take the last tile in `chain`: put it on the map, or draw a rule that makes it."""
+    """Take the last tile of `chain`, and put it on the map or draw a rule that makes it."""
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
     rule, a, b, after = _rule(draws, at, made, it.free)
@@ -294,10 +305,10 @@ def _with_distractors(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
 
 
 def _rule(draws: Draws, at: Array, made: Array, free: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a rule that makes a tile from free ones.
+    """Draw a rule that makes the tile `made` from one or two of the free tiles.
 
-    Returns the packed rule, its two inputs and the next position.
-    The second input may equal the first.
+    Returns the packed rule, its two input tiles (the second is 0 if there is only one) and the
+    next position. The second input may equal the first.
     """
     number, at = draws.below(at, jnp.int32(len(RULES)))
     pair = number >= FIRST_PAIR
@@ -313,16 +324,16 @@ def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
 
 
 def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
-    """Draw a free tile of the list `_LISTED[row]`; return it and the next position."""
+    """Draw one of the free tiles in `_LISTED[row]`; return the tile and the next position."""
     words = free[row]
     number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
     return jnp.asarray(_LISTED)[row, _nth(words, number)], at
 
 
 def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
-    """Return the position of the set bit before which `number` bits are set.
+    """Return the position of the set bit with index `number` among the set bits of `words`.
 
-    Finds the uint32 that contains the bit, then the bit by binary search in five steps.
+    Finds the uint32 that contains the bit, then finds the bit by binary search in five steps.
     """
     ends = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32), dtype=jnp.int32)
     which = (number >= ends[:-1]).sum(dtype=jnp.int32)
@@ -354,21 +365,21 @@ def _ruled(it: _Drawing, rule: Array, when: ArrayLike = True) -> _Drawing:
 
 
 def _laid(it: _Drawing, tile: Array, when: ArrayLike = True) -> _Drawing:
-    """Put an object on the map, unless the tile is none."""
+    """Put an object on the map if `when` is True and the tile byte is not 0."""
     codes, count = _appended(it.tiles, it.num_tiles, tile, when & (tile != _NONE))
     return it._replace(tiles=codes, num_tiles=count)
 
 
 def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
-    """Add a tile to the next depth, unless it is none."""
+    """Add a tile to the next depth of the tree if `when` is True and the tile byte is not 0."""
     codes, count = _appended(it.following, it.num_following, tile, when & (tile != _NONE))
     return it._replace(following=codes, num_following=count)
 
 
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
-    """Append a value if `when` is True; return the values and their number.
+    """Append `value` if `when` is True; return the values and the new number of values.
 
-    Compares the positions of all entries: XLA vectorises this better than a scatter.
+    Compares the index of every entry with `count`: XLA vectorises this better than a scatter.
     """
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

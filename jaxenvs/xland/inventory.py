@@ -1,8 +1,9 @@
-"""Relaxed analysis of a task without positions: proofs that it cannot be won, and dead ends.
+"""Analysis of a task that ignores positions; it proves tasks unwinnable and finds dead ends.
 
-A board is reduced to an inventory: the objects on the map and in the pocket, wherever they are. In
-this relaxation, an object can be approached from any side, carried anywhere and put next to any
-other. A goal that is impossible here is impossible on every board; the reverse does not hold.
+The analysis relaxes the task: it replaces a board by an inventory, which lists the objects on the
+map and in the pocket without their positions. An object can then be approached from any side,
+carried anywhere and put next to any other object. A goal that is impossible in the relaxed task is
+impossible on every board; a goal that is possible in the relaxed task may still be impossible.
 """
 
 import functools
@@ -20,26 +21,28 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-# Places of an object relative to the agent; 0 to 3 are the sides up, right, down, left.
+# Codes for the place of an object: away from the agent, or in the agent's pocket. Codes 0 to 3 mean
+# that the object is above, right of, below or left of the agent.
 _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # kinds of which a map has finitely many, so rules can use them up
+_ITEMS = _THINGS | {Kind.GOAL}  # kinds that rules can use up, because a map has few of them
 
-Inventory = tuple[int, ...]  # tile bytes, sorted
+Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and in the pocket
 
 
 class Analysis(NamedTuple):
-    """Conclusions from the inventory alone."""
+    """Result of `analyse`: facts about a task that hold wherever its objects are."""
 
     # False: proven unwinnable; True: winnable in the relaxation, which is no proof; None: unknown.
     winnable: bool | None
-    # Shortest sequence of changes, as sentences, after which the task cannot be won; () for none.
+    # Shortest sequence of changes to objects after which the task can no longer be won.
+    # Each change is a sentence; () if there is no such sequence.
     dead_end: tuple[str, ...]
-    complete: bool  # whether all inventories were visited
+    complete: bool  # whether the search visited all reachable inventories
 
 
 class _Fact(NamedTuple):
-    """Fields of a packed rule or goal."""
+    """The four bytes of a packed rule or goal, with tests of its condition."""
 
     a: int
     b: int
@@ -66,11 +69,12 @@ class _Fact(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """Tiles that an object can become without other objects."""
+    """Possible outcomes of moving a single object and no other."""
 
-    tiles: frozenset[int]
-    targets: frozenset[int]  # tiles that the object can be when action `PUT` puts it in front
-    wins: bool  # whether the object alone can reach the goal
+    tiles: frozenset[int]  # tile bytes that the object can turn into, including its own
+    # Tile bytes that the object can have when action `PUT` puts it in front of the agent.
+    targets: frozenset[int]
+    wins: bool  # whether moving the object alone can reach the goal
 
 
 def analyse(
@@ -80,12 +84,13 @@ def analyse(
 ) -> Analysis:
     """Search the inventories of a task for a path to the goal and for dead ends.
 
-    beside: tile bytes next to the agent at the start, which it need not approach.
-    walled: for tile bytes of goal tiles, which cannot be carried, the sides (0 up, 1 right, 2 down,
-        3 left) on which every goal tile of that colour has a wall.
+    beside: tile bytes next to the agent at the start, which the agent need not approach.
+    walled: sides of goal tiles, which cannot be carried, where no agent can stand. The dict maps
+        the tile byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which every
+        goal tile of that colour has a wall.
 
-    The result is unknown if goal or rules name floors, walls, doors or places. Raises `ValueError`
-    for a batch.
+    The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
+    `ValueError` for a batch of rulesets.
     """
     single(ruleset, "analyse")
     packed = jax.tree.map(np.asarray, ruleset).packed()
@@ -108,7 +113,7 @@ def _fact(word: int) -> _Fact:
 
 
 class _Task:
-    """Task under analysis."""
+    """The relaxed task: computes which inventories follow from an inventory, and which win."""
 
     def __init__(
         self,
@@ -122,7 +127,7 @@ class _Task:
         self.reactions = functools.cache(self._reactions)
 
     def analysis(self, start: Inventory) -> Analysis:
-        """Visit inventories breadth-first, then find those that lead to a winning one."""
+        """Visit all inventories breadth-first, then find those from which winning is possible."""
         came: dict[Inventory, tuple[Inventory, str]] = {start: (start, "")}
         before: dict[Inventory, list[Inventory]] = {start: []}
         todo, winning = deque([start]), []
@@ -157,7 +162,7 @@ class _Task:
         )
 
     def _changes(self, inventory: Inventory) -> Iterator[tuple[Inventory, str]]:
-        """Yield each inventory that one change leads to, and a sentence about the change."""
+        """Yield each inventory that can follow this one, and a sentence about what changes."""
         for tile in set(inventory):
             for other in self.fate(tile).tiles - {tile}:
                 yield _changed(inventory, (tile,), (other,)), f"{_a(tile)} becomes {_a(other)}"
@@ -172,7 +177,7 @@ class _Task:
                     yield _changed(inventory, gone, new), words
 
     def _fate(self, tile: int) -> _Fate:
-        """Find the possible tiles of an object when only this object is moved."""
+        """Find the tiles that an object can become when the agent moves only this object."""
         seen = {(tile, _AWAY)}
         if tile in self.beside:
             seen |= {(tile, side) for side in _SIDES}
@@ -189,7 +194,7 @@ class _Task:
         return _Fate(frozenset(t for t, _ in seen), frozenset(targets), wins)
 
     def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield the outcomes of one action on an object: its tile, its place, whether that wins."""
+        """Yield each possible outcome of one action: (tile, place, whether the goal is reached)."""
         if where == _IN_HAND:
             yield self._picked(tile)
             yield from (self._beside(tile, side, True) for side in _SIDES)
@@ -203,9 +208,9 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides of a walkable cell on which the tile can be.
+        """Return the sides on which the tile can be, seen from a walkable cell next to it.
 
-        The cell cannot be on a side of the tile where the tile has a wall.
+        If the tile has a wall on one side, there is no walkable cell on that side.
         """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
@@ -223,10 +228,11 @@ class _Task:
         return tile, _IN_HAND, self.goal.held(tile)
 
     def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
-        """Return the outcomes of action `PUT` when object `first` is in front of the agent and
-        `second` is next to it: both tiles afterwards, and whether that wins.
+        """Return the outcomes when action `PUT` puts object `first` next to object `second`.
 
-        Includes only outcomes in which a rule for two objects fires or that win.
+        An outcome has the tiles of `first` and `second` afterwards, and whether the goal is
+        reached. Only outcomes in which a rule for two objects fires or the goal is reached are
+        returned.
         """
         found = set()
         for target in self.fate(first).targets:
@@ -246,7 +252,7 @@ class _Task:
 
 
 def _pairs(inventory: Inventory) -> Iterator[tuple[int, int]]:
-    """Yield ordered pairs of objects, equal ones only if there are two."""
+    """Yield the ordered pairs (a, b) of tile bytes; (a, a) only if the inventory has two of a."""
     distinct = sorted(set(inventory))
     for first in distinct:
         for second in distinct:

@@ -1,4 +1,4 @@
-"""Tasks as text, one statement per line: a goal, rules, and the objects on the map.
+"""Parser and formatter for tasks as text. Each line is a goal, a rule or objects on the map:
 
 goal: hold(green pyramid)
 near(red ball, blue square) -> green pyramid
@@ -19,9 +19,10 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-# Directions in the names of goals and rules (`AGENT_UP`), in the order of `SIDES`.
+# Directions at the end of the names of goals and rules (such as `AGENT_UP`), ordered as `SIDES`.
 _SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")
-# Syntax of each test, for error messages; the last two tests are for goals only.
+# Syntax of each test (the condition of a goal or rule), for error messages.
+# Rules cannot have the last two tests, `on` and `at`.
 TESTS = {
     "hold": "hold(a)",
     "near": "near(a, b) or near(a, agent)",
@@ -30,30 +31,31 @@ TESTS = {
     "at": "at(a, row, column) or at(agent, row, column)",
 }
 STATEMENTS = "`goal: hold(red ball)`, `near(red ball, blue key) -> floor` or `map: red ball, wall`"
-LARGEST = 255  # largest row or column
+LARGEST = 255  # largest row or column that fits a byte
 _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
 class _Test(NamedTuple):
-    """Condition of a goal or rule: the name of its kind, and the bytes that follow the kind."""
+    """Condition of a goal or rule: the name of its kind, and the bytes that encode the rest."""
 
     kind: str
     numbers: tuple[int, ...]
 
 
 def parse_ruleset(text: str) -> Ruleset:
-    """Read a ruleset from text. Rules apply in the order of their lines; `#` begins a comment.
+    """Parse a ruleset. Rules apply in the order of their lines, and `#` begins a comment.
 
     goal: TEST      condition that wins; `none` for no goal
     TEST -> TILE    a rule: the tested objects become TILE; `floor` makes them vanish
     map: TILE, ...  objects on the map at the start; any number of such lines
 
-    Tests: `hold(a)`, `near(a, b)`, `near(a, agent)`; `above(a, b)` for a above b, with `right_of`,
-    `below`, `left_of` and with `agent` in place of b; for goals also `on(a)` (the agent is on it),
-    `at(a, row, column)` and `at(agent, row, column)`. Tiles: `red ball`, `green goal tile`, `floor`
-    and the like. Sides are sides of the grid.
+    Tests of goals and rules: `hold(a)`, `near(a, b)`, `near(a, agent)`; `above(a, b)` if a is above
+    b, and likewise `right_of`, `below` and `left_of`, where b may be `agent`. Directions are those
+    of the grid. Tests of goals only: `on(a)` if the agent stands on a, `at(a, row, column)` and
+    `at(agent, row, column)`. Tiles are written as `red ball`, `green goal tile`, `floor`.
 
-    Raises `ValueError` with the line number and the allowed statements.
+    Raises `ValueError` for a line that cannot be parsed; the message has the line number and
+    explains the syntax.
     """
     goals, rules, laid = [], [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -75,9 +77,9 @@ def parse_ruleset(text: str) -> Ruleset:
 
 
 def format_ruleset(ruleset: Ruleset) -> str:
-    """Write a ruleset as `parse_ruleset` reads it; empty rules and tiles are left out.
+    """Return a ruleset as text that `parse_ruleset` can read, without empty rules and tiles.
 
-    Raises `ValueError` for a batch, and for numbers that are not a kind or a tile.
+    Raises `ValueError` for a batch of rulesets, and for bytes that encode no kind or no tile.
     """
     goal, rules, laid = single(ruleset, "format_ruleset")
     lines = [f"goal: {_call(_read(goal, GOALS, Goal)) if goal[0] else 'none'}"]
@@ -89,9 +91,9 @@ def format_ruleset(ruleset: Ruleset) -> str:
 
 
 def single(ruleset: Ruleset, where: str) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """Return a ruleset's goal, rules and initial tiles as lists, without the empty ones.
+    """Return a ruleset's goal, rules and initial tiles as lists, without empty rules and tiles.
 
-    Raises `ValueError` for a batch, naming the function `where`.
+    Raises `ValueError` for a batch of rulesets; the message names `where`, the calling function.
     """
     arrays = [np.asarray(x) for x in (ruleset.goal, ruleset.rules, ruleset.init_tiles)]
     if arrays[0].ndim != 1:
@@ -102,7 +104,10 @@ def single(ruleset: Ruleset, where: str) -> tuple[list[int], list[list[int]], li
 
 
 def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
-    """Return the kind of a goal or rule by its first number; raise `ValueError` if unknown."""
+    """Return the kind of a goal or rule, which its first byte encodes; `kinds` is `Goal` or `Rule`.
+
+    Raises `ValueError` for an unknown kind.
+    """
     if numbers[0] not in list(kinds):
         what = kinds.__name__.lower()
         raise ValueError(f"{what} kind {numbers[0]} is not one of 0 to {max(kinds)}")
@@ -110,7 +115,7 @@ def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
 
 
 def tile_name(pair: Sequence[int]) -> str:
-    """Name a pair (tile, colour); raise `ValueError` if it is not a tile."""
+    """Return the name of a pair (kind, colour); raise `ValueError` if it encodes no tile."""
     kind, colour = pair
     if not (0 < kind <= max(Kind) and 0 < colour <= max(Colour)):
         raise ValueError(f"({kind}, {colour}) is not a tile: kinds are 1 to 12, colours 1 to 11")
@@ -125,7 +130,7 @@ def _read(numbers: Sequence[int], forms: tuple[Form, ...], kinds: Any) -> _Test:
 
 
 def _call(test: _Test) -> str:
-    """Return a test as text."""
+    """Return a test as text that `parse_ruleset` can read, such as `near(red ball, agent)`."""
     kind, numbers = test
     if kind in ("TILE_AT", "AGENT_AT"):
         thing = AGENT if kind == "AGENT_AT" else tile_name(numbers[:2])
@@ -136,7 +141,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test on this side
+    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test for this direction
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 
@@ -156,7 +161,7 @@ def _rule(statement: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
 
 
 def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
-    """Parse a test; call `fail` if it is wrong."""
+    """Parse a test such as `near(red ball, agent)`; call `fail`, which raises, if it is wrong."""
     found = _CALL.fullmatch(text)
     if found is None:
         fail(f"`{text}` is not a test; write {', '.join(TESTS.values())}")
@@ -193,7 +198,7 @@ def _place(arguments: list[str], fail: Callable[[str], NoReturn]) -> _Test:
 
 @functools.cache
 def _codes() -> dict[str, int]:
-    """Return tile bytes by name."""
+    """Return a dict from the names of tiles to their tile bytes."""
     codes = (kind | colour << 4 for kind in tuple(Kind)[1:] for colour in tuple(Colour)[1:])
     return {tiles.name(code): code for code in codes}
 

@@ -1,7 +1,8 @@
-"""Layouts of XLand-MiniGrid 0.9.3 (`xminigrid/envs/xland.py`): walls, doors, object positions.
+"""Level generation of XLand-MiniGrid 0.9.3 (`xminigrid/envs/xland.py`).
 
-Doors stand in walls, so the free cells are the same in every episode. Positions of objects and
-agent are distinct random indices into these cells.
+A layout fixes the walls, and the cells of the walls where doors can be. Doors replace wall cells,
+so the floor cells are the same in every episode. The objects and the agent are put on distinct
+random floor cells.
 """
 
 import functools
@@ -20,41 +21,41 @@ from . import tiles
 from .state import Level
 from .tiles import Kind
 
-LARGEST = 127  # largest size: positions are int8
+LARGEST = 127  # largest size: positions have to fit into int8
 
 
 class Doors(NamedTuple):
-    """Possible cells of a door: a line of `cells` cells from (row, column) down or to the right."""
+    """Cells where one door can be: `cells` cells from (row, column) downwards or to the right."""
 
     row: int
     column: int
-    down: int  # 1 if the cells run down, 0 if to the right
+    down: int  # 1 if the cells lie below each other, 0 if side by side
     cells: int
 
 
 class Plan(NamedTuple):
-    """Walls and doors of a layout at one size."""
+    """Walls of a layout on a grid of a certain size, and the cells where doors can be."""
 
-    walls: tuple[tuple[slice | int, slice | int], ...]  # indices of rows and columns
+    walls: tuple[tuple[slice | int, slice | int], ...]  # (row, column) indices into the grid
     doors: tuple[Doors, ...]
 
 
 class Layout(NamedTuple):
-    """Layout for any size."""
+    """Arrangement of rooms, given as a function that builds it for any grid size."""
 
     plan: Callable[[int], Plan]
-    smallest: int  # smallest size, cells on a side
-    odd: bool = False  # whether the size must be odd
+    smallest: int  # smallest allowed size of the grid, in cells on a side
+    odd: bool = False  # whether the size of the grid must be odd
 
 
 class Map(NamedTuple):
-    """Layout at one size as arrays."""
+    """Arrays that describe a layout on a grid of a certain size."""
 
-    grid: np.ndarray  # tile bytes without doors, uint8
+    grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # row-major index of the first cell where each door can be
-    step: np.ndarray  # index difference between successive cells where each door can be
-    cells: np.ndarray  # number of cells where each door can be
+    first: np.ndarray  # for each door: row-major index of the first cell where it can be
+    step: np.ndarray  # for each door: index difference of successive cells where it can be
+    cells: np.ndarray  # for each door: number of cells where it can be
 
 
 def _one_room(size: int) -> Plan:
@@ -74,7 +75,7 @@ def _four_rooms(size: int) -> Plan:
 
 
 def _six_rooms(size: int) -> Plan:
-    """Three rooms on each side of a corridor."""
+    """Return the plan with three rooms on either side of a corridor."""
     left, right, third = size // 2 - 2, size // 2 + 2, size // 3
     rows = (size // 2 - third, size // 2, size // 2 + third)
     sides = [
@@ -93,14 +94,14 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # by name: R and the number of rooms
+LAYOUTS = {  # layouts by name, which is R and the number of rooms
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
-    "R4": Layout(_four_rooms, 5, odd=True),  # with an even size a door would stand in the border
+    "R4": Layout(_four_rooms, 5, odd=True),  # even sizes would put a door into the border
     "R6": Layout(_six_rooms, 9),
     "R9": Layout(_nine_rooms, 7),
 }
-SIZES = {  # sizes that have ids
+SIZES = {  # grid sizes of each layout for which ids are registered
     **dict.fromkeys(("R1", "R2", "R4"), (9, 11, 13, 15, 17)),
     "R6": (13, 17, 19),
     "R9": (16, 19, 25),
@@ -109,7 +110,7 @@ SIZES = {  # sizes that have ids
 
 @functools.cache
 def drawn(layout: str, size: int) -> Map:
-    """Return a layout at one size."""
+    """Return the arrays of a layout for a grid of `size` by `size` cells."""
     plan = LAYOUTS[layout].plan(size)
     grid = np.full((size, size), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.FLOOR
@@ -121,7 +122,7 @@ def drawn(layout: str, size: int) -> Map:
 
 
 def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " tiles"]) -> Level:
-    """Draw doors, then put the tiles (0 for none) and the agent on distinct free cells."""
+    """Draw a level: doors, and distinct floor cells for `init_tiles` (0: none) and the agent."""
     plan = drawn(layout, size)
     doors, things = len(plan.first), np.shape(init_tiles)[0]
     word = words(key, 2 * doors + things + 2)
@@ -143,7 +144,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
 def _put_together(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles to distinct cells by one scatter; tile 0 is not written."""
+    """Write tiles to distinct cells by one scatter, which skips tiles that are 0."""
     nowhere = grid.size + np.arange(index.shape[0], dtype=np.int32)
     index = jnp.where(tile == tiles.NOTHING, nowhere, index)
     cells = grid.reshape(-1).at[index].set(tile, mode="drop", unique_indices=True)
@@ -153,10 +154,10 @@ def _put_together(
 def _put_one_by_one(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles by one selection over the grid for each of them.
+    """Write tiles with one `jnp.where` over the whole grid for each tile.
 
-    XLA fuses these selections with the one that a reset makes later, between the new grid and the
-    old one.
+    An auto-reset later chooses between the new grid and the old grid by another `jnp.where`. XLA
+    fuses all these `jnp.where` into one kernel.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):

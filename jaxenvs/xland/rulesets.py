@@ -1,8 +1,9 @@
-"""Rulesets: tasks as data, in XLand-MiniGrid 0.9.3's bytes or in the uint32 that steps read.
+"""Rulesets: tasks as arrays, in two encodings.
 
-A rule is `[kind, tile, colour, (tile, colour,) made tile, made colour]`, a goal `[kind, tile,
-colour, (tile, colour)]`; unused bytes are 0. Source of the kinds and the order of bytes:
-`xminigrid/core/rules.py` and `goals.py`.
+`Ruleset` has the bytes of XLand-MiniGrid 0.9.3. A rule is `[kind, tile, colour, (tile, colour,)
+made tile, made colour]` and a goal is `[kind, tile, colour, (tile, colour)]`; unused bytes are 0.
+Source of the kinds and the order of bytes: `xminigrid/core/rules.py` and `goals.py`.
+`PackedRuleset` has one uint32 for each rule and goal, which `engine.py` can test quickly.
 """
 
 from enum import IntEnum
@@ -18,37 +19,37 @@ from ..core.struct import Struct, struct
 
 
 class Rule(IntEnum):
-    """Kinds of rules: the condition on tiles a and b under which they turn into another tile."""
+    """Kinds of rules: the condition under which tile a (and tile b) turns into another tile."""
 
     NONE = 0
-    HOLD = 1  # the agent carries a
-    AGENT_NEAR = 2  # a next to the agent
-    NEAR = 3  # a next to b
-    UP = 4  # b above a; sides are sides of the grid, not of the agent
+    HOLD = 1  # the agent carries tile a
+    AGENT_NEAR = 2  # tile a is next to the agent
+    NEAR = 3  # tile a is next to tile b
+    UP = 4  # tile b is above tile a on the grid, whichever way the agent faces
     RIGHT = 5
     DOWN = 6
     LEFT = 7
-    AGENT_UP = 8  # a above the agent
+    AGENT_UP = 8  # tile a is above the agent
     AGENT_RIGHT = 9
     AGENT_DOWN = 10
     AGENT_LEFT = 11
 
 
 class Goal(IntEnum):
-    """Kinds of goals: the condition on tiles a and b, or on the agent."""
+    """Kinds of goals: the condition on tile a, on tiles a and b, or on the agent's position."""
 
     NONE = 0  # never reached
     HOLD = 1
-    ON = 2  # the agent stands on a
+    ON = 2  # the agent stands on tile a
     AGENT_NEAR = 3
     NEAR = 4
-    TILE_AT = 5  # a is in the cell (row, column)
+    TILE_AT = 5  # tile a is in the cell (row, column)
     AGENT_AT = 6  # the agent is in the cell (row, column)
-    UP = 7  # b above a
+    UP = 7  # tile b is above tile a
     RIGHT = 8
     DOWN = 9
     LEFT = 10
-    AGENT_UP = 11  # a above the agent
+    AGENT_UP = 11  # tile a is above the agent
     AGENT_RIGHT = 12
     AGENT_DOWN = 13
     AGENT_LEFT = 14
@@ -56,8 +57,9 @@ class Goal(IntEnum):
 
 # Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the sides (up, right, down,
 # left) on which the other tile may be.
-BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128  # ON_PUT: `put down` triggers it, too
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # highest byte of goals that test one cell
+# `ON_PUT` marks rules and goals that action `PUT` triggers in addition to `FORWARD`.
+BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # value of the highest byte of packed goals that test one cell
 _ALL = 15
 
 
@@ -66,16 +68,16 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Encoding of a kind of rule or goal."""
+    """Number of tiles that a kind of rule or goal names, and the encoding of its test."""
 
-    tiles: int  # number of tiles that the kind names, without the product
-    flags: int  # highest byte of the packed uint32
+    tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
+    flags: int  # highest byte of the packed uint32, which selects the test
     place: bool = False  # whether the kind names a row and a column
 
 
 _AGENT_SIDES = tuple(Form(1, flags) for flags in _beside(BESIDE_AGENT | ON_PUT))
 _TILE_SIDES = tuple(Form(2, flags) for flags in _beside(BESIDE_TILE))
-RULES = (  # form of each `Rule`
+RULES = (  # `Form` of each `Rule`, indexed by the kind
     Form(0, 0),
     Form(1, HELD),
     Form(1, BESIDE_AGENT | _ALL),
@@ -83,7 +85,7 @@ RULES = (  # form of each `Rule`
     *_TILE_SIDES,
     *_AGENT_SIDES,
 )
-GOALS = (  # form of each `Goal`
+GOALS = (  # `Form` of each `Goal`, indexed by the kind
     Form(0, 0),
     Form(1, HELD),
     Form(1, ON),
@@ -101,14 +103,14 @@ class Ruleset(Struct):
     """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
-    rules: UInt8[Any, "*batch rules 7"]  # rules in the order in which they apply; 0: none
+    rules: UInt8[Any, "*batch rules 7"]  # in the order in which they apply; kind 0: no rule
     init_tiles: UInt8[Any, "*batch tiles 2"]  # (tile, colour); (0, 0) for none
 
     @classmethod
     def of(cls, goal: Any, rules: Any = (), init_tiles: Any = ()) -> "Ruleset":
-        """Build a ruleset from lists; trailing zeros can be left out.
+        """Return a ruleset built from lists of bytes; trailing zeros can be left out.
 
-        Raises `ValueError` if a list is too long or a number is not a byte.
+        Raises `ValueError` if a list is too long or contains a number outside 0 to 255.
         """
         return cls(
             goal=_bytes("the goal", [goal], 5)[0],
@@ -117,18 +119,19 @@ class Ruleset(Struct):
         )
 
     def sized(self, num_rules: int, num_tiles: int) -> "Ruleset":
-        """Pad with empty rules and tiles, or drop trailing empty ones.
+        """Return the ruleset with exactly `num_rules` rules and `num_tiles` initial tiles.
 
-        Raises `ValueError` if more are in use; for traced arrays, every entry counts as used.
+        Pads with empty rules and tiles, or drops trailing empty ones. Raises `ValueError` if the
+        ruleset has more non-empty ones; in a traced array every entry counts as non-empty.
         """
         rules = _sized(self.rules, num_rules, "rules", "num_rules")
         init_tiles = _sized(self.init_tiles, num_tiles, "initial tiles", "num_tiles")
         return self.replace(rules=rules, init_tiles=init_tiles)
 
     def packed(self) -> "PackedRuleset":
-        """Return the task in the form that steps read.
+        """Return the ruleset in the encoding that `engine.advance` reads.
 
-        Tiles and colours above 15 lose their high bits.
+        Kinds of tiles and colours above 15 lose their high bits.
         """
         return PackedRuleset(
             goal=_packed_goal(self.goal),
@@ -139,16 +142,16 @@ class Ruleset(Struct):
 
 @struct
 class PackedRuleset(Struct):
-    """Task in the form that steps read: one uint32 for the goal and one for each rule."""
+    """Task in the encoding that `engine.advance` reads: a uint32 for the goal and each rule."""
 
-    # From the lowest byte: tile a, tile b (or row), product (or column), flags (`BESIDE_AGENT` to
-    # `AGENT_AT`).
+    # Bytes of each uint32, lowest first: tile a, tile b (or row), product (or column), flags.
+    # The flags are `BESIDE_AGENT` and the constants after it.
     goal: UInt32[Any, "*batch"]
     rules: UInt32[Any, "*batch rules"]
     init_tiles: UInt8[Any, "*batch tiles"]  # tile bytes; 0 for none
 
     def unpacked(self) -> Ruleset:
-        """Return the task in xminigrid's bytes; unused bytes are 0."""
+        """Return the task in xminigrid's encoding; the inverse of `Ruleset.packed`."""
         return Ruleset(
             goal=_unpacked_goal(self.goal),
             rules=_unpacked_rules(self.rules),
@@ -183,35 +186,35 @@ def _sized(table: Any, rows: int, what: str, field: str) -> Any:
 
 
 def _module(array: Any) -> Any:
-    """Return NumPy for NumPy arrays, so that tables need no JAX backend, else jax.numpy."""
+    """Return jax.numpy for a JAX array, else NumPy, so that NumPy input needs no JAX backend."""
     return jnp if isinstance(array, jax.Array) else np
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """Return attribute `of` of each kind's form; a kind that is too large counts as the last."""
+    """Look up attribute `of` of the `Form` of each kind; too large kinds count as the last."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]
 
 
 def _joined(table: Any, at: int) -> Any:
-    """Join columns `at` (kind) and `at + 1` (colour) to tile bytes as uint32."""
+    """Return tile bytes, as uint32, from columns `at` (kind) and `at + 1` (colour) of a table."""
     columns = table[..., at : at + 2].astype(np.uint32) & np.uint32(15)
     return columns[..., 0] | columns[..., 1] << np.uint32(4)
 
 
 def _parted(code: Any) -> Any:
-    """Split tile bytes into (kind, colour) on a new last axis."""
+    """Return pairs (kind, colour) of tile bytes, on a new last axis."""
     return _module(code).stack([code & np.uint32(15), code >> np.uint32(4)], axis=-1)
 
 
 def word(a: Any, b: Any, c: Any, flags: Any) -> Any:
-    """Pack tile a, tile b (or row), product (or column) and flags, all uint32, into one uint32."""
+    """Pack four bytes given as uint32: tile a, tile b or row, product or column, and flags."""
     return a | b << np.uint32(8) | c << np.uint32(16) | flags << np.uint32(24)
 
 
 def _bytes_of(word: Any) -> list[Any]:
-    """Return the four bytes that `word` packed, as uint32."""
+    """Return the four bytes of a packed uint32, lowest first, each as a uint32 array."""
     return [word >> np.uint32(shift) & np.uint32(255) for shift in (0, 8, 16, 24)]
 
 
@@ -256,7 +259,7 @@ def _unpacked_goal(word: Any) -> Any:
 
 
 def _kind(forms: tuple[Form, ...], flags: Any) -> Any:
-    """Return the kinds (`Rule` or `Goal`) whose flags these are; the inverse of `_column`."""
+    """Return the kinds (`Rule` or `Goal`) that have the given flags."""
     kinds = np.zeros(256, np.uint32)
     kinds[[form.flags for form in forms]] = np.arange(len(forms))
     return _module(flags).asarray(kinds)[flags.astype(np.int32)]

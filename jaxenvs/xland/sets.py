@@ -1,8 +1,8 @@
 """Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
-xminigrid downloads its sets as pickles. Here its script is reproduced, which takes seconds to a few
-minutes, and the result is compared with checksums of the script's output. Whether the published
-files equal that output could not be checked.
+xminigrid downloads its task sets as pickles. This module instead reproduces the script that
+generated them, which takes seconds to a few minutes, and compares the result with checksums of the
+script's output. Whether the published pickles equal the script's output could not be checked.
 """
 
 import contextlib
@@ -29,18 +29,19 @@ from . import exact
 from .generator import Recipe
 from .rulesets import PackedRuleset, Ruleset
 
-CHUNK = 2**16  # number of rulesets unpacked at a time
+CHUNK = 2**16  # number of rulesets that are unpacked at once, which limits memory
 _WORD = np.dtype("<u4")
 
 
 class Set(NamedTuple):
-    """Description of a task set."""
+    """Size of a task set, settings of its generator, and checksums of its tasks."""
 
     num_rulesets: int
     recipe: Recipe
     num_rules: int  # largest number of rules in a task
     num_tiles: int  # largest number of initial tiles in a task
-    # SHA-256 (first 32 hex digits) of xminigrid's arrays: goals, rules, initial tiles, rule counts.
+    # First 32 hex digits of the SHA-256 of each array, in xminigrid's encoding.
+    # The arrays are: goals, rules, initial tiles and numbers of rules.
     checksums: tuple[str, ...]
 
 
@@ -93,9 +94,10 @@ SETS = {
 
 @struct
 class Benchmark(Struct):
-    """Set of tasks, a pytree.
+    """Set of tasks, with xminigrid's methods to draw and split them; a pytree.
 
-    Pass it to jitted functions as an argument; a captured one becomes a constant of the program.
+    Pass the set to jitted functions as an argument. If a function captures it instead, XLA stores
+    all tasks as constants in the compiled program.
     """
 
     rulesets: PackedRuleset  # tasks with leading axis (num_rulesets,)
@@ -106,9 +108,9 @@ class Benchmark(Struct):
         return self.rulesets.goal.shape[0]
 
     def get_ruleset(self, index: ArrayLike) -> Ruleset:
-        """Return task `index`. Inside `jit`, an index out of range is clipped.
+        """Return the task with this index.
 
-        Outside `jit`, an index out of range raises `IndexError`.
+        An index out of range is clipped inside `jit`, and raises `IndexError` outside.
         """
         count = self.num_rulesets
         if not isinstance(index, Tracer) and not 0 <= int(np.asarray(index)) < count:
@@ -140,9 +142,10 @@ class Benchmark(Struct):
     def filter_split(
         self, keep: Callable[[Array, Array], Bool[Any, ""] | bool]
     ) -> tuple["Benchmark", "Benchmark"]:
-        """Return the tasks for which `keep(goal, rules)` is True, and the others; not inside `jit`.
+        """Return the tasks for which `keep(goal, rules)` is True, and the other tasks.
 
-        `keep` is traced with the arrays of one task: uint8 (5,) and (rules, 7), see `Ruleset`.
+        `keep` is traced with the arrays of one task in the encoding of `Ruleset`: goal uint8 (5,)
+        and rules uint8 (rules, 7). Cannot be called inside `jit`.
         """
         decide = jax.jit(jax.vmap(lambda task: jnp.asarray(keep(task.goal, task.rules))))
         kept = np.concatenate([decide(part) for part in _unpacked(self.rulesets)])
@@ -181,9 +184,10 @@ def rulesets(name: str) -> PackedRuleset:
 
 
 def part(name: str, start: float, end: float) -> np.ndarray:
-    """Return the indices of part of a set's tasks.
+    """Return the indices of a part of a set's tasks, for example to hold out test tasks.
 
-    The tasks are in a fixed random order; `start` and `end` are fractions of it, from 0 to 1.
+    The tasks are put in a fixed random order. The part begins at the fraction `start` and ends at
+    the fraction `end` of this order, both from 0 to 1.
     Raises `ValueError` for an empty part or an unknown set.
     """
     checks.one_of("trials", "tasks", name, SETS)
@@ -198,7 +202,7 @@ def part(name: str, start: float, end: float) -> np.ndarray:
 
 
 def drawn(name: str) -> PackedRuleset:
-    """Generate the tasks of a set and compare them with the checksums."""
+    """Generate the tasks of a set; raise `RuntimeError` if they differ from the checksums."""
     wanted = SETS[name]
     with _bar(f"xland {name}", wanted.num_rulesets) as report:
         found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, report)
@@ -216,7 +220,7 @@ def drawn(name: str) -> PackedRuleset:
 
 
 def checksums(rulesets: PackedRuleset) -> tuple[str, ...]:
-    """Return checksums of xminigrid's arrays: goals, rules, initial tiles, rule counts."""
+    """Return the checksums of tasks, computed like `Set.checksums`."""
     sums = [hashlib.sha256() for _ in range(4)]
     for part in _unpacked(rulesets):
         count = (part.rules[..., 0] != 0).sum(axis=1).astype(np.uint8)
@@ -236,17 +240,17 @@ def _any_task(rulesets: PackedRuleset, key: Key) -> Ruleset:
 
 
 def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
-    """Yield the tasks in xminigrid's byte encoding, a chunk at a time."""
+    """Yield the tasks in xminigrid's byte encoding, at most `CHUNK` of them at once."""
     host = jax.device_get(rulesets)
     for start in range(0, len(host.goal), CHUNK):
         yield jax.tree.map(lambda leaf: leaf[start : start + CHUNK], host).unpacked()  # noqa: B023
 
 
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
-    """Read the tasks of a file; return None if it is missing, damaged or has other tasks.
+    """Return the tasks in a file, or None if it is missing, damaged or has other tasks.
 
-    A file contains the bytes of goals, rules and initial tiles as they are in memory. Any file of
-    the right size can thus be read, and only the checksums tell whether it has the right tasks.
+    A file contains the raw bytes of the arrays of goals, rules and initial tiles, without a header.
+    Any file of the right size can be read, so the checksums decide whether it has the right tasks.
     """
     rows = wanted.num_rulesets
     sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]
@@ -267,7 +271,7 @@ def _read(path: Path, wanted: Set) -> PackedRuleset | None:
 
 
 def _write(path: Path, rulesets: PackedRuleset) -> None:
-    """Write the tasks to a file, if possible."""
+    """Write the tasks to a file for `_read`; do nothing if the folder is not writable."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
@@ -277,7 +281,10 @@ def _write(path: Path, rulesets: PackedRuleset) -> None:
 
 @contextlib.contextmanager
 def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar in a terminal, if rich is installed; yield its update function."""
+    """Show a progress bar if `rich` is installed and stderr is a terminal.
+
+    Yields a function that updates the bar, given the number of tasks that are done.
+    """
     if importlib.util.find_spec("rich") is None:
         yield lambda done: None
         return

@@ -1,7 +1,8 @@
-"""Solver: can a task be won on a board, and in how many steps?
+"""Solver: find out whether a task can be won in a level, and in how many steps.
 
-First the inventory (`inventory.py`) proves some tasks unwinnable that a search could not finish.
-Then A* searches with the environment's step, on boards that consist of the grid and the agent.
+First an analysis without positions (`inventory.py`) proves some tasks unwinnable for which a search
+would never finish. Then A* searches with the environment's step function. Its nodes are boards: the
+grid and the agent, without the time.
 """
 
 import functools
@@ -21,30 +22,32 @@ from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, PackedRuleset, Ruleset
 from .state import Action, Level, XLandState
 from .tiles import Kind
 
-NUM_RULES = 18  # number of rules to which rulesets are padded; most then share a compiled program
-LEVELS_OF_RULES = 4  # depth of the trees of rules that the heuristic takes into account
+# Number of rules to which rulesets are padded, so that most of them use the same compiled program.
+NUM_RULES = 18
+# The heuristic follows chains of at most this many rules, where each makes an input of the next.
+LEVELS_OF_RULES = 4
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
-# Steps that the heuristic adds: for a rule on two tiles if one or both are missing, for a rule on
-# one missing tile, and for carrying an object to another one.
+# Environment steps that the heuristic adds: `_PAIR` for a rule on two tiles if one or both are
+# missing, `_ALONE` for a rule on one missing tile, `_CARRY` to carry an object to another one.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
-_WON = 1 << 18  # flag in `_Board.agent`: a bit that `XLandState.agent` does not use
+_WON = 1 << 18  # flag in `_Board.agent` for a won task; `XLandState.agent` does not use this bit
 
 
 class Solution(NamedTuple):
-    """Result of `solve`."""
+    """Result of `solve`: the solution that was found, if any, and proven facts about the task."""
 
-    winnable: bool | None  # None: neither a solution nor a proof that there is none
-    steps: int | None  # number of `actions`; None if no solution was found
-    actions: tuple[int, ...]  # actions from the level to the goal, see `Action`
+    winnable: bool | None  # True: solved; False: proven unsolvable; None: unknown
+    steps: int | None  # length of `actions`; None if no solution was found
+    actions: tuple[int, ...]  # actions that win from the start of the level; see `Action`
     shortest: bool  # whether `steps` is proven to be the minimum
-    at_least: int  # proven lower bound on the steps
-    dead_end: tuple[str, ...]  # changes after which the task cannot be won, see `Analysis`
-    nodes: int  # number of boards stored
+    at_least: int  # proven lower bound on the number of steps to the goal
+    dead_end: tuple[str, ...]  # changes after which winning is impossible; see `Analysis`
+    nodes: int  # number of boards that the search stored
 
 
 class _Board(NamedTuple):
     grid: UInt8[Array, "height width"]
-    agent: Int32[Array, ""]  # `XLandState.agent` with the flag _WON
+    agent: Int32[Array, ""]  # `XLandState.agent`, with the bit `_WON` set once the goal is reached
 
 
 def solve(
@@ -55,13 +58,15 @@ def solve(
     node_budget: int = 200_000,
     batch_size: int = 256,
 ) -> Solution:
-    """Search for actions that win a task in a level of `env.sample_level`.
+    """Search for actions that win a task in a level, such as one from `env.sample_level`.
 
-    shortest: find a provably shortest solution, feasible for small tasks only; otherwise an
-        inadmissible heuristic guides the search, and the solution may be longer than necessary.
-    node_budget: largest number of boards stored. Time limits of episodes are ignored.
+    shortest: whether to find a provably shortest solution, which is feasible for small tasks only.
+        Otherwise weighted A* with an inadmissible heuristic may return a longer solution.
+    node_budget: largest number of boards that the search stores.
+    batch_size: number of boards that the search expands together.
 
-    Raises `ValueError` for a ruleset that is unsound on the grid, see `XLand.params_for`.
+    The search ignores the time limit of episodes. Raises `ValueError` for a ruleset that
+    `XLand.params_for` would refuse for a grid of this size.
     """
     validation.check(ruleset, level.grid.shape[0])
     analysis = inventory.analyse(ruleset, _beside(level), _walled(level))
@@ -96,14 +101,17 @@ def solve(
 
 
 def _beside(level: Level) -> frozenset[int]:
-    """Return the tile bytes next to the agent."""
+    """Return the set of the tile bytes in the four cells next to the agent."""
     grid, (row, column, _) = np.asarray(level.grid), np.asarray(level.pose).tolist()
     places = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
     return frozenset(int(grid[place]) for place in places)
 
 
 def _walled(level: Level) -> dict[int, frozenset[int]]:
-    """Return, by tile byte, the sides on which every goal tile of that colour has a wall."""
+    """Return a dict from goal tile bytes to the sides on which all tiles of that byte have a wall.
+
+    Sides are 0 up, 1 right, 2 down and 3 left.
+    """
     grid, found = np.asarray(level.grid), {}
     for row, column in np.argwhere(grid & 15 == Kind.GOAL).tolist():
         around = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
@@ -160,13 +168,15 @@ def _neighbours(ruleset: PackedRuleset, board: _Board) -> Move:
 
 
 class _Facts(NamedTuple):
-    """Tiles that the goal (entry 0) and the rules name, and their distances on a board."""
+    """Tiles that the goal (index 0) and the rules (from 1) name, and their distances on a board."""
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    tiles: UInt32[Array, "facts 2"]  # tile bytes; 0 for none
-    away: Float32[Array, "facts 2"]  # agent's steps to the nearest such tile, or infinity
-    apart: Float32[Array, " facts"]  # steps between the two tiles of each fact
+    tiles: UInt32[Array, "facts 2"]  # tile bytes that each condition names; 0 for none
+    # Manhattan distance from the agent to the nearest such tile.
+    # 0 if the agent carries such a tile, infinite if there is none.
+    away: Float32[Array, "facts 2"]
+    apart: Float32[Array, " facts"]  # Manhattan distance between the two tiles of `away`
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -186,9 +196,10 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 
 
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Return a lower bound of the steps to the goal, at least 1 unless the task is won.
+    """Return a lower bound on the number of steps to the goal, at least 1 unless the task is won.
 
-    A goal tile that no rule makes must be on the map; the agent must get within two cells of it.
+    The bound uses only goal tiles that no rule makes. The agent has to come within two cells of
+    such a tile, so its distance minus 1 is a lower bound.
     """
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
@@ -198,7 +209,10 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Estimate the steps to the goal, as if each rule were carried out alone; can be infinite."""
+    """Estimate the number of steps to the goal as a sum over the rules that it needs.
+
+    Not admissible. The estimate is infinite if a missing tile cannot be made.
+    """
     facts = _facts(ruleset, board)
     pair = (facts.flags & BESIDE_TILE) != 0
     first, second = facts.away[:, 0], jnp.where(pair, facts.away[:, 1], 0.0)
@@ -207,8 +221,8 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # Which rules make each tile that the goal or a rule names. Each iteration below estimates the
-    # costs of missing tiles from the costs of the rules that make them.
+    # `makes`, bool (facts, 2, rules): whether the rule makes the tile. Each iteration below
+    # computes the cost of missing tiles from the costs of the rules that make them.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

@@ -1,4 +1,4 @@
-"""Sprites of rule worlds, drawn by code."""
+"""Sprites of the XLand environments, drawn as geometric shapes."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +12,7 @@ from ..core.paint import RGB, Layer, block, minus, polygon
 from . import tiles
 from .tiles import Colour, Kind
 
-NUM_CODES = 192  # tile bytes with colours up to 11
+NUM_CODES = 192  # number of tile bytes: 16 kinds in each of the colours 0 to 11
 
 SQUARE = (
     Layer(block(3 / 16, 3 / 16, 13 / 16, 13 / 16, 1 / 16), "dark"),
@@ -29,7 +29,10 @@ PYRAMID = (
 def _ring(
     corners: int, outer: float, inner: float, start: float
 ) -> tuple[tuple[float, float], ...]:
-    """Return corners around the centre, alternately at the outer and the inner radius."""
+    """Return the corners of a star: points around the centre at alternating radii.
+
+    start: angle of the first corner, in units of pi.
+    """
     angles = np.pi * (start + np.arange(corners) * 2 / corners)
     radii = np.where(np.arange(corners) % 2 == 0, outer, inner)
     places = zip(0.5 + radii * np.cos(angles), 0.5 + radii * np.sin(angles), strict=True)
@@ -61,7 +64,8 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
     return {kind | colour << 4: looks.COLOURS[colour.name.lower()] for colour in tuple(Colour)[1:]}
 
 
-# An agent can stand on objects: rules can turn the floor below it into one.
+# Every tile is also drawn with the agent on it, even if agents cannot step on the tile: a rule can
+# turn the floor below the agent into any object.
 LOOKS = (
     Look(looks.DARKNESS, {tiles.NOTHING: (0, 0, 0)}, ground=False, agent="on"),
     Look((), {tiles.FLOOR: (0, 0, 0)}, agent="on"),
@@ -81,7 +85,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a sprite; tile bytes of `NUM_CODES` or more get the last sprite."""
+        """Return the index of a tile's sprite; tile bytes from `NUM_CODES` on get the last one."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

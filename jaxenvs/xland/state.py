@@ -1,4 +1,4 @@
-"""States, levels, actions and params of rule worlds."""
+"""States, levels, actions and params of the XLand environments."""
 
 from enum import IntEnum
 from typing import Any
@@ -26,34 +26,34 @@ class Action(IntEnum):
 
 @struct
 class XLandParams(Params):
-    """Params of a rule world; a leading axis gives each environment of a batch a separate task."""
+    """Params of `XLand`; a leading axis gives each environment of a batch a separate task."""
 
-    # The task; set it by `env.params_for(ruleset)`, which checks it.
+    # The task. Set it with `env.params_for(ruleset)`, which checks and pads the ruleset.
     ruleset: PackedRuleset
 
 
 @struct
 class Level(AgentLevel):
-    """Map and pose with which an episode begins."""
+    """Initial map of an episode, and the agent's initial position and direction."""
 
 
 @struct
 class XLandState(AgentState):
-    """Map and agent; directions are 0 up, 1 right, 2 down, 3 left."""
+    """State: the map and the agent, whose direction is 0 up, 1 right, 2 down or 3 left."""
 
     @property
     def facing(self) -> Int32[Array, "*batch"]:
-        """Direction of the agent in MiniGrid's numbers: 0 right, 1 down, 2 left, 3 up."""
+        """Direction of the agent in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up."""
         return (self.direction + 3) & 3
 
     @property
     def pocket(self) -> UInt8[Array, "*batch"]:
-        """Tile that the agent carries, 0 for none."""
+        """Tile byte of the object that the agent carries, 0 for none."""
         return self.carried
 
     @classmethod
     def of(cls, level: Level, time: Any = 0, pocket: ArrayLike = 0) -> "XLandState":
-        """Return the initial state of a level, with tile `pocket` in the pocket."""
+        """Return the initial state of a level; `pocket` is the tile byte that the agent carries."""
         row, column, direction = level.pose
         return cls(
             time=jnp.int32(time), grid=level.grid, agent=packed(row, column, direction, pocket)

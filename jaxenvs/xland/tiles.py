@@ -1,7 +1,7 @@
-"""Tile bytes: a cell's kind in the low four bits, its colour in the high four.
+"""Tile bytes: the low four bits are the kind of the object in a cell, the high four its colour.
 
-Numbers are from XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). Actions depend on a tile's
-kind; rules and goals compare whole bytes.
+Kinds and colours have the values of XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). Actions
+depend only on the kind of a tile; rules and goals compare whole bytes.
 """
 
 import functools
@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, UInt8
 class Kind(IntEnum):
     """Kind of object in a cell."""
 
-    NOTHING = 0  # outside the grid, in an empty pocket, and padding of rulesets
+    NOTHING = 0  # cell outside the grid, empty pocket, or padding of a ruleset
     FLOOR = 1
     WALL = 2
     BALL = 3
@@ -33,7 +33,7 @@ class Kind(IntEnum):
 
 
 class Colour(IntEnum):
-    """Colours of tiles; floors are black, walls grey."""
+    """Colours of tiles. In generated levels floors are black and walls are grey."""
 
     NONE = 0
     RED = 1
@@ -50,7 +50,8 @@ class Colour(IntEnum):
 
 
 NOTHING, FLOOR, WALL = 0x00, 0x71, 0x62
-THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.HEX, Kind.STAR)  # can be carried
+# Kinds of objects that the agent can carry.
+THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.HEX, Kind.STAR)
 WALKABLE = (Kind.FLOOR, Kind.GOAL, Kind.OPEN_DOOR)
 OPAQUE = (Kind.WALL, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
 KIND_NAMES = {kind: kind.name.lower().replace("_", " ") for kind in Kind} | {Kind.GOAL: "goal tile"}
@@ -59,31 +60,31 @@ DOOR_COLOURS = tuple(Colour)[1:7]  # colours of the doors between rooms
 
 
 def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
-    """Put a kind and a colour into one byte."""
+    """Return the tile bytes of kinds and colours."""
     kind, colour = jnp.asarray(kind, jnp.uint8), jnp.asarray(colour, jnp.uint8)
     return kind | (colour << jnp.uint8(4))
 
 
 def is_any(code: Array, kinds: tuple[Kind, ...]) -> Bool[Array, "..."]:
-    """Return whether the tile has one of these kinds, with a single bit test."""
+    """Return whether each tile byte is of one of the given kinds; costs a single bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> (code.astype(jnp.uint32) & jnp.uint32(15))) & jnp.uint32(1)) != 0
 
 
-@functools.partial(jax.jit, inline=True)  # traced once per shape
+@functools.partial(jax.jit, inline=True)  # jitted so that JAX traces it only once per shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 2"]:
-    """Turn tile bytes into xminigrid's pairs (tile, colour)."""
+    """Return the pairs (kind, colour) of tile bytes, as in xminigrid's observations."""
     return jnp.stack([code & jnp.uint8(15), code >> jnp.uint8(4)], axis=-1)
 
 
 def decode(pairs: ArrayLike) -> np.ndarray:
-    """Turn xminigrid's pairs (NumPy, last axis 2) into tile bytes; the inverse of `encode`."""
+    """Return the tile bytes of NumPy pairs (kind, colour) on the last axis; inverts `encode`."""
     kind, colour = np.moveaxis(np.asarray(pairs).astype(np.uint8), -1, 0)
     return kind | colour << 4
 
 
 def name(code: int) -> str:
-    """Name a tile, such as `closed red door`; floor, wall and nothing have no colour."""
+    """Return a tile's name, such as `closed red door`; floor, wall and nothing have no colour."""
     kind, colour = Kind(code & 15), Colour(code >> 4).name.lower()
     if code in (NOTHING, FLOOR, WALL):
         return kind.name.lower()

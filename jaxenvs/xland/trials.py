@@ -1,4 +1,6 @@
-"""Trials of RL²: several episodes under one task; the agent keeps its recurrent state in between.
+"""Wrapper for RL² trials: several episodes with one task, which recurrent agents treat as one.
+
+An agent keeps its recurrent state between the episodes of a trial, so it can learn the task.
 
 Source: Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".
 """
@@ -26,7 +28,7 @@ from .sets import Benchmark
 
 @struct
 class TrialParams(Struct):
-    """Params of the wrapped environment, and the tasks from which trials are drawn."""
+    """Params of `Trials`: the wrapped environment's params, and the tasks to draw from."""
 
     env: Any
     tasks: PackedRuleset  # tasks with leading axis (num_tasks,)
@@ -39,7 +41,7 @@ class TrialParams(Struct):
 
 @struct
 class TrialLevel(Struct):
-    """Task and first level of a trial."""
+    """Start of a trial: the task, and the level of the first episode."""
 
     task: Int32[Array, ""]  # index into `TrialParams.tasks`
     level: Any  # level of the first episode
@@ -47,7 +49,7 @@ class TrialLevel(Struct):
 
 @struct
 class TrialState(Struct):
-    """State of the wrapped environment, and progress of the trial."""
+    """State of `Trials`: the wrapped environment's state, the task and the trial's progress."""
 
     time: Int32[Array, ""]  # steps since the trial began
     env: Any
@@ -56,28 +58,29 @@ class TrialState(Struct):
 
 
 class Trials(Wrapper):
-    """Trials of `episodes` episodes, or of `steps` steps, under one task; each has a new level.
+    """Trials of `episodes` episodes or `steps` steps with one task; each episode has a new level.
 
-    From the outside a trial is one episode. It terminates when its last episode is done (terminated
-    or truncated), and is truncated after `steps` steps. A reset draws another task. So `done` is
-    true exactly when an agent must clear its recurrent state, and recurrent learners maximise the
-    return of the whole trial. Within a trial, the step that ends an episode returns the first
-    observation of the next one.
+    To a learner, a trial is one episode. A trial terminates when its last episode is done
+    (terminated or truncated), and is truncated after `steps` steps. A reset draws another task. So
+    `done` is true exactly when an agent must clear its recurrent state, and recurrent learners
+    maximise the return of the whole trial. Within a trial, the step that ends an episode returns
+    the first observation of the next episode.
 
-    `info["trial"]` contains `episode`, the index of the step's episode, from 0; `finished`, whether
-    this step ended that episode; and `solved`, whether it reached the goal.
+    `info["trial"]` contains `episode`, the index of the episode in the trial, from 0; `finished`,
+    whether this step ended the episode; and `solved`, whether this step reached the goal.
     """
 
     episodes: int = 10  # episodes per trial; 0: no limit
     steps: int = 0  # steps per trial; 0: no limit
     num_tasks: int = 1  # number of tasks in the params
-    task_set: str = ""  # task set of the default params; "": `num_tasks` copies of the default task
-    part: tuple[float, float] = (0.0, 1.0)  # start and end of the part of the set, see `sets.part`
+    task_set: str = ""  # name of the task set to draw from; "": always the default task
+    # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
+    part: tuple[float, float] = (0.0, 1.0)
 
-    task_sets = ()  # there are no trials of trials
+    task_sets = ()  # empty, because `Trials` cannot wrap itself
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("Trials", "episodes", self.episodes, 0)
         checks.integer_field("Trials", "steps", self.steps, 0)
@@ -89,7 +92,7 @@ class Trials(Wrapper):
 
     @property
     def episode_is(self) -> str:
-        """Name of an episode of this wrapper in result reports, such as `trial of 10 episodes`."""
+        """Name for an episode of this wrapper in result reports: `trial of 10 episodes`."""
         unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
         return f"trial of {unit}"
 
@@ -97,7 +100,7 @@ class Trials(Wrapper):
     def of(
         cls, env: Any, tasks: Benchmark, episodes: int = 10, steps: int = 0
     ) -> tuple["Trials", TrialParams]:
-        """Return trials under uniformly drawn tasks of a set, and their params.
+        """Return a `Trials` wrapper that draws tasks uniformly from `tasks`, and its params.
 
         Raises `ValueError` if the tasks have more rules or tiles than the environment holds.
         """
@@ -107,7 +110,7 @@ class Trials(Wrapper):
 
     @property
     def default_params(self) -> TrialParams:
-        """The tasks of the set, or copies of the default task."""
+        """Params with the tasks of `task_set`, or else `num_tasks` copies of the default task."""
         inner: Any = self.env.default_params
         if self.task_set:
             return TrialParams(env=inner, tasks=_tasks(self.task_set, self.part, inner.ruleset))
@@ -127,7 +130,7 @@ class Trials(Wrapper):
         return state.env
 
     def inner_params(self, params: TrialParams | None) -> Any:
-        """Return the wrapped environment's params with the first task; see `params_of`."""
+        """Return the wrapped environment's params with task 0; `params_of` takes any task."""
         return None if params is None else self.params_of(jnp.int32(0), params)
 
     def params_of(self, task: ArrayLike, params: TrialParams | None) -> Any:
@@ -149,12 +152,13 @@ class Trials(Wrapper):
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
 
     def ending(self, level: TrialLevel) -> None:
-        """Return None: a trial ends after several episodes."""
+        """Return None: no known sequence of actions ends a whole trial."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return a state in which the fraction `share` of the trial's steps and episodes is over.
+        """Return the state of a trial of which the fraction `share` is over, in steps and episodes.
 
-        With different fractions, the trials of a batch do not all start at the same step.
+        Learners give each environment of a batch another fraction, so that the trials of the batch
+        do not all end in the same step.
         """
         share = jnp.asarray(share, jnp.float32)
         time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
@@ -199,14 +203,14 @@ class Trials(Wrapper):
         )
 
     def time_limit(self, state: TrialState, params: TrialParams) -> ArrayLike:
-        """Return the largest number of steps of a trial."""
+        """Return the largest number of steps that a trial can have."""
         if self.steps:
             return np.int32(self.steps)
         inner = self.params_of(state.task, params)
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
     def shortest_limit(self, params: TrialParams) -> int:
-        """Return `steps`, the only limit that can truncate a trial; if 0, the largest int32."""
+        """Return the step limit that truncates a trial, or the largest int32 if `steps` is 0."""
         return self.steps or np.iinfo(np.int32).max
 
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
@@ -214,11 +218,11 @@ class Trials(Wrapper):
         return self.env.observe(state.env, self.params_of(state.task, params))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether this step reached the goal; a trial succeeds if one of its steps does."""
+        """Return whether this step reached the goal; one such step makes the trial a success."""
         return step.info["trial"]["solved"]
 
     def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the facts of the wrapped environment, and the number of the episode."""
+        """Return the wrapped environment's facts, then the episode's number, such as `3 of 10`."""
         inside = self.env.facts(state.env, self.params_of(state.task, params))
         number = int(state.episode) + 1
         if not self.episodes:
@@ -228,7 +232,7 @@ class Trials(Wrapper):
     def effects(
         self, before: TrialState, action: int, after: TrialState, params: Any = None
     ) -> Effects:
-        """Return the effects of a step of the wrapped environment under the trial's task."""
+        """Return the effects of a step in the wrapped environment, with the trial's task."""
         inner = self.params_of(before.task, params)
         return self.env.effects(before.env, action, after.env, inner)
 
@@ -240,15 +244,16 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # JAX may be tracing a function while this runs. Generating a set runs compiled programs; in the
-    # tracing thread they would become part of the trace, so a separate thread runs them.
+    # JAX may be tracing a function when this is called. In the tracing thread JAX would add the
+    # jitted functions that `sets.rulesets` calls to the trace, instead of running them.
+    # Therefore a separate thread calls `sets.rulesets`.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
 
 
 def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
-    """Pad tasks with empty rules and tiles to the sizes of an environment's ruleset."""
+    """Pad tasks with empty rules and tiles to the array sizes of the ruleset `like`."""
 
     def padded(name: str, field: str) -> Any:
         leaf, size = getattr(tasks, name), getattr(like, name).shape[-1]
@@ -267,9 +272,10 @@ def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
 
 
 def episode_returns(trial: dict[str, Any], reward: Any, episodes: int) -> Array:
-    """Return the sum of the rewards of each episode of a trial, given its `info["trial"]`.
+    """Return the undiscounted return of each episode of a trial, float32 (episodes, ...).
 
-    reward: float32 (steps, ...), up to the end of the trial. Returns float32 (episodes, ...).
+    trial: `info["trial"]` of each step, with leading axis (steps,).
+    reward: float32 (steps, ...), up to the end of the trial.
     """
     numbers = np.arange(episodes, dtype=np.int32).reshape(-1, *[1] * reward.ndim)
     return jnp.where(trial["episode"] == numbers, reward, jnp.float32(0)).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Checks of handmade rulesets: valid kinds and tiles, and a reachable goal."""
+"""Checks of rulesets: kinds and tiles must exist, and the goal's objects must be obtainable."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
@@ -19,20 +19,20 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """Pairs (tile, colour) that all rulesets of a batch name in one place, such as rule 3."""
+    """Pairs (kind, colour) that the rulesets of a batch have in one place, such as rule 3."""
 
-    what: str  # place in words, such as `its goal` or `rule 3`
-    role: str
-    pair: np.ndarray  # uint8 (rulesets, 2)
-    where: np.ndarray  # bool (rulesets,): whether each ruleset names a tile there
+    what: str  # where the pair is, for error messages: `its goal`, `rule 3`
+    role: str  # use of the pair, for error messages: `its second tile`, `its product`
+    pair: np.ndarray  # (kind, colour) in this place of each ruleset, uint8 (rulesets, 2)
+    where: np.ndarray  # bool (rulesets,): whether the ruleset uses this place
 
 
 def check(ruleset: Ruleset, size: int) -> None:
-    """Raise `ValueError` if a ruleset, or one of a batch, is unsound on a grid of that size.
+    """Raise `ValueError` if a ruleset, or one in a batch, cannot be played on a grid of this size.
 
-    Kinds must exist, rules and goals must name tiles, and a goal's tiles must be on the map at the
-    start or made by a rule. Wrong shapes or dtypes raise `TypeError`. Traced values are not
-    checked.
+    Kinds must exist, rules and goals must name existing tiles, and each tile that the goal names
+    must be on the map at the start or be made by a rule. Wrong shapes or dtypes raise `TypeError`.
+    Of traced arrays only shapes and dtypes are checked.
     """
     _check_shapes(ruleset)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):
@@ -77,7 +77,7 @@ def _check_kinds(what: str, kind: np.ndarray, forms: tuple[Any, ...], names: Any
 
 
 def _named(goal: np.ndarray, rules: np.ndarray) -> Iterator[_Named]:
-    """Yield every pair that goals and rules name."""
+    """Yield the pairs (kind, colour) in each place of goals and rules, for the whole batch."""
     count = np.array([form.tiles for form in GOALS])[goal[:, 0]]
     yield _Named("its goal", "its tile", goal[:, 1:3], count >= 1)
     yield _Named("its goal", "its second tile", goal[:, 3:5], count >= 2)
@@ -144,7 +144,7 @@ def _is_any(code: np.ndarray, kinds: tuple[Kind, ...]) -> np.ndarray:
 
 
 def _in_layouts(code: np.ndarray) -> np.ndarray:
-    """Return whether layouts have the tile: floor, wall, or a closed or open layout door."""
+    """Return whether a layout can contain the tile: floor, wall, or a closed or open door."""
     door = _is_any(code, (Kind.CLOSED_DOOR, Kind.OPEN_DOOR)) & np.isin(
         code >> 4, tiles.DOOR_COLOURS
     )
@@ -158,6 +158,6 @@ def _check_found(wrong: np.ndarray, tile: np.ndarray, why: str) -> None:
 
 
 def _refuse(wrong: np.ndarray, text: str) -> NoReturn:
-    """Raise `ValueError` for the first wrong ruleset, with its index in a batch."""
+    """Raise `ValueError` about the first wrong ruleset; the message has its index in a batch."""
     which = f"ruleset {wrong.argmax()}" if wrong.size > 1 else "the ruleset"
     raise ValueError(f"{which}: {text}")

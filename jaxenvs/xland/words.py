@@ -1,4 +1,4 @@
-"""Tasks in plain words."""
+"""Descriptions of goals, rules and whole tasks in English sentences."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,8 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Relations in words, by the last part of the name of a `Goal` or `Rule` (`AGENT_UP`: `UP`); sides
-# are sides of the grid, not of the agent.
+# Spatial relations in words, by the end of the names of `Goal` and `Rule` (UP for `AGENT_UP`).
+# "Above" and "left" are directions of the grid, whichever way the agent faces.
 PLACES = {
     "NEAR": "next to",
     "UP": "directly above",
@@ -23,7 +23,7 @@ FLOOR = tiles.name(tiles.FLOOR)
 def describe(ruleset: Ruleset) -> str:
     """Describe a task: its goal, its rules in order, and the objects on the map.
 
-    Raises `ValueError` for a batch, and for numbers that are not a kind or a tile.
+    Raises `ValueError` for a batch of rulesets, and for bytes that encode no kind or no tile.
     """
     goal, rules, laid = single(ruleset, "describe")
     sentences = [goal_sentence(goal), *map(rule_sentence, rules)]
@@ -35,7 +35,7 @@ def describe(ruleset: Ruleset) -> str:
 
 
 def goal_sentence(goal: Sequence[int]) -> str:
-    """Describe a goal, given by its bytes."""
+    """Return a sentence that describes a goal, given as the five bytes of `Ruleset.goal`."""
     kind = kind_of(goal, Goal)
     if kind == Goal.NONE:
         return "There is no goal."
@@ -56,12 +56,12 @@ def goal_sentence(goal: Sequence[int]) -> str:
 
 
 def rule_sentence(rule: Sequence[int]) -> str:
-    """Describe a rule, given by its bytes."""
+    """Return a sentence that describes a rule, given as seven bytes of `Ruleset.rules`."""
     kind = kind_of(rule, Rule)
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    if kind == Rule.HOLD:  # no case for floor, which does not empty the pocket
+    if kind == Rule.HOLD:  # a held object cannot vanish: floor would stay in the pocket
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
     place = PLACES[kind.name.removeprefix("AGENT_")]
@@ -86,5 +86,5 @@ def _a(pair: Sequence[int]) -> str:
 
 
 def _some(name: str, count: int) -> str:
-    """Return the name with its count: `a red hex`, `2 red hexes`."""
+    """Return a name with an article or a count: `a red hex`, `2 red hexes`."""
     return a(name) if count == 1 else f"{count} {name}{'es' if name.endswith('x') else 's'}"
