@@ -46,7 +46,7 @@ def _per_word(library: Library) -> int:
     return max(1, WORD // library.size.side)
 
 
-def packed(library: Library, instance: Instance, board: Board) -> UInt32[Array, " words"]:
+def packed(library: Library, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
     """Encode a board; different boards of a level have different words."""
     parts = [_encoded(library, instance, board.objects)]
     if has_checkpoints(library):
@@ -56,7 +56,7 @@ def packed(library: Library, instance: Instance, board: Board) -> UInt32[Array, 
     return jnp.concatenate([*parts, flags[None]])
 
 
-def unpacked(library: Library, instance: Instance, words: UInt32[Array, " words"]) -> Board:
+def unpacked(library: Library, instance: Instance, words: UInt32[Array, " packed"]) -> Board:
     """Decode the words of `packed`."""
     count = _rows(library)
     start = instance.start
@@ -72,14 +72,14 @@ def unpacked(library: Library, instance: Instance, words: UInt32[Array, " words"
     )
 
 
-def is_set(words: UInt32[Array, " words"], flag: int) -> Bool[Array, ""]:
+def is_set(words: UInt32[Array, " packed"], flag: int) -> Bool[Array, ""]:
     """Return whether a packed board has a flag, `WON` or `STUCK`."""
     return words[-1] & np.uint32(flag) != 0
 
 
 def _encoded(
     library: Library, instance: Instance, objects: UInt32[Array, "objects side words"]
-) -> UInt32[Array, " words"]:
+) -> UInt32[Array, " packed"]:
     """Write the object of each layer and cell as binary digits, one plane for each digit."""
     size = library.size
     chosen = planes.flags(jnp.asarray(library.codes.digits)[instance.game], size.objects)
@@ -94,7 +94,7 @@ def _encoded(
 
 
 def _decoded(
-    library: Library, instance: Instance, words: UInt32[Array, " words"]
+    library: Library, instance: Instance, words: UInt32[Array, " packed"]
 ) -> UInt32[Array, "objects side words"]:
     """Return the cells of each object; those of layers that cannot change are the level's."""
     size, codes, count = library.size, library.codes, _per_word(library)

@@ -172,8 +172,8 @@ class PuzzleScript(PackedPuzzle):
         return machine.play(library.tables, instance.game, board, action, draw)[0]
 
     def _turn(
-        self, instance: Instance, words: UInt32[Array, " words"], action: Array, draw: Draw
-    ) -> UInt32[Array, " words"]:
+        self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Draw
+    ) -> UInt32[Array, " packed"]:
         """Play an action on a packed board; an action that the game lacks changes nothing."""
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.library, instance, words)
@@ -182,7 +182,7 @@ class PuzzleScript(PackedPuzzle):
         return jnp.where(allowed, boards.packed(self.library, instance, after), words)
 
     def apply(
-        self, instance: Instance, board: UInt32[Array, " words"], action: Int32[Array, ""]
+        self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
     ) -> Move:
         """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
         if self.is_random:
@@ -205,11 +205,11 @@ class PuzzleScript(PackedPuzzle):
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
 
-    def is_goal(self, instance: Instance, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
+    def is_goal(self, instance: Instance, board: UInt32[Array, " packed"]) -> Bool[Array, ""]:
         """Return whether the latest turn won."""
         return boards.is_set(board, boards.WON)
 
-    def heuristic(self, instance: Instance, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
+    def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
         """Return 0; with `count`, the largest number of X that a condition `all X on Y` lacks.
 
         The count is no lower bound in general, because one turn may move many objects.
@@ -229,13 +229,13 @@ class PuzzleScript(PackedPuzzle):
     # Observation, pictures and text.
 
     def objects(
-        self, instance: Instance, board: UInt32[Array, " words"]
+        self, instance: Instance, board: UInt32[Array, " packed"]
     ) -> UInt32[Array, "objects side words"]:
         """Return the cells of each object as bit planes."""
         return boards.unpacked(self.library, instance, board).objects
 
     def observe_board(
-        self, instance: Instance, board: UInt32[Array, " words"]
+        self, instance: Instance, board: UInt32[Array, " packed"]
     ) -> UInt8[Array, "side side objects"] | UInt32[Array, "objects side words"]:
         """Return the objects of all cells in the form that `observation` selects."""
         objects = self.objects(instance, board)
@@ -265,7 +265,7 @@ class PuzzleScript(PackedPuzzle):
         objects = self.objects(state.instance, state.board)
         return pictures.picture(self.library, state.instance.game, objects, tile_size)
 
-    def text(self, instance: Instance, board: UInt32[Array, " words"]) -> str:
+    def text(self, instance: Instance, board: UInt32[Array, " packed"]) -> str:
         """Write the board in the characters of the game's legend."""
         game, cells = self._cells(instance, board)
         return glyphs.written(game, cells)
