@@ -30,6 +30,6 @@ old_names.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load_policy":  # imported on use, because learners do without checkpoints
+    if name == "load_policy":  # imported only when used: learners do not need it
         return importlib.import_module(".storage.runs", __name__).load_policy
     raise AttributeError(f"module {__name__} has no attribute {name}")

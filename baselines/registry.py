@@ -42,7 +42,7 @@ RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return the learner `name` for a single environment `env`, which it steps in parallel.
+    """Return the learner called `name`, which steps `num_envs` copies of `env` in parallel.
 
     `env` must be the result of `training_env`. Raises `ValueError` for invalid settings.
     """

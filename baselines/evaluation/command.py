@@ -113,7 +113,8 @@ def _chosen_by(run: Run) -> list[dict[str, Any]]:
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # first of equals
+        # Among equal returns, `max` takes the first evaluation, as training does.
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
         found.append({"update": best["update"], "return": returned, "policy": policy})
@@ -143,7 +144,7 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    The keys `here` and `there` are jaxenvs and the package of `--in`.
+    `here` holds the results in jaxenvs, and `there` those in the package of `--in`.
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))

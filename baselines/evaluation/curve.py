@@ -31,7 +31,7 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    A mean is over the `latest` last episodes before a record, and NaN until that many have ended.
+    A mean is over the last `latest` episodes before a record, and NaN until that many have ended.
     `latest` defaults to `EPISODES`, or in a short run to 1 / `SHARE` of a seed's episodes.
     """
     steps = np.array([r["steps"] for r in records])
@@ -43,7 +43,7 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # Index of the last record that lies at least `latest` episodes back.
+        # For each record, find the latest earlier one with `latest` or more episodes in between.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]

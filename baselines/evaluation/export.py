@@ -94,7 +94,7 @@ def write(policy: Policy, run: Run, folder: Path) -> None:
 
 
 def program(policy: Policy) -> bytes:
-    """Return the policy's program, serialised by `jax.export`, for all `PLATFORMS`."""
+    """Return the policy's program as bytes, for batches of any size on all `PLATFORMS`."""
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
@@ -127,7 +127,7 @@ def exportable(policy: Policy) -> Callable[..., Any]:
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
-    """Return a description of the action distribution, given by the program's outputs."""
+    """Return a description of the action distribution whose parameters the program outputs."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "categorical", "logits": space.n}
     if isinstance(space, spaces.MultiDiscrete):
@@ -143,7 +143,7 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """Return a description of the program's value: its unit, and how the network's output scales.
+    """Return a description of the program's value: its unit, and its relation to the network.
 
     `offset` and `factor` convert the network's output to the value. They are null if an older
     version of jaxenvs did not save them.

@@ -75,12 +75,12 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """Return node counts and times of a search, without compilation; {} if none was made."""
+    """Return node counts and times of a search, without compilation; {} if there was no search."""
     if not found:
         return {}
     return {
         f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
-        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states in the store
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states that were stored
         f"processor_seconds{suffix}": round(found["processor"], 1),
         f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
         f"nodes_per_processor_second{suffix}": round(

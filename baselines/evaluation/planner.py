@@ -147,6 +147,9 @@ def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) 
 def played(
     puzzle: Puzzle, levels: PuzzleLevel, actions: Int32[Array, "levels longest"]
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
-    """Execute one plan per level in the true puzzle; return the last boards, and if solved."""
+    """Execute one plan per level in the true puzzle.
+
+    Return the last boards, and whether each of them is solved.
+    """
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

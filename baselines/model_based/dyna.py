@@ -69,7 +69,7 @@ class Settings(ppo_rnn.Settings):
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
     model_batch: Count = 32  # replay windows per gradient step of the model, over all devices
-    imagined_rollouts: int = 8  # imagined rollouts per update; PPO learns from each; 0: none
+    imagined_rollouts: int = 8  # imagined rollouts per update, on each of which PPO trains
     imagined_envs: Count = 48  # parallel episodes in an imagined rollout, over all devices
     imagined_steps: Count = 16  # steps of an imagined rollout in each of its parallel episodes
     # A category is sampled only if its probability is at least this fraction of the most likely
@@ -133,7 +133,7 @@ class Settings(ppo_rnn.Settings):
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates that take `gradient_steps` gradient steps of the policy."""
+        """Return the number of updates after which the policy has taken `gradient_steps` steps."""
         cold = self.cold_updates  # number of updates in the warm-up, without imagined rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
@@ -220,7 +220,7 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the devices cannot share a batch, or cannot hold the replay buffer."""
+    """Raise `ValueError` if a batch does not divide among devices, or the buffer does not fit."""
     for name in ("model_batch", "imagined_envs"):
         replay_checks.check_divides(learner, name)
     replay_checks.check_memory(learner, seeds)

@@ -34,7 +34,7 @@ OF_NEXT = ("token_loss", "accuracy")
 
 
 class Model(NamedTuple):
-    """Weights of the model and their training state, replicated on all devices."""
+    """Weights and optimiser state of Dyna's model, replicated on all devices."""
 
     weights: PyTree[Array]
     optimiser: PyTree[Array]

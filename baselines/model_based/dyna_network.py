@@ -120,7 +120,7 @@ class WorldTransformer(nn.Module):
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        if self.is_initializing():  # a call of `reward` creates its weights
+        if self.is_initializing():  # Flax creates weights when a layer is first called
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
 

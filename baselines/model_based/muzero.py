@@ -64,8 +64,8 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`: factor of Q in sigma(Q) before the first visit
-MIN_SPAN = 1e-6  # smallest value range that values are divided by when rescaled to [0, 1]
+MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`, which scales Q in sigma(Q) before any visit
+MIN_SPAN = 1e-6  # lower bound of the range by which rescaled values are divided
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Settings(Replay):
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
-    reanalysed: Share = 0.25  # fraction of windows whose policy targets are searched anew
+    reanalysed: Share = 0.25  # fraction of windows whose policy targets a new search finds
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -372,6 +372,9 @@ def check_board(learner: Learner[Settings]) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` unless the replay buffer fits and the observation can be reconstructed."""
+    """Raise `ValueError` if the replay buffer does not fit, or a board is required and missing.
+
+    The setting `reconstruction` requires that the observation is a square board.
+    """
     replay_checks.check(learner, seeds, episodes)
     check_board(learner)

@@ -97,7 +97,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # shifted by 1 below
+        # This reward follows the moment; the result shifts it, so that it leads to the next one.
+        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
     zero = jnp.zeros_like(reward[0])

@@ -148,14 +148,14 @@ class MuZeroNetwork(Network):
     def predict_afterstate(
         self, after: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " codes"], Float32[Array, " atoms"]]:
-        """Return the chance code logits and the value logits of an afterstate."""
+        """Return the logits of the chance codes, and of the value, at an afterstate."""
         features = self.activate(standard(self.outlook(after.astype(self.dtype))))
         return self.likely(features), self.after_value(features)
 
     def encode_chance(
         self, after: Float32[Array, " latent"], next_latent: Float32[Array, " latent"]
     ) -> Float32[Array, " codes"]:
-        """Return the probability of each chance code, given the latent states around it."""
+        """Return the probability of each chance code, given the afterstate and the next state."""
         features = jnp.concatenate([after, next_latent]).astype(self.dtype)
         return jax.nn.softmax(self.code(self.activate(standard(self.compare(features)))))
 
@@ -180,7 +180,7 @@ class MuZeroNetwork(Network):
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict, from a predicted latent state, the projection of the true one."""
+        """Predict the projection of the true observation's latent state from a predicted one."""
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)

@@ -57,7 +57,7 @@ class Settings(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 10  # updates after which the weights are copied whatever the loss
+    target_every: Count = 10  # updates after which weights are copied even if the loss is high
     width: Count = 256  # width of the network's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
@@ -101,7 +101,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take `gradient_steps` gradient steps, perhaps update the target network, and test."""
+    """Take the gradient steps, update the target network if it is due, and test the policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)

@@ -43,7 +43,7 @@ def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Arr
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Return whether `code` is solved.
+    """Return whether the puzzle is solved in the state `code`.
 
     It is compared with the goal's code or, if levels have different goals, classified by the model.
     """

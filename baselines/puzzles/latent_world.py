@@ -30,7 +30,7 @@ from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 from ..networks.encoders import PIXELS
 
 FIRM = 2.0  # standard deviation to which the logits of each cell's bits are scaled
-CONTRAST = 5.0  # factor of a cell's pixels, after their mean has been subtracted
+CONTRAST = 5.0  # factor by which pixels are multiplied, after the cell's mean is subtracted
 CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit in training
 UNDECIDED = 0.1  # coefficient of the loss that pushes the logits of bits away from 0
 
@@ -186,6 +186,6 @@ def _layers(hidden: int, out: int) -> nn.Module:
 
 
 def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
-    """Round logits to bits, 0.0 or 1.0; gradients pass to the sigmoid (straight-through)."""
+    """Round logits to bits, 0.0 or 1.0; the gradient is the sigmoid's (straight-through)."""
     probability = jax.nn.sigmoid(logits)
     return probability + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - probability)

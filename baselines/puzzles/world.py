@@ -56,7 +56,7 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters of this learner. presets.py sets some per puzzle, and flags override both."""
+    """Hyperparameters of model and heuristic. presets.py sets some; flags override both."""
 
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model
@@ -78,7 +78,7 @@ class Settings(Checked):
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 1  # updates after which the weights are copied whatever the loss
+    target_every: Count = 1  # updates after which weights are copied even if the loss is high
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log
@@ -211,7 +211,7 @@ def train_heuristic(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """Return the losses of an update by name; a loss that it did not compute is NaN."""
+    """Return the losses of an update by name; losses that the update did not compute are NaN."""
     names = ("decoding", "transition", "judgement", "q_loss")
     return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 
@@ -248,7 +248,7 @@ def walk_codes(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions in each code, clipped to `furthest`."""
+    """Return the Q-learning targets of all actions in each state (code), at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ class Sampling(NamedTuple):
     network: Any
     num_envs: int  # number of environments of each actor
     steps: int  # number of steps in a fragment
-    reset_source: str | None  # for jaxenvs environments; Gymnasium's have none
+    reset_source: str | None  # reset source of jaxenvs environments; unused for Gymnasium
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":

@@ -165,7 +165,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return Ape-X's `Parts`; the imports are delayed because they need the extra `ray`."""
+    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

@@ -21,11 +21,11 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-DEATHS = 3  # a run fails after more deaths per actor than this without a result in between
+DEATHS = 3  # largest number of deaths in a row, per actor, that a run survives
 
 
 ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",  # a cluster that this process starts is private
+    "RAY_AUTH_MODE": "disabled",  # no authentication: a cluster started here is private
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` reports errors itself
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}

@@ -28,7 +28,7 @@ BATCH = (DIVIDED, PartitionSpec(DEVICES))  # a fragment's two parts, sharded by 
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all learners' devices; `runners` has a first axis of one seed."""
+    """Make one update on all learners' devices; `runners` has one seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
@@ -73,7 +73,7 @@ class Learner:
         self._runners = devices.place(runners, EVERYWHERE)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
-        """Learn from fragments; return metrics and the new weights, or () if not learner 0."""
+        """Learn from fragments; return metrics and, from learner 0 only, the new weights."""
         rollouts, last_obs = zip(*fragments, strict=True)
         batch = (
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),

@@ -26,7 +26,7 @@ from ..run.keeping import Callback
 from ..run.progress import OLDEST
 from . import launch
 
-ONE_PROCESS = {  # settings that do not work with several processes: the reason by name
+ONE_PROCESS = {  # settings that do not work with several processes, each with the reason
     "bonus": "actors have no exploration bonus",
     "target_scaling": "actors do not know the scale of the targets",
     "normalize_obs": "actors keep no running statistics",
@@ -140,7 +140,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return PPO's `Parts`; the imports are delayed because they need the extra `ray`."""
+    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
     from .actors import Actor, Sampling
     from .training import Learners, Parts
 

@@ -126,7 +126,9 @@ class Training:
     def __init__(self, parts: Parts) -> None:
         """Record the classes; `train` starts the processes."""
         self._parts = parts
-        self._lives = 0  # times that learners were started; older fragments are dropped
+        # Number of times that learners were started. Fragments sampled for earlier ones are
+        # dropped.
+        self._lives = 0
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None

@@ -38,7 +38,7 @@ from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
 STOCK = "stock"  # checkpoint part with the stock: levels generated ahead for later resets
-SUMS = ("episodes", "return_sum", "length_sum")  # summed over devices, not averaged
+SUMS = ("episodes", "return_sum", "length_sum")  # metrics to sum, not average, over devices
 FAILED = 2  # exit code if training did not start
 # Errors that the user can correct; only their message is printed.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
@@ -85,7 +85,7 @@ def run_chunk(
 
 
 def partition(learner: Learner[Any]) -> Any:
-    """Return, for each field of runners, its partition spec: divided or replicated."""
+    """Return a `PartitionSpec` for each field of runners: divided among devices, or replicated."""
     module = learner.algorithm.load()
     kind = getattr(module, "Runner", rollouts.Runner)
     divided = getattr(module, "DIVIDED", rollouts.DIVIDED)

@@ -97,9 +97,9 @@ class _Machine:
     """Devices and processes."""
 
     devices: str = "1"
-    """Number of devices, over all processes, that divide the environments of each seed; or all."""
+    """Number of devices among which the environments of each seed are divided, or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """Address of process 0 of a run with several; automatic on SLURM (none: a run per task)."""
+    """Address of process 0 if there are several; automatic on SLURM (none: a run per task)."""
     processes: int | None = None
     """Number of processes of the run, with --coordinator; start each with the same flags."""
     process: int | None = None
@@ -174,11 +174,12 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Set the reset source if this machine's default differs from the environment's.
+    """Set `reset_source` if this machine's default differs from the environment's default.
 
-    A new run records this machine's default, and so uses it on every machine where it is resumed. A
-    resumed run without a recorded reset source keeps the environment's default, because it began on
-    a CPU, or before defaults depended on the machine. Learners with Ray actors are left unchanged.
+    The reset source is the way in which resets get their levels. A new run records this machine's
+    default, and so uses it on every machine where it is resumed. A resumed run without a recorded
+    reset source keeps the environment's default, because it began on a CPU, or before defaults
+    depended on the machine. Learners with Ray actors are left unchanged.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:

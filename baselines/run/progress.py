@@ -99,7 +99,10 @@ class ProgressLine:
         return {"update": self._done, "steps": steps, **means, **sums}
 
     def _rate(self) -> float | None:
-        """Return steps per second, all seeds together, since the first chunk, which compiles."""
+        """Return the steps per second of all seeds together; None in the first chunk.
+
+        The first chunk does not count, because it includes compilation.
+        """
         if self._compiled is None or self._done == self._compiled[1]:
             return None
         made = (self._done - self._compiled[1]) * self._steps_per_update * self._config.seeds

@@ -171,7 +171,7 @@ class Wandb(Sink):
 
 
 SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
-NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # sink (and extra) -> package
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # Python package that each sink needs
 
 
 def check(log: str) -> list[str]:

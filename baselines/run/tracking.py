@@ -92,7 +92,7 @@ class Evaluations:
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Do nothing: no evaluation writes a file."""
+        """Do nothing, because evaluations leave no file to finish."""
 
 
 class Videos:
@@ -153,7 +153,7 @@ class Videos:
         """Do nothing, because videos add nothing to log records."""
 
     def parts(self) -> dict[str, PyTree]:
-        """Return no part: checkpoints contain no videos."""
+        """Return an empty dict, because checkpoints contain no videos."""
         return {}
 
     def end(self) -> None:

@@ -194,7 +194,7 @@ def _read(
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint; return them by `TREE.LEAF`, names of the manifest."""
+    """Read every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}

@@ -1,4 +1,4 @@
-"""Check that a directory is free for a new run, and removal of an earlier run's files."""
+"""Checks that a directory is free for a new run, and removal of an earlier run's files."""
 
 import shutil
 from pathlib import Path

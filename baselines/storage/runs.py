@@ -125,7 +125,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """Environment as text: the id and its sorted keywords; the same text for equal ones."""
+        """Environment as text: the id and its keywords, sorted so that order does not matter."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
@@ -141,8 +141,9 @@ def load_policy(
 
     Loads the newest weights or, with `best`, the weights with the highest return among the
     evaluations of `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero
-    and AlphaZero act by a search of `simulations` simulations; None: the number of training, 0: no
-    search. `params` replaces environment params by name. Raises `RunError` with a way to fix it.
+    and AlphaZero act by a search with `simulations` simulations (None: as in training; 0: without
+    a search). `params` replaces environment params by name. Raises `RunError`, whose message says
+    how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -355,7 +356,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a checkpoint was saved. True also if the directory was moved away."""
+        """Whether a checkpoint was saved. True also if their directory was moved away."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -373,7 +374,7 @@ class Run:
         return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
 
     def weights(self, learner: Any, seed: int) -> PyTree[Any]:
-        """Return the newest weights of seed number `seed`; `learner` defines their shapes."""
+        """Return the newest weights of the seed with index `seed`; `learner` defines the shapes."""
         self.check_seed(seed)
         keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
         shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights

@@ -1,8 +1,9 @@
 """Sweeps: one program trains several combinations of settings, each with the same seeds.
 
 Swept settings are input arrays of the compiled program, with one element per agent, so a single
-compilation serves all combinations. An agent is a combination with a seed. The first axis of a
-run's arrays, otherwise the seeds, is the axis of agents, in the order of `Config.agents`.
+compilation serves all combinations. An agent is one combination trained with one seed. In a
+sweep, the first axis of a run's arrays is the agents instead of the seeds, in the order of
+`Config.agents`.
 """
 
 import dataclasses
