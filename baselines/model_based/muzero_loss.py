@@ -53,16 +53,17 @@ class Targets(NamedTuple):
     """Targets of each unroll step ("moment") of a window; the first reward target is unused."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # reward of the step before the moment
+    reward: Float32[Array, "batch moments"]  # reward of the step that leads here
     policy: Float32[Array, "batch moments actions"]
     is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
     is_open: Bool[Array, "batch moments"]  # True until the episode ends: there is a policy target
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
-    """Return, for each moment, the slot of the observation from which its TD target bootstraps.
+    """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
 
-    This is the slot after the n rewards of the target, or after the last step of the episode.
+    Slots count from 0 at the beginning of the window. This is the slot after the n rewards of the
+    target, or after the last step of the episode.
     """
 
     def slot(moment: int) -> Int32[Array, " batch"]:
@@ -79,8 +80,8 @@ def targets(
 ) -> Targets:
     """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` are the values of the observations in the slots of `bootstrap_slots`. At moments after
-    a terminal state, value and reward are 0; after a truncation they are unknown.
+    `values` are the values of the observations in the slots of `bootstrap_slots`. At unroll
+    steps after a terminal state, value and reward are 0; after a truncation they are unknown.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -97,7 +98,7 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        # This reward follows the moment; the result shifts it, so that it leads to the next one.
+        # Reward of the step from this observation; the result moves it to the next observation.
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
@@ -117,7 +118,7 @@ class Moment(NamedTuple):
     obs: PyTree[Array]
     mask: Mask
     action: Int32[Array, " batch"]
-    goals: Targets  # targets at this step, without the axis `moments`
+    goals: Targets  # targets at this unroll step only
 
 
 def loss_names(settings: Any) -> tuple[str, ...]:
@@ -218,8 +219,8 @@ def transition_losses(
     the losses of latent states, rewards and chance outcomes by name.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # Take `is_known` from the previous moment, because a step that is truncated still has a known
-    # reward; only the steps after it are unknown.
+    # Take `is_known` from the previous unroll step, because a step that is truncated still has a
+    # known reward; only the steps after it are unknown.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)

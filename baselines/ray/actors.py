@@ -32,7 +32,7 @@ class Sampling(NamedTuple):
 
     network: Any
     num_envs: int  # number of environments of each actor
-    steps: int  # number of steps in a fragment
+    steps: int  # number of steps of each environment in a fragment, a piece of a rollout
     reset_source: str | None  # reset source of jaxenvs environments; unused for Gymnasium
 
     @classmethod
@@ -52,7 +52,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Collect a fragment; return a dict of facts about it, and the fragment.
+        """Collect a piece of a rollout, the fragment; return a dict of facts, and the fragment.
 
         The facts are `version`, the fragment's bytes and the seconds that collecting took.
         """

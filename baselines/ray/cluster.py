@@ -125,9 +125,10 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors. `make(slot, generation)` returns a new actor for a slot.
+        """Start the actors, each by a call `make(slot, generation)`.
 
-        A call may take `patience` seconds before its actor counts as dead.
+        `slot` is the actor's index, and `generation` the number of actors that died before. A call
+        may take `patience` seconds before its actor counts as dead.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far

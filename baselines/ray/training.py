@@ -63,7 +63,7 @@ class Learners:
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update; the fragments are divided evenly among the learners."""
+        """Begin an update, with the fragments (pieces of rollouts) divided among the learners."""
         fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()
@@ -114,7 +114,7 @@ class Parts(NamedTuple):
     """Classes and functions from which a run of an algorithm on Ray starts its processes."""
 
     actor: type  # class of the actors; has `sample`, and `play` for Gymnasium environments
-    given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
+    given: Callable[[Learner, int], Any]  # (learner, index of an actor) -> this actor's settings
     # (learner, training state) -> started learner processes, with the interface of `Learners`
     learners: Callable[[Learner, Any], Any]
     end: Callable[[], None] = lambda: None  # stops processes other than actors and learners

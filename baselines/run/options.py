@@ -97,7 +97,7 @@ class _Machine:
     """Devices and processes."""
 
     devices: str = "1"
-    """Number of devices among which the environments of each seed are divided, or all."""
+    """Number of devices (of all processes) among which each seed's environments divide, or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
     """Address of process 0 if there are several; automatic on SLURM (none: a run per task)."""
     processes: int | None = None
