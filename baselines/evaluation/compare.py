@@ -51,7 +51,7 @@ class Evaluated(NamedTuple):
     path: Path
     config: Config
     seeds: tuple[int, ...]
-    scores: np.ndarray  # (seeds,)
+    scores: np.ndarray  # score of each seed, (seeds,)
     policy: str  # description of the evaluated policy
 
 

@@ -22,8 +22,8 @@ class Curve(NamedTuple):
     """Learning curves that one panel shows, one per seed."""
 
     title: str
-    steps: np.ndarray  # (points,)
-    returns: np.ndarray  # (points, seeds), NaN where unknown
+    steps: np.ndarray  # environment steps at each point, (points,)
+    returns: np.ndarray  # mean returns, (points, seeds); NaN where unknown
 
 
 def points(

@@ -89,7 +89,8 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", DeprecationWarning)  # "a newer version of the id exists"
+        # Hide Gymnasium's warning that a newer version of the id exists.
+        warnings.simplefilter("ignore", DeprecationWarning)
         envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
         # Output is suppressed, because BabyAI prints every level that it rejects.
         shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]

@@ -69,7 +69,7 @@ class Settings(ppo_rnn.Settings):
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
     model_batch: Count = 32  # replay windows per gradient step of the model, over all devices
-    imagined_rollouts: int = 8  # imagined rollouts per update, on each of which PPO trains
+    imagined_rollouts: int = 8  # number of imagined rollouts per update; PPO trains on each
     imagined_envs: Count = 48  # parallel episodes in an imagined rollout, over all devices
     imagined_steps: Count = 16  # steps of an imagined rollout in each of its parallel episodes
     # A category is sampled only if its probability is at least this fraction of the most likely

@@ -47,9 +47,9 @@ class Window(NamedTuple):
     `obs` and `history` have one slot more than the other fields: the last step's next observation.
     """
 
-    obs: PyTree[Array]  # (*batch, steps + 1, ...)
-    history: History  # (*batch, steps + 1, ...)
-    mask: Mask  # (*batch, steps, actions)
+    obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
+    history: History  # episode summaries up to each observation, (*batch, steps + 1, ...)
+    mask: Mask  # legal actions, (*batch, steps, actions)
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
     terminated: Bool[Array, "*batch steps"]

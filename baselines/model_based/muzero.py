@@ -372,9 +372,9 @@ def check_board(learner: Learner[Settings]) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the replay buffer does not fit, or a board is required and missing.
+    """Raise `ValueError` if the replay buffer does not fit into the device's memory.
 
-    The setting `reconstruction` requires that the observation is a square board.
+    Also raise it if `reconstruction` is set and the observation is not a square board.
     """
     replay_checks.check(learner, seeds, episodes)
     check_board(learner)

@@ -23,7 +23,7 @@ from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
 
-HALF = 0.5  # factor of the gradient into the latent state that the dynamics function receives
+HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 TINY = 1e-6  # added to variances, and to frequencies before the logarithm
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
@@ -36,8 +36,8 @@ class Window(NamedTuple):
     only serve TD targets and have no `policy`.
     """
 
-    obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
-    mask: Mask  # (batch, unroll_steps + 1, actions)
+    obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)
+    mask: Mask  # legal actions, (batch, unroll_steps + 1, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
@@ -45,8 +45,8 @@ class Window(NamedTuple):
     policy: Float32[Array, "batch moments actions"]  # improved policy found by a search
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step, not a final observation
     weight: Float32[Array, " batch"]  # importance weight in prioritised replay
-    ahead: PyTree[Array]  # (batch, n_step, ...), observations after `obs`
-    mask_ahead: Mask  # (batch, n_step, actions)
+    ahead: PyTree[Array]  # observations after those in `obs`, (batch, n_step, ...)
+    mask_ahead: Mask  # legal actions at `ahead`, (batch, n_step, actions)
 
 
 class Targets(NamedTuple):

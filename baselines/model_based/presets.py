@@ -54,9 +54,9 @@ DYNA = (
     *rows("dyna", (r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_DYNA), name="gpu"),
 )
 
-# A reward is 1 for an achievement and 0.1 for a point of health. In single runs of 60,000 steps
-# these settings reached a return of 3.3, against 2.8 with rescaled values and 3.0 with
-# `value_consistency`.
+# Settings for Craft Classic. A reward is 1 for an achievement and 0.1 for a point of health. In
+# single runs of 60,000 steps these settings reached a return of 3.3, against 2.8 with rescaled
+# values and 3.0 with `value_consistency`.
 OPEN_WORLD = {
     "total_steps": 300_000,
     "gamma": 0.95,
@@ -73,8 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Values reach 300, and the network predicts them accurately, so the improved policy can follow
-# small differences between the values of actions.
+# Settings for CartPole. Values reach 300, and the network predicts them accurately, so the improved
+# policy can follow small differences between the values of actions.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,
@@ -110,7 +110,7 @@ RARE_REWARD = {
     "spacing": 0.05,
 }
 
-# Only one random episode in a hundred solves the puzzle. These settings therefore collect more
+# Only one random episode in a hundred solves the 8-puzzle. These settings therefore collect more
 # experience: they use more environments, and a lower replay ratio.
 SMALL_PUZZLE = {
     **RARE_REWARD,

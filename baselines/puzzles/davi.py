@@ -77,7 +77,7 @@ class Runner(NamedTuple):
     """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # target network
+    target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
@@ -86,8 +86,8 @@ class Runner(NamedTuple):
 class Boards(NamedTuple):
     """Boards, and for each action the board after it (`child`) and the action's cost."""
 
-    board: PyTree[Array]  # (*batch, ...)
-    child: PyTree[Array]  # (*batch, actions, ...)
+    board: PyTree[Array]  # boards, (*batch, ...)
+    child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 

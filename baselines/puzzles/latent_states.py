@@ -18,7 +18,7 @@ from ..core.learner import Learner
 from .cost_to_go import CostToGo
 from .latent_world import LatentWorld, Sight
 
-Code = Bool[Array, "cells bits"]  # type of a state of the learned model
+Code = Bool[Array, "cells bits"]  # state of the learned model, as bits
 
 
 @dataclasses.dataclass(frozen=True)

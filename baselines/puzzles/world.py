@@ -111,9 +111,9 @@ class Settings(Checked):
 class Runner(NamedTuple):
     """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
-    weights: PyTree[Array]  # weights of "model" and of the heuristic "q"
-    target: PyTree[Array]  # target network of the heuristic "q"
-    optimiser: PyTree[Array]  # optimiser states of "model" and "q"
+    weights: PyTree[Array]  # dict: weights of the model ("model") and of the heuristic ("q")
+    target: PyTree[Array]  # weights of the heuristic's target network
+    optimiser: PyTree[Array]  # dict: optimiser states of "model" and "q"
     seen: Transitions  # data set of random transitions
     updates: Int32[Array, "*seeds"]  # number of updates made so far
     age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`

@@ -96,7 +96,7 @@ class Runner(NamedTuple):
     """Training state between updates, which checkpoints store."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # target network
+    target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]  # optimiser state: Adam's moments and step counts
     updates: Int32[Array, "*seeds"]  # number of updates since the warm-up
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key of the run

@@ -48,9 +48,9 @@ class Outcome(NamedTuple):
     """
 
     obs: PyTree[np.ndarray]
-    reward: np.ndarray  # (envs,) float32
-    terminated: np.ndarray  # (envs,)
-    truncated: np.ndarray  # (envs,), False where terminated
+    reward: np.ndarray  # float32 (envs,)
+    terminated: np.ndarray  # bool (envs,)
+    truncated: np.ndarray  # bool (envs,); False where `terminated` is True
     final_obs: PyTree[np.ndarray]  # next observations, before finished episodes are reset
     final_mask: np.ndarray | None  # (envs, actions), legal actions at `final_obs`, if given
 

@@ -26,7 +26,7 @@ Items = dict[str, Any]  # transitions by field; the first axis of each array is 
 class Drawn(NamedTuple):
     """Items that a shard sampled, and the facts from which `importance` computes weights."""
 
-    items: Items  # (batches, size, ...)
+    items: Items  # sampled transitions; arrays are (batches, size, ...)
     chance: np.ndarray  # float32 (batches, size), probability of each item within the shard
     held: int  # number of items in the shard
 

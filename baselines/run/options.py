@@ -125,7 +125,7 @@ def prepare(
 
     Raises for invalid input. `build` creates the learner and defaults to `build_learner`. `trace`
     is called before the directory is created or an earlier run in it is removed, so that an error
-    in it leaves no trace on the disk.
+    in `trace` leaves all files unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)

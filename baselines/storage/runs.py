@@ -59,7 +59,8 @@ class Config:
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # see `options.TRACKING`
+    # Options of logs and evaluations that are set; `options.TRACKING` lists their names.
+    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # setting -> values
     params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params given by --param
     format: int = FORMAT
