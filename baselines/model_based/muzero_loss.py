@@ -53,7 +53,7 @@ class Targets(NamedTuple):
     """Targets of each unroll step ("moment") of a window; the first reward target is unused."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # reward of the step that leads here
+    reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
     policy: Float32[Array, "batch moments actions"]
     is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
     is_open: Bool[Array, "batch moments"]  # True until the episode ends: there is a policy target
@@ -164,7 +164,10 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
 
 
 def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
-    """Return the fraction of known targets whose value or reward lies beyond all atoms."""
+    """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
+
+    Unknown targets, which are those after a truncation, do not count.
+    """
     atoms = learner.settings.atoms, learner.settings.spacing
     is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
     known = goals.is_known.astype(jnp.float32)

@@ -57,7 +57,9 @@ class Settings(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 10  # updates after which weights are copied even if the loss is high
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 10
     width: Count = 256  # width of the network's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*

@@ -78,7 +78,9 @@ class Settings(Checked):
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 1  # updates after which weights are copied even if the loss is high
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 1
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log

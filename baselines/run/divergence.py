@@ -18,7 +18,7 @@ class Divergence:
         self._run, self._lost = run, set[int]()
 
     def look(self, records: list[dict[str, Any]]) -> None:
-        """Read new log records; warn once per diverged agent, `RunError` if all have diverged."""
+        """Read new log records; warn once per diverged agent; `RunError` if all diverged."""
         names = self._run.config.names
         for record in records:
             for i in sorted(set(range(len(names))) - self._lost):
