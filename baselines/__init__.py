@@ -21,7 +21,7 @@ from jaxenvs.core.extras import require
 
 from . import old_names
 
-# Packages of the extra `train`.
+# Python packages that the extra `train` installs.
 NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
 GYM = "gym:"  # prefix of the ids of Gymnasium environments, which Ray actors step
 
@@ -30,6 +30,6 @@ old_names.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "load_policy":  # imported when it is used: learners need no checkpoints
+    if name == "load_policy":  # imported only when used: learners do not need it
         return importlib.import_module(".storage.runs", __name__).load_policy
     raise AttributeError(f"module {__name__} has no attribute {name}")

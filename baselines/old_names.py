@@ -1,7 +1,8 @@
 """Old names of modules of `jaxenvs.baselines`, which work for one release, with a warning.
 
-For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing an old name
-gives a module with the attributes of the new ones.
+For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing the old
+name gives a module that has the attributes of the new module, or of several modules if the old one
+was split.
 """
 
 import importlib
@@ -13,7 +14,7 @@ import warnings
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
-MOVED = {  # old package -> new package -> modules that kept their name
+MOVED = {  # MOVED[old package][new package]: names of the modules that moved
     "": {
         "core": "devices metrics minibatches moments planning policy priorities replay_buffer "
         "returns reward_scaling schedules settings statistics target_scaling value_scales",
@@ -47,7 +48,7 @@ RENAMED = {  # old module -> new modules that have its attributes
 
 
 def modules_of(name: str) -> tuple[str, ...]:
-    """Return a module's new names, given its old one; () if the name is not an old one."""
+    """Return the new names of the module that had this old name; () if it is no old name."""
     if name in RENAMED:
         return RENAMED[name]
     folder, _, module = name.rpartition(".")
@@ -58,23 +59,23 @@ def modules_of(name: str) -> tuple[str, ...]:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports old names as modules that forward to the new ones."""
+    """Import hook that finds old names, and loads modules that forward to the new ones."""
 
     def find_spec(
         self, fullname: str, path: Any, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return a spec for an old name."""
+        """Return a module spec if `fullname` is an old name, else None."""
         folder, _, name = fullname.partition(f"{PACKAGE}.")
         if folder or not modules_of(name):
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        """Return a module with the attributes of the new ones."""
+        """Return a module that forwards attributes to the new modules."""
         return _Moved(spec.name, [f"{PACKAGE}.{name}" for name in _names(spec.name)])
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Warn that the name is old; the module has no code to run."""
+        """Warn that the name is old. The forwarding module has no code to run."""
         today = " and ".join(f"{PACKAGE}.{name}" for name in _names(module.__name__))
         warnings.warn(
             f"{module.__name__} is now {today}; the old name goes with the next release",
@@ -84,7 +85,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Moved(types.ModuleType):
-    """Module that forwards attributes to other modules."""
+    """Module that looks its attributes up in other modules, which it imports on first use."""
 
     def __init__(self, name: str, sources: list[str]) -> None:
         super().__init__(name, f"Old name of {' and '.join(sources)}.")
@@ -104,6 +105,6 @@ def _names(fullname: str) -> tuple[str, ...]:
 
 
 def install() -> None:
-    """Add the finder of old names, as the last one, so that existing modules are found first."""
+    """Append the import hook to `sys.meta_path`, so that existing modules are found first."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

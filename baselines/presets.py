@@ -1,7 +1,7 @@
-"""Settings tuned per environment, declared in the `presets` module of each package of learners.
+"""Presets: settings tuned per environment, from the `presets` modules of the learners' packages.
 
-If several presets match an id, later ones override earlier ones. Presets with a name apply only if
-`--preset` gives that name.
+If several presets match an environment's id, later ones override earlier ones. A preset with a name
+applies only if `--preset` gives this name.
 """
 
 import re
@@ -21,9 +21,10 @@ PRESETS = tuple(
 
 
 def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
-    """Return all presets that match a registered id (not an alias), merged into one.
+    """Merge all presets of a learner that match a registered id (not an alias) into one preset.
 
-    Raises `ValueError` if the id has no presets of this name.
+    Presets without a name are always merged, and presets with a name only if it is `name`. Raises
+    `ValueError` if the id has no preset of this name.
     """
     if name not in names(id, algorithm):
         known = ", ".join(filter(None, names(id, algorithm))) or "none"
@@ -34,7 +35,7 @@ def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
 
 
 def names(id: str, algorithm: str = "ppo") -> list[str | None]:
-    """Return the names that `preset` accepts for an id; the first is None, the usual settings."""
+    """Return the names that `preset` accepts for an id. The first is None: no named preset."""
     return list(dict.fromkeys([None, *(row.name for row in _rows(id, algorithm))]))
 
 

@@ -1,6 +1,7 @@
-"""Table of learners. To add a learner, write a module, a row here and a documentation page.
+"""Table of learners (`ALGORITHMS`), and functions that build a learner's parts from it.
 
-The command line, `--completion`, `load_policy` and evaluation/record.py read this table.
+To add a learner, write a module, a row of the table and a documentation page. The command line,
+shell completion, `load_policy` and evaluation/record.py read the table.
 """
 
 import dataclasses
@@ -29,21 +30,21 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # network settings that older runs and some learners do not have
-OF_VALUES = ("hidden", "embed", "dueling")  # network settings of the DQN family
+)  # settings of the network that some learners and older runs lack
+OF_VALUES = ("hidden", "embed", "dueling")  # settings of the network of DQN and its variants
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
 USUAL = "ppo"
-WITH_RAY = "ppo-ray"  # learner that --ray selects
+WITH_RAY = "ppo-ray"  # name of the learner that --ray selects
 
 ANY = (Discrete, MultiDiscrete, Box)
 RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return a learner with `num_envs` environments; `ValueError` for invalid settings.
+    """Return the learner called `name`, which steps `num_envs` copies of `env` in parallel.
 
-    `env` is the training environment, see `training_env`.
+    `env` must be the result of `training_env`. Raises `ValueError` for invalid settings.
     """
     row = ALGORITHMS[name]
     settings.check()
@@ -58,7 +59,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env` with the learner's wrappers."""
+    """Return the environment in which a learner trains: `env` in the wrappers that it needs."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):
@@ -67,9 +68,9 @@ def training_env(name: str, env: Env, settings: Any) -> Env:
 
 
 def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
-    """Return the policy network for an `Env` or, with Ray, for a Gymnasium environment.
+    """Return the policy network for a jaxenvs environment or, with Ray, a Gymnasium environment.
 
-    Raises `KeyError` if `settings` lacks one of `row.shape`.
+    Raises `KeyError` if `settings` lacks a name in `row.shape`, the settings of the network.
     """
     check_actions(row, env)
     given = {name: settings[name] for name in row.shape}
@@ -115,9 +116,10 @@ def search(
     settings: Mapping[str, Any],
     simulations: int | None = None,
 ) -> Search | None:
-    """Return the search of a trained policy, or None; `search_of` describes `simulations`.
+    """Return the search with which a trained policy acts, or None if the learner has no search.
 
-    Settings that an older run lacks get their default values.
+    `planning.search_of` describes `simulations`. Settings that an older run lacks get their default
+    values.
     """
     if not row.searches and not simulations:
         return None
@@ -138,7 +140,7 @@ def able_learners(env: Any) -> list[str]:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names as `a, b or c`."""
+    """Join names in the form `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
 

@@ -1,1 +1,1 @@
-"""Tools for trained runs: evaluate, compare, export, record and plan."""
+"""Tools for trained runs: evaluate, compare, export and record runs, and plan with them."""

@@ -1,4 +1,7 @@
-"""`jaxenvs eval`: evaluate a finished run again, also in the package with the same rules (--in)."""
+"""Command `jaxenvs eval`: evaluate a trained run again.
+
+With `--in` it also evaluates in the original package whose rules jaxenvs reimplements.
+"""
 
 import functools
 import json
@@ -80,13 +83,13 @@ def _run(argv: list[str]) -> int:
             print(f"wrote {args.json}")
     except OSError as error:
         raise unwritable(error) from error
-    except ValueError as error:  # an invalid run, or an environment that --in does not have
+    except ValueError as error:  # the run is invalid, or --in lacks the environment
         raise UsageError(str(error)) from error
     return 0
 
 
 def _steps(run: Run) -> int | None:
-    """Return the steps that each seed was trained for at the newest checkpoint.
+    """Return the number of steps for which each seed was trained at the newest checkpoint.
 
     Returns None if log.jsonl has no record of that update.
     """
@@ -96,7 +99,7 @@ def _steps(run: Run) -> int | None:
 
 
 def _statements(found: dict[str, Any]) -> list[str]:
-    """Return sentences that describe the evaluated policy."""
+    """Return sentences that say how the policy acted and, with --best, how it was chosen."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
     lines = [f"Evaluated over {episodes}: {as_phrase(found['policy'])}."]
     if found["best"]:
@@ -106,11 +109,12 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
-    """Return, for each seed, the evaluation in which its best policy was chosen."""
+    """Return, for each seed, the evaluation during training with the highest return."""
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # ties: first
+        # Among equal returns, `max` takes the first evaluation, as training does.
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
         found.append({"update": best["update"], "return": returned, "policy": policy})
@@ -138,7 +142,10 @@ def _parser() -> Parser:
 
 
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
-    """Evaluate one agent, print a line with its name, and return its figures."""
+    """Evaluate the policy of one seed, print a line of results, and return them for --json.
+
+    `here` holds the results in jaxenvs, and `there` those in the package of `--in`.
+    """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
@@ -158,7 +165,7 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
 
 
 def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:
-    """Play `count` episodes of the policy's environment."""
+    """Play `count` episodes of the policy's jaxenvs environment, in one compiled program."""
 
     def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, count)

@@ -1,7 +1,8 @@
-"""`jaxenvs compare`: compare methods by the final evaluations of their runs, with intervals.
+"""Command `jaxenvs compare`: compare methods by the final evaluations of their runs.
 
-The statistics are in core/statistics.py. A method is the name under which runs are pooled, by
-default their algorithm; a task is an environment with its keywords.
+It prints scores with bootstrap intervals, which core/statistics.py computes. A method is a name
+under which runs are pooled, by default the name of their algorithm. A task is an environment with
+its keywords.
 """
 
 import functools
@@ -37,21 +38,21 @@ EXAMPLES = (
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # runs of a method in a task below which an interval is uninformative
-LARGEST = 2**24  # bytes of an eval.json
-# Errors that a damaged eval.json may cause, such as too large numbers and too deeply nested lists.
+FEW = 5  # with fewer runs of a method in a task than this, an interval means little
+LARGEST = 2**24  # largest eval.json that is read, in bytes
+# Errors that a damaged eval.json may cause, for example by too large numbers or too deep nesting.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
-POINTS = 101  # thresholds of a performance profile
+POINTS = 101  # number of score thresholds at which a performance profile is computed
 
 
 class Evaluated(NamedTuple):
-    """Final evaluation of a run."""
+    """Final evaluation of a run, read from its eval.json."""
 
     path: Path
     config: Config
     seeds: tuple[int, ...]
-    scores: np.ndarray  # (seeds,)
-    policy: str  # description of the policy
+    scores: np.ndarray  # score of each seed, (seeds,)
+    policy: str  # description of the evaluated policy
 
 
 class Comparison(NamedTuple):
@@ -59,8 +60,8 @@ class Comparison(NamedTuple):
 
     score: str  # a key of SCORES, or "normalised return"
     tasks: tuple[str, ...]
-    methods: dict[str, list[np.ndarray]]  # scores (runs,) of each method in each task
-    policies: dict[str, list[str]]  # description of each method's policy in each task
+    methods: dict[str, list[np.ndarray]]  # for each method and task, the scores (runs,)
+    policies: dict[str, list[str]]  # for each method and task, a description of the policy
 
 
 def main(argv: list[str]) -> int:
@@ -110,7 +111,11 @@ def _parser() -> Parser:
 
 
 def comparison(runs: Sequence[str], score: str = "return", normalize: bool = False) -> Comparison:
-    """Read runs, each a path or `NAME=path`; raise `RunError` or `UsageError` if invalid."""
+    """Read the runs, each given as a path or `NAME=path`, and pool them by method and task.
+
+    With `normalize`, scale returns so that random play is 0 and the best method 1. Raises
+    `RunError` or `UsageError` for invalid runs.
+    """
     methods: dict[str, dict[str, list[Evaluated]]] = {}
     for text in runs:
         name, path = _named(text)
@@ -137,7 +142,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path`, unless a folder has exactly that name."""
+    """Split `NAME=path` into name and path, unless a file or folder of exactly this name exists."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)
@@ -177,7 +182,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the description of the policy in an eval.json, or a substitute for older files."""
+    """Return the description of the policy in an eval.json; a substitute for older files."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -185,7 +190,7 @@ def _policy(result: dict[str, Any]) -> str:
 
 
 def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> None:
-    """Raise unless a run may be pooled with others of its method and task."""
+    """Raise `UsageError` if a run cannot be pooled with the other runs of its method and task."""
     for other in others:
         if not named and run.config.settings != other.config.settings:
             raise UsageError(
@@ -224,7 +229,7 @@ def _normalised(
         known = random.get(config.id)
         if (
             known is None or config.params or config.fields.keys() - {"obs"}
-        ):  # `obs` may differ: it does not affect random play
+        ):  # any `obs` is allowed, because it does not affect random play
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:
@@ -270,7 +275,10 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Return lines that describe each method's policy: one line if all tasks have the same."""
+    """Return lines that describe the policy of each method.
+
+    A method has one line if its policy is the same in all tasks, otherwise a line per task.
+    """
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1
@@ -291,7 +299,7 @@ def _improvements(found: Comparison) -> list[str]:
 
 
 def figures(found: Comparison) -> dict[str, Any]:
-    """Return all figures of a comparison for JSON."""
+    """Return all numbers of a comparison, for `--json`."""
 
     def of(scores: statistics.Scores) -> dict[str, Any]:
         bounds = statistics.interval(statistics.interquartile_mean, scores)
@@ -335,7 +343,7 @@ def _write_json(file: Path, found: Comparison) -> None:
 
 
 def _draw(file: Path, found: Comparison) -> None:
-    """Draw the interquartile means and the performance profiles, both with 95 % intervals."""
+    """Draw two panels: interquartile means and performance profiles, with 95 % intervals."""
     kind = file.suffix.lower().removeprefix(".")
     if kind not in ("png", "svg", "pdf"):
         raise UsageError(f"--plot {file} must end in .png, .svg or .pdf")
@@ -345,7 +353,7 @@ def _draw(file: Path, found: Comparison) -> None:
     shares = functools.partial(statistics.profile, thresholds=thresholds)
     for place, (name, scores) in enumerate(found.methods.items()):
         colour = f"C{place % 10}"
-        shown = name.replace("$", r"\$")  # matplotlib would start a formula
+        shown = name.replace("$", r"\$")  # matplotlib would read $ as the start of a formula
         low, high = statistics.interval(statistics.interquartile_mean, scores)
         bars.barh(shown, high - low, left=low, color=colour, alpha=0.35, height=0.6)
         bars.plot([statistics.interquartile_mean(scores)] * 2, [place - 0.3, place + 0.3], colour)

@@ -1,4 +1,4 @@
-"""Learning curves: return of finished episodes over environment steps, one curve per seed."""
+"""Learning curves: mean return of finished episodes over environment steps, one per seed."""
 
 import textwrap
 from pathlib import Path
@@ -11,28 +11,28 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-# Largest number of episodes that a point averages. The mean of one update would be biased: few
-# episodes end in it, and short ones end first.
+# Largest number of episodes that a point of a curve averages. A mean over a single update would be
+# biased, because few episodes end in an update, and short episodes end first.
 EPISODES = 200
-SHARE = 10  # in a short run, a point averages a tenth of a seed's episodes
-NAMED = 8  # largest number of seeds with separate colours; more are drawn pale, with their median
+SHARE = 10  # in a short run, a point averages 1 / SHARE of a seed's episodes
+NAMED = 8  # with more seeds, curves are drawn pale in one colour, and their median on top
 
 
 class Curve(NamedTuple):
-    """Learning curves of one panel."""
+    """Learning curves that one panel shows, one per seed."""
 
     title: str
-    steps: np.ndarray  # (points,)
-    returns: np.ndarray  # (points, seeds), NaN where unknown
+    steps: np.ndarray  # environment steps at each point, (points,)
+    returns: np.ndarray  # mean returns, (points, seeds); NaN where unknown
 
 
 def points(
     records: list[dict[str, Any]], latest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps (records,) and mean returns (records, seeds) of the `latest` episodes.
+    """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    A mean is NaN until that many episodes have ended. `latest` defaults to `EPISODES`, or to one in
-    `SHARE` of a short run's episodes.
+    A mean is over the last `latest` episodes before a record, and NaN until that many have ended.
+    `latest` defaults to `EPISODES`, or in a short run to 1 / `SHARE` of a seed's episodes.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])
@@ -43,7 +43,7 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # Index of the last record that lies at least `latest` episodes back.
+        # For each record, find the latest earlier one with `latest` or more episodes in between.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
@@ -53,7 +53,7 @@ def points(
 
 
 def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]) -> None:
-    """Draw the curves of a run's agents into a PNG file; do nothing if there are no records."""
+    """Draw the curves of a run's agents into a PNG file. Do nothing if there are no records."""
     if not records:
         return
     picture, (axes,) = figure((7.0, 4.2), 1, 1)
@@ -74,7 +74,7 @@ def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]
 
 
 def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
-    """Draw several runs into one PNG file, with a small panel for each."""
+    """Draw the learning curves of several runs into one PNG file, with a small panel per run."""
     columns = min(columns, max(len(curves), 1))
     rows = -(-len(curves) // columns)
     picture, axes = figure((2.0 * columns, 1.55 * rows), rows, columns)
@@ -93,7 +93,7 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
 
 
 def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
-    """Return a figure of this size in inches, and its axes, row by row."""
+    """Return a figure of `size` inches (width, height), and a list of its axes, row by row."""
     made = Figure(figsize=size, dpi=120, layout="constrained")
     FigureCanvasAgg(made)
     axes = list(made.subplots(rows, columns, squeeze=False).flat)
@@ -105,13 +105,13 @@ def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, 
 
 
 def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
-    """Draw a curve per seed; for more than `NAMED` seeds also their median."""
+    """Draw one curve per seed; if there are more than `NAMED` seeds, also draw their median."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
     marker = "." if len(steps) < 3 else ""
     swept = any("=" in name for name in names)
     if len(names) <= NAMED or swept:
         colours = [None] * len(names)
-        if swept:  # neighbouring values have similar colours
+        if swept:  # give neighbouring values of a setting similar colours
             colours = [colormaps["viridis"](share) for share in np.linspace(0, 0.9, len(names))]
         for name, line, colour in zip(names, returns.T, colours, strict=True):
             axes.plot(steps, line, linewidth=1.2, marker=marker, label=name, color=colour)

@@ -1,13 +1,13 @@
-"""`jaxenvs export`: write a policy as files that need neither jaxenvs nor Flax.
+"""Command `jaxenvs export`: write a policy as files that need neither jaxenvs nor Flax.
 
     policy.jax           StableHLO program with the weights, for `jax.export.deserialize`
     weights.safetensors  every array by its name, for any framework
     policy.json          id, observation, memory, actions, scale of the value, versions
 
-The program maps a batch of (memory, obs), or of (memory, obs, mask) if the environment has illegal
-actions, to (memory, logits of the legal actions, value); memory is the recurrent state. The batch
-may have any size. For action spaces other than Discrete, `distribution` in policy.json describes
-the outputs that replace the logits.
+The program maps a batch of (memory, obs) to (memory, logits, value), where `memory` is the
+recurrent state. If the environment has illegal actions, a third input `mask` marks the legal ones,
+and the logits of the others are very low. The batch may have any size. For action spaces other than
+Discrete, `distribution` in policy.json describes the outputs that replace the logits.
 """
 
 import json
@@ -79,7 +79,7 @@ FILES = ("policy.jax", "weights.safetensors", "policy.json")
 
 
 def write(policy: Policy, run: Run, folder: Path) -> None:
-    """Write `FILES` into a folder."""
+    """Write the exported policy, the files named in `FILES`, into a folder."""
     from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def write(policy: Policy, run: Run, folder: Path) -> None:
 
 
 def program(policy: Policy) -> bytes:
-    """Return the serialised program of the policy, for batches of any size on all `PLATFORMS`."""
+    """Return the policy's program as bytes, for batches of any size on all `PLATFORMS`."""
     from jax import export
 
     (batch,) = export.symbolic_shape("batch")
@@ -111,7 +111,10 @@ def program(policy: Policy) -> bytes:
 
 
 def exportable(policy: Policy) -> Callable[..., Any]:
-    """Return the program for one observation; a Box's outputs are means and standard deviations."""
+    """Return the function of one observation that the program vectorises.
+
+    For a Box action space, its outputs are means and standard deviations.
+    """
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
         return policy.think
@@ -124,7 +127,7 @@ def exportable(policy: Policy) -> Callable[..., Any]:
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
-    """Describe the action distribution that the program's outputs parametrise."""
+    """Return a description of the action distribution whose parameters the program outputs."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "categorical", "logits": space.n}
     if isinstance(space, spaces.MultiDiscrete):
@@ -140,9 +143,10 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """Describe the unit of the program's value, and its conversion from the network's output.
+    """Return a description of the program's value: its unit, and its relation to the network.
 
-    The conversion is null if an older version of jaxenvs did not save it: JSON has no NaN.
+    `offset` and `factor` convert the network's output to the value. They are null if an older
+    version of jaxenvs did not save them.
     """
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
@@ -154,7 +158,7 @@ def value(policy: Policy) -> dict[str, Any]:
 
 
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
-    """Return the arrays of a tree; the name of each is its path, joined by dots."""
+    """Return the arrays of a tree by name. A name is the array's path in the tree, with dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}

@@ -1,4 +1,4 @@
-"""Evaluation at the end of a run."""
+"""Evaluation at the end of a run, which writes eval.json."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..storage.runs import Config, Run
 
 
 def agents_of(config: Config) -> Agents:
-    """Return the agents that a run with this configuration trains."""
+    """Return the agents of a run: its environment, their seeds and labels, and how they act."""
     return Agents(
         env=config.env,
         seeds=[seed for _, seed in config.agents],
@@ -25,8 +25,8 @@ def agents_of(config: Config) -> Agents:
 def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
     """Evaluate the policy of every agent over `count` episodes; write eval.json and print it.
 
-    A learner's module may replace the evaluation and its text, see `learner.Algorithm`. The caller
-    prints the table of a sweep.
+    The module of a learner may replace the evaluation and its text (see `learner.Algorithm`). For a
+    sweep, this prints no text: the caller prints a table.
     """
     module = learner.algorithm.load()
     evaluate = getattr(module, "evaluate", episodes.evaluate)

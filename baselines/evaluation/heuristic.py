@@ -2,10 +2,11 @@
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
-Shortest solutions are known in closed form (Lights Out), or proven by A* with the puzzle's built-in
-heuristic if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. A run with a head per
-action is searched by Q* by default. In a learned model the search uses the model only; a board
-counts as solved if the plan solves it in the true puzzle. Writes heuristic.json into the run.
+The lengths of shortest solutions are known in closed form (Lights Out), or A* with the puzzle's
+built-in heuristic proves them, if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. If
+the run's network has an output per action, the search is Q* by default, otherwise A*. A world run
+is searched in its learned model only, and a board counts as solved if the plan solves it in the
+true puzzle. Writes heuristic.json into the run.
 """
 
 import functools
@@ -25,9 +26,9 @@ from ..storage.runs import Run
 from . import planner
 from .planner import Planner
 
-BOARDS_KEY = 0xB0A2D5  # seed of the boards, equal for every run
-AT_ONCE = 100  # number of boards per call of a search
-LONGEST = 512  # largest number of actions of a plan
+BOARDS_KEY = 0xB0A2D5  # seed of the test boards, which are the same for every run
+AT_ONCE = 100  # number of boards that one call of a search solves together
+LONGEST = 512  # largest number of actions in a plan
 
 
 def compare(
@@ -38,10 +39,11 @@ def compare(
     algorithm: str = "astar",
     batch_size: int = 1024,
 ) -> dict[str, Any]:
-    """Search from levels (boards, ...) with the learned heuristic; compare with the optimum.
+    """Search from `levels` with the learned heuristic, and compare the plans with the optimum.
 
-    `budget` is the node budget per board. Means exclude boards for which either search found no
-    solution.
+    The arrays of `levels` are (boards, ...). `budget` is the number of nodes that a search may
+    store per board. Means of costs exclude boards that the search did not solve, and boards whose
+    optimal cost is unknown.
     """
     boards = len(jax.tree.leaves(levels.board)[0])
     settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
@@ -56,7 +58,7 @@ def compare(
     least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
     result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
     if plan.in_model:
-        result["plans"] = float(found.mean())  # fraction of boards with a plan in the model
+        result["plans"] = float(found.mean())  # fraction of boards for which the model has a plan
     result |= {
         "solved": float(solved.mean()),
         "proven": float(proven.mean()),  # fraction of boards whose optimal cost is known
@@ -73,12 +75,12 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """Return nodes and time of a search, without compilation; {} if there was no search."""
+    """Return node counts and times of a search, without compilation; {} if there was no search."""
     if not found:
         return {}
     return {
         f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
-        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # stored states
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states that were stored
         f"processor_seconds{suffix}": round(found["processor"], 1),
         f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
         f"nodes_per_processor_second{suffix}": round(
@@ -90,7 +92,10 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return optimal costs, whether each is known, and the result of the search for them."""
+    """Return the optimal cost of each board, whether it is known, and the search's results.
+
+    The results are {} if the puzzle has a closed form, so that no search was needed.
+    """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
         return np.asarray(least, np.float32), np.ones(boards, np.bool_), {}
@@ -100,7 +105,7 @@ def _optimum(
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the comparison; print and write its figures."""
+    """Compare the run's heuristic with the optimum; print and write the results."""
     parser = Parser("python -m jaxenvs.baselines.evaluation.heuristic", __doc__)
     parser.add_argument("run")
     parser.add_argument("--boards", type=int, default=1000)
@@ -124,7 +129,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def print_figures(found: dict[str, Any]) -> None:
-    """Print each figure on a line."""
+    """Print each result of `compare` on a line."""
     for name, value in found.items():
         print(f"{name.replace('_', ' ')}: {value}")
 
@@ -132,7 +137,10 @@ def print_figures(found: dict[str, Any]) -> None:
 def _all(
     method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
 ) -> dict[str, Any]:
-    """Search from all levels in batches; return results per board, and total nodes and seconds."""
+    """Search from all levels, in batches of `AT_ONCE`.
+
+    Return results for each board, and the total node counts and seconds.
+    """
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
     programs: dict[int, Any] = {}

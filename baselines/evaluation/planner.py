@@ -1,6 +1,6 @@
-"""Search with a learned heuristic (davi) or in a learned world model (world).
+"""Planners for puzzles: search with a learned heuristic (davi) or in a learned model (world).
 
-In a learned model, a search receives only the observations of a level and of the goal; its plans
+In a learned model, a search receives only the observations of a level and of the goal. Its plans
 are then executed in the true puzzle.
 """
 
@@ -26,24 +26,24 @@ from ..storage.heuristics import trained
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planner:
-    """Search domain with its learned heuristic."""
+    """A trained run, prepared for search: the domain to search in, and the learned heuristic."""
 
     puzzle: Puzzle
-    domain: Any  # search domain: the puzzle, or a learned `search.Domain`
+    domain: Any  # domain to search in: the puzzle, or a learned model as a `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of all actions, or None
-    # (levels of the puzzle, key) -> levels of the domain; None if they are the same.
+    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of all actions, if learned
+    # Function (levels of the puzzle, key) -> levels of the domain; None if both are the same.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property
     def in_model(self) -> bool:
-        """Whether the domain is a learned model, in which plans may be wrong."""
+        """Whether the domain is a learned model, whose plans may fail in the true puzzle."""
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:
-        """Return the heuristic as the keyword argument that a search takes.
+        """Return the keyword argument with the learned heuristic for a search algorithm.
 
-        Raises `ValueError` if the search cannot use it.
+        Raises `ValueError` if the algorithm cannot use the heuristic.
         """
         if algorithm in ("astar", "beam"):
             return {"heuristic": self.heuristic}
@@ -59,7 +59,7 @@ class Planner:
 
 
 def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
-    """Load the planner of a davi or world run; `seed` is the index of the seed, from 0.
+    """Load the planner of a davi or world run. `seed` is the index of one of its seeds, from 0.
 
     Raises `RunError` with a message that tells the user how to fix the run.
     """
@@ -68,7 +68,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
 
 
 def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
-    """Return a planner in the true puzzle with a learned heuristic."""
+    """Return a planner that searches the true puzzle with the learned heuristic."""
     by_action = functools.partial(davi.action_costs, learner, weights)
     return Planner(
         puzzle=learner.env,
@@ -79,7 +79,7 @@ def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
 
 
 def of_world(learner: Learner[world.Settings], weights: PyTree[Array]) -> Planner:
-    """Return a planner in a learned world model."""
+    """Return a planner that searches the learned model, with the learned heuristic."""
     domain = learned_domain(learner, weights)
     return Planner(
         puzzle=learner.env,
@@ -94,9 +94,9 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 
 
 def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> search.Domain:
-    """Return the learned model as a search domain: boards and the goal are latent codes.
+    """Return the learned model as a search domain, in which boards and the goal are latent codes.
 
-    The heuristic is the smallest cost over actions.
+    The heuristic of a code is the minimum of the predicted costs of all actions.
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions
@@ -134,7 +134,7 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
 
 
 def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) -> PyTree[Array]:
-    """Execute the actions in the true puzzle, skipping -1; return the last board."""
+    """Execute actions in the true puzzle; return the last board. Actions of -1 are skipped."""
 
     def step(board: PyTree[Array], action: Array) -> tuple[PyTree[Array], None]:
         after = puzzle.apply(level.instance, board, jnp.maximum(action, 0)).board
@@ -147,6 +147,9 @@ def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) 
 def played(
     puzzle: Puzzle, levels: PuzzleLevel, actions: Int32[Array, "levels longest"]
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
-    """Execute plans in the true puzzle; return the last boards, and whether each is solved."""
+    """Execute one plan per level in the true puzzle.
+
+    Return the last boards, and whether each of them is solved.
+    """
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

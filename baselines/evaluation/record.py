@@ -1,8 +1,8 @@
-"""Record finished runs as lines of a JSON table, and draw their learning curves into one picture.
+"""Record runs as lines of a JSON table, and draw all learning curves of the table in one picture.
 
 python -m jaxenvs.baselines.evaluation.record baselines/results/families.json \\
     --picture docs/ppo-families.png
-RUN ... --device "two cores of a Xeon" adds runs, or replaces those with the same command. Runs of
+RUN ... --device "two cores of a Xeon" adds runs, or replaces lines with the same command. Runs with
 the same versions that differ only in their seeds are merged into one line, because on a CPU it
 is faster to train each seed in a separate process.
 """
@@ -35,14 +35,14 @@ from ..storage.checkpoints import RunError
 from ..storage.runs import Config, Run
 from .curve import Curve, panels, points
 
-POINTS = 40  # points of a recorded curve
+POINTS = 40  # number of points to which a recorded learning curve is thinned
 
 
 def command(config: Config) -> str:
     """Return the shortest command that repeats a run: a preset, and flags for other settings.
 
-    Settings that did not exist when the run was made had their default values, so they become flags
-    if a preset now sets them.
+    For a setting that did not exist when the run was made, the run used today's default value. If a
+    preset now sets another value, the command therefore has a flag with the default value.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -72,7 +72,7 @@ def _command(config: Config, name: str | None) -> str:
 
 
 def print_sweep(run: Run) -> None:
-    """Print the evaluated returns of a sweep, best first, and the command of the best settings."""
+    """Print the evaluated returns of a sweep, best first, and a command for the best settings."""
     config = run.config
     result = json.loads((run.path / "eval.json").read_text("utf-8"))
     evaluated = result["per_seed"]
@@ -94,7 +94,7 @@ def print_sweep(run: Run) -> None:
 
 
 def summary(run: Run, device: str) -> dict[str, Any]:
-    """Return the record of a run; `evaluation` is None if the run did not finish."""
+    """Return a run's line of the table; `evaluation` is None if the run did not finish."""
     records = run.records()
     if not records:
         raise RunError(
@@ -113,11 +113,11 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
         "versions": run.config.versions,
         "seeds": run.config.seeds,
-        "steps": records[-1]["steps"],  # steps of each seed
+        "steps": records[-1]["steps"],  # number of steps of each seed
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # time from the first compilation to the last update
-        "steps_per_second": records[-1]["steps_per_second"],  # total of all seeds after compilation
+        "steps_per_second": records[-1]["steps_per_second"],  # all seeds together, after compiling
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         "last_returns": _rounded(returns[-1]),
@@ -126,9 +126,10 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Merge evaluated runs with the same versions, and the same command except for the seed.
+    """Merge the records of evaluated runs that differ only in their seeds.
 
-    Runs that share a seed stay separate.
+    They must have the same versions and, except for the seed, the same command. Runs that have a
+    seed in common stay separate.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -155,13 +156,13 @@ def _seeds(record: dict[str, Any]) -> list[int]:
 
 
 def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
-    """Return whether there are at least two records, and no seed occurs twice."""
+    """Return whether `group` has at least two records, and no seed occurs twice in it."""
     seeds = [seed for record in group for seed in _seeds(record)]
     return len(group) > 1 and len({*seeds}) == len(seeds)
 
 
 def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several records into one."""
+    """Merge several records into one, which has all their seeds."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     evaluation = _evaluation([record["evaluation"] for record in group])
@@ -181,7 +182,7 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several evaluations, including nested ones (`without_search` of a planner)."""
+    """Merge evaluations; also merge nested ones, such as `without_search` of a planner."""
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
@@ -195,7 +196,10 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Return the mean over seeds, for dicts entry by entry; None if a value is None."""
+    """Return the mean of the values of several seeds; None if one of the values is None.
+
+    Values that are dicts are averaged entry by entry.
+    """
     if None in values:
         return None
     if isinstance(values[0], dict):
@@ -204,7 +208,10 @@ def _mean(values: list[Any]) -> Any:
 
 
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
-    """Return the panels of recorded runs; runs that differ only in their seeds share one."""
+    """Return the learning curves of recorded runs, one panel per run.
+
+    Runs that differ only in their seeds share a panel.
+    """
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
         named = (_without_seed(record), str(record["curve"]["steps"]))
@@ -218,7 +225,7 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the panel of a recorded run, titled with id, learner and preset."""
+    """Return the learning curves of a recorded run; their title names id, learner and preset."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):

@@ -1,7 +1,8 @@
 """Evaluate a policy in the package whose rules its environment reimplements, such as MiniGrid.
 
-The package generates levels and random outcomes; its observations or states are converted to those
-of the jaxenvs environment. If the rules are the same, the returns agree up to chance.
+The package generates the levels and random outcomes. Its observations or states are converted to
+observations of the jaxenvs environment, on which the policy acts. If the rules are the same, the
+returns differ only by chance.
 """
 
 import contextlib
@@ -32,14 +33,14 @@ LARGEST_SEED = 2**31 - 1
 
 
 class NotThereError(ValueError):
-    """Raised if the package lacks the environment or the policy's observation."""
+    """Raised if a package does not have the environment, or an input that the policy needs."""
 
 
 def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
     """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
 
-    Raises `NotThereError` if the package cannot play it, and `MissingExtraError` if the package is
-    not installed.
+    Raises `NotThereError` if the package lacks the environment, and `MissingExtraError` if the
+    package is not installed.
     """
     env, spec = policy.env, registry.spec(policy.env_id)
     if isinstance(env, PreviousStep):
@@ -67,17 +68,17 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
 
 
 def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
-    """Return a policy's recurrent state at the start of `count` episodes."""
+    """Return a policy's initial recurrent state, repeated for `count` episodes."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
 
 
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Play in `count` Gymnasium environments, stepped one after another in Python."""
+    """Play one episode in each of `count` Gymnasium environments, which Python steps in turn."""
     env = policy.env
     require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
 
-    importlib.import_module(env.package)  # registers its ids
+    importlib.import_module(env.package)  # importing the package registers its ids
     if has_illegal(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
     if policy.search and policy.search.needs_state:
@@ -88,9 +89,10 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore", DeprecationWarning)  # "a newer version of the id exists"
+        # Hide Gymnasium's warning that a newer version of the id exists.
+        warnings.simplefilter("ignore", DeprecationWarning)
         envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
-        # BabyAI prints every level that it rejects.
+        # Output is suppressed, because BabyAI prints every level that it rejects.
         shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
     memory, playing = _first_memory(policy, count), np.ones(count, bool)
     returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
@@ -114,7 +116,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
 
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
-    """Play in Craftax environments; policy and environments are one compiled program."""
+    """Play one episode in each of `count` Craftax environments, in one compiled program."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
             f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
@@ -166,7 +168,10 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
 
 
 def _strong(state: Any) -> Any:
-    """Cast Craftax's state to strong int32 and float32, so that a loop's carry keeps its dtypes."""
+    """Cast Craftax's state to int32 and float32 without weak types.
+
+    The carry of `while_loop` must have the same dtypes after every step.
+    """
 
     def cast(leaf: Any) -> Array:
         array = jnp.asarray(leaf)

@@ -1,17 +1,17 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, for fully observed environments.
 
-A tree search in the true environment chooses actions, and the policy is trained to match the search
-policy instead of following a policy gradient; the training loop is PPO's. Run it with
+A tree search in the true environment chooses actions. The policy is trained to match the search
+policy, instead of by a policy gradient, and the training loop is the same as PPO's. Run it with
 `jaxenvs train ID --algo alphazero`.
 
-The search steps the true state with separate random keys, so that no plan foresees random outcomes.
-In a partially observed environment its plans would use hidden state, which only `--clairvoyant`
-allows.
+The search steps the true state with random keys that differ from the environment's, so that plans
+cannot foresee random outcomes. In a partially observed environment, plans would use hidden state,
+which is an error unless `--clairvoyant` allows it.
 
-Deliberate differences: no replay buffer, but a few epochs over each rollout, as in PPO; initial
-values are 0, and by default values are not rescaled in each node. With rescaling or random initial
-values, the errors of a value network that has seen no reward would make the policy confident, and
-exploration would stop.
+Deliberate differences from the paper: there is no replay buffer, but a few epochs over each
+rollout, as in PPO. Initial values are 0, and by default values are not rescaled in each node. With
+rescaling or random initial values, the errors of a value network that has seen no reward would make
+the policy confident, and exploration would stop.
 """
 
 import dataclasses
@@ -39,33 +39,34 @@ from . import gumbel
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Learning):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of AlphaZero. presets.py sets some per environment; flags override both."""
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
     value_weight: float = 1.0  # coefficient of the value loss
     simulations: Count = 16  # simulations per search
-    considered: Count = 16  # largest number of actions sampled at the root
+    considered: Count = 16  # largest number of actions that a search considers at its root
     value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = False  # whether the action values of a node are rescaled to the range 0 to 1
     clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 
 
 class Plan(NamedTuple):
-    """Result of a search for each environment."""
+    """Result of the search from each environment's state."""
 
     action: Int32[Array, " envs"]
     policy: Float32[Array, "envs actions"]  # improved policy, the target of the policy loss
     value: Float32[Array, " envs"]
 
 
-# Initial values are 0. Random values are noise before the first reward, and a search that follows
-# them reinforces the policy's own preferences until it stops exploring.
+# A gain of 0 makes all initial values 0. Random initial values would be noise until the first
+# reward, and a search that follows them reinforces the policy's own preferences until exploration
+# stops.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and newly reset environments."""
+    """Return the initial runner: untrained weights and newly reset environments."""
     return Runner(**rollouts.begin(learner, key))
 
 
@@ -80,7 +81,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Search for an action; the rollout stores the search policy and the search value."""
+    """Choose an action by search; the rollout stores the search's policy and value."""
     found = plan(learner, runner.weights, key, runner.obs, runner.world.env)
     return runner.memory, found.action, {"policy": found.policy, "value": found.value, "mask": mask}
 
@@ -96,21 +97,21 @@ def plan(
 ) -> Plan:
     """Search from each environment's state; `gumbel_scale=0` makes the action deterministic.
 
-    `params` are environment params; None: the defaults.
+    `params` are the environment's params (see `Env.step`); None: the default params.
     """
     env, predict = learner.env.env, functools.partial(predict_nodes, learner)
     mask = jax.vmap(lambda one: legal_actions(env, one, params))(state)
     root = mctx_root_fn(env, predict, params=params)(weights, obs, state)
     given = (root, expand(learner, params), mask, gumbel_scale)
     found = gumbel.search(learner.settings, weights, key, *given)
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes, which strict promotion forbids
         value = found.search_tree.summary().value
     action = jnp.asarray(found.action, jnp.int32)
     return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
 
 
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
-    """Return mctx's `recurrent_fn`, which steps a batch of nodes."""
+    """Return mctx's `recurrent_fn`, which steps the true environment for a batch of nodes."""
     predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
     return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
 
@@ -121,7 +122,7 @@ def predict_nodes(learner: Learner, weights: PyTree, obs: PyTree, state: Any) ->
 
 
 def loss(learner: Learner[Settings], weights: PyTree, rollout: Rollout, target: Array) -> Loss:
-    """Return the cross-entropy with the search policy plus the value loss of a minibatch."""
+    """Return the loss of a minibatch: cross-entropy with the search policy, plus value loss."""
     logits, value = rollouts.predict(learner, weights, rollout.obs)
     chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
     chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
@@ -148,7 +149,7 @@ def decide(
     params: Any,
     greedy: bool,
 ) -> Int32[Array, " batch"]:
-    """Return actions of the trained policy, see `planning.Search.plan`.
+    """Return the trained policy's action for each observation; see `planning.Search.plan`.
 
     `mask` is not used: the search reads legal actions from the state.
     """

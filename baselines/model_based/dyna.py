@@ -1,24 +1,29 @@
 """Dyna for map observations: recurrent PPO in the environment and in a learned transformer model.
 
-Policy, rollouts and loss are those of recurrent PPO (ppo_rnn.py). A replay buffer stores the steps,
-and a model (dyna_network.py) learns from them to predict the next observation, the reward,
-termination and the legal actions. After `warm_up` steps, the policy also learns from rollouts in
-the model (Dyna with warm-up; Dedieu et al., 2025). Run it with
-`jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
+The policy, the rollouts and the policy's loss are the same as in recurrent PPO (ppo_rnn.py). A
+replay buffer stores the environment steps, and a model (dyna_network.py) is trained on them to
+predict the next observation, the reward, termination and the legal actions. After `warm_up` steps,
+the policy is also trained on rollouts in the model (Dyna with warm-up; Dedieu et al., 2025). Run it
+with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 
-Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the policy's
-recurrent state there. All parts of the next observation are sampled at once and independently.
-Categories far less likely than the most likely one are never sampled: with so many parts, a rare
-error would soon occur somewhere. Rewards are the predicted means, and illegal actions are masked by
-the model's prediction. The model does not know the time limit: imagined episodes terminate or are
-bootstrapped. After an imagined termination, the next episode begins at the same real step, with an
-empty recurrent state.
+Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the recurrent
+state that the policy had at that step. The model samples all map cells and item counts of the next
+observation at once and independently. It never samples categories that are far less likely than the
+most likely one: an observation has many cells, so a rare error would soon occur in one of them.
+Imagined rewards are the predicted means, and illegal actions are masked by the model's prediction.
+The model does not know the time limit, so imagined episodes are never truncated: they terminate, or
+the end of the rollout is bootstrapped. After an imagined termination, the next episode begins at
+the same real step, with an empty recurrent state.
 
-Deliberate differences from the paper: no tokenizer, as observations are categories already; tokens
-of cells include their neighbours; the model receives the categories and rewards seen so far in the
-episode, as otherwise it would predict one-time rewards again; a reward depends on the sampled
-numbers (such as item counts) of the next observation; imagined rollouts have a separate length, do
-not begin at older observations, and leave out unlikely categories.
+Deliberate differences from the paper:
+
+- There is no tokenizer, because observations consist of categories already.
+- The token of a map cell also encodes the neighbouring cells.
+- The model receives the categories and rewards that occurred so far in the episode. Without them it
+  would predict a reward again that an episode gives only once.
+- The reward is predicted from the sampled item counts of the next observation, too.
+- Imagined rollouts have a separate length, do not begin at older observations, and leave out
+  unlikely categories.
 """
 
 import dataclasses
@@ -46,24 +51,29 @@ from .dyna_rollouts import Start, learn_from_imagination
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of Dyna. presets.py sets some per environment, and flags override both."""
 
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    context: Count = 4  # steps that a model layer attends to; also length of training windows
-    width: Count = 64  # number of features of a token in the model
+    # Number of steps that each layer of the model attends to, which is also the length of the
+    # windows on which the model is trained.
+    context: Count = 4
+    width: Count = 64  # number of features of each token in the model
     num_heads: Count = 4  # number of attention heads, among which the width is divided
     depth: Count = 2  # number of layers of the model
     atoms: Count = 80  # number of reward atoms on either side of 0, see two_hot.py
-    spacing: float = 0.05  # distance between reward atoms; about h(smallest reward), 0.05 for Craft
+    # Distance between reward atoms, after the transform h of two_hot.py: choose about
+    # h(smallest reward), which is 0.05 for Craft.
+    spacing: float = 0.05
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
-    model_batch: Count = 32  # windows per gradient step of the model, on all devices together
-    imagined_rollouts: int = 8  # imagined rollouts per update, each used like a real one; 0: none
-    imagined_envs: Count = 48  # parallel episodes of an imagined rollout, on all devices together
-    imagined_steps: Count = 16  # steps of each episode of an imagined rollout
-    # Lowest probability, as a fraction of the highest, at which a category is sampled; 0: any.
+    model_batch: Count = 32  # replay windows per gradient step of the model, over all devices
+    imagined_rollouts: int = 8  # number of imagined rollouts per update; PPO trains on each
+    imagined_envs: Count = 48  # parallel episodes in an imagined rollout, over all devices
+    imagined_steps: Count = 16  # steps of an imagined rollout in each of its parallel episodes
+    # A category is sampled only if its probability is at least this fraction of the most likely
+    # category's probability; 0: every category can be sampled.
     least_chance: float = 0.05
 
     def check(self) -> None:
@@ -90,7 +100,7 @@ class Settings(ppo_rnn.Settings):
                 )
 
     def _check_windows(self) -> None:
-        """Raise `ValueError` unless the replay buffer holds windows after the first update."""
+        """Raise `ValueError` unless the replay buffer holds a window after the first update."""
         if self.rollout_steps < self.context:
             raise ValueError(
                 f"rollout_steps={self.rollout_steps} must be at least context={self.context}; "
@@ -119,12 +129,12 @@ class Settings(ppo_rnn.Settings):
 
     @property
     def gradient_steps(self) -> int:
-        """Number of gradient steps of the policy in an update after the warm-up."""
+        """Number of policy gradient steps in one update after the warm-up."""
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates after `gradient_steps` steps of the policy's optimiser."""
-        cold = self.cold_updates  # updates without imagined rollouts
+        """Return the number of updates after which the policy has taken `gradient_steps` steps."""
+        cold = self.cold_updates  # number of updates in the warm-up, without imagined rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
@@ -134,13 +144,16 @@ support = two_hot.reach
 
 
 def network(env: Env, **given: Any) -> Recurrent:
-    """Return the policy's network; `ValueError` for observations that the model cannot predict."""
+    """Return the policy's network.
+
+    Raises `ValueError` if the model cannot predict the environment's observations.
+    """
     vocabulary_of(env)
     return ppo_rnn.network(env, **given)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with the fields of recurrent PPO, an untrained model and an empty replay buffer."""
+    """Return recurrent PPO's initial runner with an untrained model and an empty replay buffer."""
     key_rest, key_model = jax.random.split(key)
     fields = rollouts.begin(learner, key_rest)
     history = first_history(learner, fields["obs"])
@@ -154,7 +167,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a real rollout, train the model, and learn from imagined rollouts."""
+    """Train the policy on a real rollout, then the model, then the policy on imagined rollouts."""
     memory = runner.memory
     runner, key_act, key = rollouts.next_update(learner, runner)
     key_learn, key_model, key_imagine = jax.random.split(key, 3)
@@ -167,7 +180,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Act as PPO does; also record the recurrent state and history that imagined rollouts need."""
+    """Act as PPO does; also record the recurrent state and history for imagined rollouts."""
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 
@@ -180,7 +193,10 @@ def store(
     step: Step,
     successor: PyTree[Array],
 ) -> Runner:
-    """Store a step of every environment; `successor` holds the next states before any reset."""
+    """Store a step of every environment in the replay buffer, and update the episode histories.
+
+    `successor` holds the next states before finished episodes are reset.
+    """
     final_obs = rollouts.observe(learner, runner, successor)
     history = next_history(learner, runner.history, action, step.reward, final_obs)
     info = {
@@ -196,15 +212,15 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new settings of the atoms, so that their range contains the observed rewards.
+    """Return new values of `atoms` and `spacing`, so that the atoms cover the observed rewards.
 
-    `paid` holds the observed rewards.
+    `paid` holds the range of rewards in the replay buffer and their smallest nonzero size.
     """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the devices cannot share a batch, or cannot hold the replay buffer."""
+    """Raise `ValueError` if a batch does not divide among devices, or the buffer does not fit."""
     for name in ("model_batch", "imagined_envs"):
         replay_checks.check_divides(learner, name)
     replay_checks.check_memory(learner, seeds)

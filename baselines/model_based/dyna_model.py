@@ -27,37 +27,45 @@ from ..networks import two_hot
 from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
-AT_ONCE = 4  # largest number of windows that a CPU processes together
-OF_NEXT = ("token_loss", "accuracy")  # metrics that exist only if there is a next observation
+AT_ONCE = 4  # largest number of windows, or environments, that a CPU processes together
+# Losses and metrics that compare with the next observation. They leave out terminal steps, whose
+# next observation is not in the replay buffer.
+OF_NEXT = ("token_loss", "accuracy")
 
 
 class Model(NamedTuple):
-    """Weights of the model and their training state, replicated on all devices."""
+    """Weights and optimiser state of Dyna's model, replicated on all devices."""
 
     weights: PyTree[Array]
     optimiser: PyTree[Array]
-    updates: Int32[Array, "*seeds"]  # updates of the run made so far
+    updates: Int32[Array, "*seeds"]  # number of updates that the run has made
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer; of the last one, only the observation is used."""
+    """Successive slots of the replay buffer, on which the model is trained.
 
-    obs: PyTree[Array]  # (*batch, steps + 1, ...)
-    history: History  # (*batch, steps + 1, ...)
-    mask: Mask  # (*batch, steps, actions)
+    `obs` and `history` have one slot more than the other fields: the last step's next observation.
+    """
+
+    obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
+    history: History  # episode summaries up to each observation, (*batch, steps + 1, ...)
+    mask: Mask  # legal actions, (*batch, steps, actions)
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
     terminated: Bool[Array, "*batch steps"]
-    is_step: Bool[Array, "*batch steps"]
+    is_step: Bool[Array, "*batch steps"]  # False where a slot holds a final observation, no step
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Return whether the next slot belongs to another episode."""
+        """Return whether each slot is the last of its episode."""
         return self.terminated | ~self.is_step
 
 
 def vocabulary_of(env: Env) -> Vocabulary:
-    """Return the vocabulary of an environment's observations; `ValueError` if it has none."""
+    """Return the environment's `Vocabulary`, which converts observations to categories and back.
+
+    Raises `ValueError` if the observations are not maps of categories.
+    """
     found = env.vocabulary
     if found is None:
         raise ValueError(
@@ -69,7 +77,7 @@ def vocabulary_of(env: Env) -> Vocabulary:
 
 
 def model_of(learner: Learner[Any]) -> WorldTransformer:
-    """Return the model for the learner's environment."""
+    """Return the Flax module of the model for the learner's environment, without weights."""
     settings, env = learner.settings, learner.env.env
     return WorldTransformer(
         vocabulary_of(env),
@@ -81,13 +89,13 @@ def model_of(learner: Learner[Any]) -> WorldTransformer:
 
 
 def model_optimiser(settings: Any) -> optax.GradientTransformation:
-    """Return the optimiser of the model."""
+    """Return the optimiser of the model: AdamW with gradients clipped to a global norm of 1."""
     adam = minibatches.adamw(settings.model_rate, settings.model_decay)
     return optax.chain(optax.clip_by_global_norm(1.0), adam)
 
 
 def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
-    """Return an untrained model; `obs` are the first observations of all environments."""
+    """Return an untrained model. `obs` holds observations of all environments, for their shapes."""
     model = model_of(learner)
     first = jax.tree.map(lambda leaf: leaf[:1], obs)
     seen = jax.vmap(vocabulary_of(learner.env.env).read)(first)
@@ -99,7 +107,7 @@ def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
 
 
 def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
-    """Return the histories of episodes whose first observations are `obs`."""
+    """Return the episode histories of environments whose first observations are `obs`."""
     env = learner.env.env
     return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
 
@@ -107,7 +115,7 @@ def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
 def next_history(
     learner: Learner[Any], history: History, action: Array, reward: Array, obs: PyTree[Array]
 ) -> History:
-    """Return the histories after one more step of every episode, with next observation `obs`."""
+    """Return every environment's history after one more step, whose next observation is `obs`."""
     vocabulary = vocabulary_of(learner.env.env)
     return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 
@@ -115,7 +123,7 @@ def next_history(
 def train_model(
     learner: Learner[Any], runner: Runner, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take `model_steps` gradient steps of the model; also return the mean losses."""
+    """Train the model for `model_steps` gradient steps; also return the means of its losses."""
     settings, chain = learner.settings, model_optimiser(learner.settings)
 
     def gradient_step(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
@@ -133,7 +141,7 @@ def train_model(
 
 
 def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
-    """Sample windows of the replay buffer uniformly."""
+    """Sample `size` windows of `steps` + 1 slots uniformly from the replay buffer."""
     env, first = replay_buffer.sample_slots(key, buffer, size, steps)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
@@ -151,10 +159,11 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
-    """Return the sum of the mean cross-entropies of the predictions, and the parts.
+    """Return the sum of all losses of the model, and each loss and metric by name.
 
-    The next slot holds the step's next observation, also after a truncation, unless the step is
-    terminal. Slots without a step, which hold final observations, have no loss.
+    Each is a mean over the steps of all windows. The replay buffer has the next observation of
+    every step that is not terminal: after a truncation, the next slot holds the final observation.
+    Such slots contain no step and therefore have no loss.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -169,7 +178,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
 def window_losses(
     learner: Learner[Any], weights: PyTree[Array], window: Window
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return the losses and metrics of each step of one window."""
+    """Return the losses and metrics of each step of a single window, by name."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     cells, rest = jax.vmap(vocabulary.read)(window.obs)
     history = jax.tree.map(lambda leaf: leaf[:-1], window.history)
@@ -193,10 +202,11 @@ def step_losses(
     window: Window,
     spacing: float,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return the cross-entropies of each step of one window.
+    """Return losses and metrics of each step of a single window, by name.
 
-    Also return the fraction of categories that are predicted correctly, and whether the reward is
-    beyond the atoms.
+    The losses are cross-entropies of the next observation, the reward and termination. The metrics
+    are the fraction of the observation's categories that are predicted correctly, and whether the
+    reward lies beyond the outermost atoms. `cells` and `rest` are the true next observations.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, predicted.end],
@@ -223,10 +233,11 @@ def step_losses(
 
 
 def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
-    """Apply `function` to each item of a batch, as `vmap` does; differentiable.
+    """Apply `function` to each item of a batch, with the same result and gradient as `vmap`.
 
-    On a CPU, `lax.map` processes at most `AT_ONCE` items together, so that their attention scores
-    fit into the CPU's cache, and `jax.checkpoint` recomputes the scores for the gradient.
+    On a CPU, `lax.map` processes at most `AT_ONCE` items together, because the attention scores of
+    a whole batch do not fit into the CPU's cache. `jax.checkpoint` recomputes the scores for the
+    gradient instead of storing them. On other platforms this is `vmap`.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:
@@ -243,5 +254,5 @@ def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
 def masked_mean(
     chosen: Bool[Array, "batch steps"], values: Float32[Array, "batch steps"]
 ) -> Float32[Array, ""]:
-    """Return the mean of the chosen values, or 0 if none is chosen."""
+    """Return the mean of the values where `chosen` is True; 0 if it is False everywhere."""
     return jnp.where(chosen, values, 0.0).sum() / jnp.maximum(chosen.sum(), 1).astype(jnp.float32)

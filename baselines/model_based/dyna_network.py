@@ -1,16 +1,18 @@
 """Transformer that predicts a step of an environment with map observations.
 
-An observation is encoded as one token per map cell and one token for its other values ("numbers",
-such as item counts). The output at each token predicts the categories of the same cell, or of the
-numbers, in the next observation. A token attends to all tokens of this step and of earlier steps of
-the episode: attention is causal by blocks (block teacher forcing; Dedieu et al., 2025), so that an
-imagined step is one forward pass.
+An observation is encoded as one token per map cell, and a last token for all other values, such as
+item counts, which the code calls `rest` or numbers. The output at a cell's token predicts the
+categories of this cell in the next observation, and the output at the last token predicts the other
+values. A token attends to all tokens of the current step and of earlier steps in the episode. This
+block-causal attention (block teacher forcing; Dedieu et al., 2025) makes an imagined step a single
+forward pass.
 
-A cell's token includes its eight neighbours, on which most changes depend. The last token also
-contains a summary of the whole episode (`History`); termination is predicted from it. The reward is
-predicted from this token, the summary, and the numbers before and after the step: whether a piece
-of wood is rewarded depends on the inventory growing by one, and on events long before. Legal
-actions are predicted from the observation alone, as masks are functions of the state.
+The token of a cell also encodes the eight neighbouring cells, on which most changes depend. The
+last token also encodes a summary of the whole episode (`History`), and termination is predicted
+from this token. The reward is predicted from the last token, the summary, and the item counts
+before and after the step: whether collecting wood is rewarded depends on the wood count growing by
+one, and on what happened much earlier in the episode. Legal actions are predicted from the current
+observation alone, because a mask of legal actions is a function of the state.
 """
 
 import functools
@@ -27,24 +29,26 @@ from jaxenvs.core.vocabulary import Vocabulary
 from ..networks import two_hot
 from ..networks.spatial import neighbourhoods
 
-NEVER = -1e9  # logit of an impossible category, score of a masked token
-EXPANSION = 4  # ratio of the widths of the two dense layers of a block
+NEVER = -1e9  # logit of an impossible category, and attention score of a masked token
+EXPANSION = 4  # hidden width of a block's dense layers, as a multiple of the token width
 
 
 class Prediction(NamedTuple):
-    """Predictions of one step, or of successive steps."""
+    """Predictions of the model for one environment step, or for successive steps."""
 
     cells: Float32[Array, "*steps cells channels categories"]  # logits of the next map cells
-    rest: Float32[Array, "*steps numbers categories"]  # logits of the next numbers
+    rest: Float32[Array, "*steps numbers categories"]  # logits of the other values
     end: Float32[Array, "*steps"]  # logit of termination
     token: Float[Array, "*steps width"]  # token from which `reward` predicts the reward
 
 
 class History(NamedTuple):
-    """Summary of an episode so far: categories that occurred, and rewards."""
+    """Summary of an episode so far: which categories occurred, and what each action earned."""
 
-    shown: Bool[Array, "*batch categories"]  # whether each occurred: cell channels, then numbers
-    gained: Float32[Array, "*batch actions"]  # sum of the rewards of each action
+    # Whether each category occurred in an observation: first the categories of map cells (one
+    # group per channel), then the categories of the other values.
+    shown: Bool[Array, "*batch categories"]
+    gained: Float32[Array, "*batch actions"]  # sum of the rewards that each action earned
 
     @classmethod
     def begin(cls, vocabulary: Vocabulary, num_actions: int, obs: PyTree[Array]) -> "History":
@@ -60,26 +64,26 @@ class History(NamedTuple):
 
 
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
-    """Return which categories occur in an observation."""
+    """Return whether each category occurs in an observation, in the order of `History.shown`."""
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
     return jnp.concatenate([of_cells.any(axis=0), one_hot(rest, vocabulary.rest, jnp.bool_)])
 
 
 class WorldTransformer(nn.Module):
-    """Dyna's model of one environment; `vmap` it for a batch."""
+    """Dyna's model of an environment, for a single episode; use `vmap` for a batch."""
 
     vocabulary: Vocabulary
     num_actions: int
-    context: int  # steps that each layer attends to, including the current one
-    width: int  # features of a token
+    context: int  # number of steps that each layer attends to, including the current one
+    width: int  # number of features of each token
     num_heads: int  # number of attention heads
     depth: int  # number of layers
     atoms: int  # number of reward atoms on either side of 0
     dtype: Any = jnp.float32  # dtype of the activations
 
     def setup(self) -> None:
-        """Create the layers."""
+        """Create the layers and the learned embedding of token positions."""
         rows, columns = self.vocabulary.map
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
@@ -106,17 +110,17 @@ class WorldTransformer(nn.Module):
         action: Int32[Array, " steps"],
         over: Bool[Array, " steps"],
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
-        """Predict successive steps, at most `context`; also return logits of the legal actions.
+        """Predict successive steps, at most `context`.
 
-        `over` marks the last steps of episodes; steps of later episodes do not attend to earlier
-        episodes.
+        Also return, for each step and action, the logit that the action is legal. `over` is True
+        at the last step of an episode: later steps do not attend to that episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        if self.is_initializing():  # creates the weights of `reward`
+        if self.is_initializing():  # Flax creates weights when a layer is first called
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
 
@@ -128,7 +132,7 @@ class WorldTransformer(nn.Module):
         history: History,
         action: Int32[Array, ""],
     ) -> tuple[PyTree[Array], Prediction]:
-        """Predict one step; also return the cache of keys and values after it."""
+        """Predict one step; also return the key-value cache `memory`, extended by this step."""
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
@@ -143,7 +147,7 @@ class WorldTransformer(nn.Module):
         return memory, jax.tree.map(lambda leaf: leaf[0], self.heads(tokens))
 
     def begin(self) -> PyTree[Array]:
-        """Return the initial recurrent state: an empty cache of each layer's keys and values."""
+        """Return the model's initial recurrent state: an empty key-value cache for each layer."""
         rows, columns = self.vocabulary.map
         shape = (self.depth, self.context - 1, rows * columns + 1, 2, self.width)
         return {"pairs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
@@ -151,7 +155,11 @@ class WorldTransformer(nn.Module):
     def tokens(
         self, cells: Array, rest: Array, history: History, action: Array
     ) -> Float[Array, "steps tokens width"]:
-        """Return tokens of successive steps: cells row by row, then one for numbers and history."""
+        """Return the tokens of successive steps.
+
+        A step has a token per cell, row by row, and a last one for the other values and the
+        history. The action is added to every token.
+        """
         around = self.around(self.neighbours(cells))
         numbers = self.before(jnp.concatenate(self.so_far(history), axis=-1))[:, None]
         if self.vocabulary.rest:
@@ -161,19 +169,19 @@ class WorldTransformer(nn.Module):
         return tokens + taken[:, None] + self.place.astype(self.dtype)
 
     def neighbours(self, cells: Array) -> Float[Array, "steps cells features"]:
-        """Return features of each cell and its eight neighbours, zeros beyond the border."""
+        """Return features of each cell and its eight neighbours; beyond the border they are 0."""
         room = ((0, 0), (1, 1), (1, 1), (0, 0))
         found = jax.vmap(neighbourhoods)(jnp.pad(self.embedded(cells), room))
         return found.reshape(len(cells), -1, found.shape[-1])
 
     def embedded(self, cells: Int32[Array, "*map channels"]) -> Float[Array, "*map features"]:
-        """Return features of each cell, without its neighbours."""
+        """Return the learned features of each cell's categories, without its neighbours."""
         rows = cells.reshape(-1, cells.shape[-1])
         features = self.cell(one_hot(rows, self.vocabulary.cells, self.dtype))
         return features.reshape(*cells.shape[:-1], -1)
 
     def heads(self, tokens: Float[Array, "steps tokens width"]) -> Prediction:
-        """Return the predictions from the tokens of each step."""
+        """Return the predictions for each step, from the tokens after the last layer."""
         tokens = normal(tokens)
         hidden, end = self.ends
         *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
@@ -196,7 +204,11 @@ class WorldTransformer(nn.Module):
         next_rest: Int32[Array, "*steps numbers"],
         terminated: Bool[Array, "*steps"],
     ) -> Float32[Array, "*steps atoms"]:
-        """Return reward logits, see two_hot.py; `next_rest` is ignored where `terminated`."""
+        """Return the logits of the reward's atoms (two_hot.py).
+
+        `rest` and `next_rest` are the values besides the map before and after the step. Where
+        `terminated`, there is no next observation, and `next_rest` is ignored.
+        """
         before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
         after = jnp.where(terminated[..., None], 0, after)
         hidden, earned = self.earns
@@ -204,7 +216,7 @@ class WorldTransformer(nn.Module):
         return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
 
     def so_far(self, history: History) -> tuple[Array, Array]:
-        """Return a history as features."""
+        """Return a history as two arrays of features; the transform h squeezes reward sums."""
         gained = two_hot.squeezed(history.gained)
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
@@ -231,7 +243,11 @@ class Layer(nn.Module):
         cached: Float[Array, "kept tokens 2 width"] | None,
         seen: Bool[Array, "steps known"],
     ) -> tuple[Float[Array, "steps tokens width"], Float[Array, "known tokens 2 width"]]:
-        """Return the tokens after this layer, and the keys and values of cached and new steps."""
+        """Return the tokens after this layer, and the keys and values of all steps.
+
+        `cached` holds the keys and values of earlier steps; None: there are none. `seen` tells
+        which steps each new step attends to.
+        """
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
             dense(3 * self.width, name="look")(normal(tokens)),
@@ -248,9 +264,9 @@ class Layer(nn.Module):
 
 
 def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
-    """Normalise tokens to mean 0 and variance 1 in float32.
+    """Normalise each token to mean 0 and variance 1, computed in float32.
 
-    Learned scales are not needed, as a dense layer follows.
+    Unlike layer normalisation, this has no learned scale, because a dense layer always follows.
     """
     return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
@@ -261,10 +277,11 @@ def attended(
     seen: Bool[Array, "steps known"],
     age: Float32[Array, "heads context"],
 ) -> Float[Array, "steps tokens width"]:
-    """Return multi-head attention of each token over all tokens of the steps in `seen`.
+    """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    Queries belong to the last `steps` of the known steps. `age` is a learned bias that is added to
-    the score of a step according to how many steps ago it was.
+    `pairs` holds the keys and values of all `known` steps, and the queries belong to the last
+    `steps` of them. `age` is a learned bias, added to an attention score: it depends on the head
+    and on how many steps ago the key's step was.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -281,7 +298,7 @@ def attended(
 
 
 def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
-    """Return which steps each step attends to: itself and earlier ones of its episode."""
+    """Return the attention mask (query step, key step): a step sees its episode up to itself."""
     ends = jnp.cumsum(over, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
     is_past = np.tri(len(over), dtype=np.bool_)
@@ -289,14 +306,14 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 
 
 def most(sizes: tuple[int, ...]) -> int:
-    """Return the largest number of categories."""
+    """Return the largest of the category counts `sizes`, or 1 if there are none."""
     return max(sizes, default=1)
 
 
 def one_hot(
     numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
 ) -> Shaped[Array, "*batch features"]:
-    """Return the concatenated one-hot vectors of numbers; `sizes` are their category counts."""
+    """Return the concatenated one-hot vectors of categories; `sizes` are the category counts."""
     parts = [
         jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)
     ] or [jnp.zeros((*numbers.shape[:-1], 0), dtype)]
@@ -306,7 +323,11 @@ def one_hot(
 def possible(
     logits: Float[Array, "*batch features"], sizes: tuple[int, ...]
 ) -> Float32[Array, "*batch parts categories"]:
-    """Split logits by number; entries beyond a number's count of categories are `NEVER`."""
+    """Split logits into the parts of an observation, which differ in their number of categories.
+
+    All parts get the largest number of categories in `sizes`. The logits of categories that a part
+    does not have are `NEVER`.
+    """
     logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
     there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)
     return jnp.where(there, logits, NEVER)
@@ -315,7 +336,7 @@ def possible(
 def log_likelihood(
     logits: Float32[Array, "*batch parts categories"], number: Int32[Array, "*batch parts"]
 ) -> Float32[Array, "*batch"]:
-    """Return the logarithm of the joint probability of numbers."""
+    """Return the log-probability of the categories `number`, summed over independent parts."""
     log_probs = jax.nn.log_softmax(logits)
     is_it = number[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
     return jnp.where(is_it, log_probs, 0.0).sum(axis=(-1, -2))

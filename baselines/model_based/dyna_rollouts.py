@@ -23,7 +23,7 @@ from .dyna_network import NEVER, History
 
 
 class Start(NamedTuple):
-    """Steps of a real rollout (*batch, ...), at which imagined episodes begin."""
+    """Steps of a real rollout, at which imagined episodes can begin; arrays are (*batch, ...)."""
 
     obs: PyTree[Array]
     memory: PyTree[Array]  # recurrent state of the policy before `obs`
@@ -31,16 +31,16 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of imagined episodes, in place of a `VectorState`."""
+    """State of all imagined episodes; the runner holds it in place of a `VectorState`."""
 
-    memory: PyTree[Array]  # recurrent state of the model
-    start: Start  # real step at which the episode began
+    memory: PyTree[Array]  # recurrent state of the model: its key-value cache
+    start: Start  # real step at which each imagined episode began
 
 
 def learn_from_imagination(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Train the policy on `imagined_rollouts` imagined rollouts, or on none in the warm-up."""
+    """Train the policy on `imagined_rollouts` imagined rollouts; do nothing during the warm-up."""
     settings = learner.settings
     zeros = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
     if not settings.imagined_rollouts:
@@ -60,8 +60,9 @@ def learn_from_imagination(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
-    # `vmap` instead of a select that computes both sides.
+    # All seeds are in the same update. `pmax` over the seeds returns this count without their axis,
+    # so that `cond` remains a branch. With a count per seed, `vmap` would turn `cond` into a
+    # select, which also computes the imagined rollouts during the warm-up.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)
@@ -73,10 +74,10 @@ def learn_from_imagination(
 def imagine(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, PyTree[Array], Rollout]:
-    """Collect a rollout in the model.
+    """Collect an imagined rollout in the model.
 
-    Returns the arguments of `ppo_rnn.learn`: the runner after it, the policy's recurrent state
-    before its first step, and the rollout.
+    Returns the arguments of `ppo_rnn.learn`: the runner after the rollout, the policy's recurrent
+    state before the first step, and the rollout.
     """
     key_begin, key_act = jax.random.split(key)
     runner = begin(learner, runner, starts, key_begin)
@@ -87,7 +88,7 @@ def imagine(
 
 
 def begin(learner: Learner[Any], runner: Runner, starts: Start, key: Array) -> Runner:
-    """Return a runner whose imagined episodes begin at randomly drawn starts."""
+    """Return a runner with imagined episodes that begin at random steps of the real rollout."""
     model = model_of(learner)
     count = learner.settings.imagined_envs // learner.devices.count
     steps = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), starts)
@@ -104,12 +105,12 @@ def begin(learner: Learner[Any], runner: Runner, starts: Start, key: Array) -> R
 
 
 def copies(tree: PyTree[Array], count: int) -> PyTree[Array]:
-    """Broadcast a tree to a first axis of `count` environments."""
+    """Repeat the arrays of `tree` along a new first axis, for `count` environments."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
 
 
 def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-    """Make one imagined step in every episode; episodes that end restart where they began."""
+    """Make one imagined step in every episode; a terminated episode restarts where it began."""
     key_action, key_step = jax.random.split(key)
     mask = allowed(learner, runner)
     memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
@@ -125,7 +126,10 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
 
 
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
-    """Return the predicted legal actions; None if all actions are always legal."""
+    """Return the mask of predicted legal actions, or None if all actions are always legal.
+
+    An action is legal if its logit is above 0; the action with the highest logit is always legal.
+    """
     env = learner.env.env
     if not has_illegal(env):
         return None
@@ -135,7 +139,7 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 
 
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
-    """Sample a step from the model; an episode that ends restarts at its first observation."""
+    """Sample a step from the model; a terminated episode restarts at its first observation."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     predict: Any = functools.partial(model.apply, runner.model.weights, method="next")
@@ -160,7 +164,10 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample among the categories at least `least_chance` times as likely as the likeliest."""
+    """Sample from the likely categories.
+
+    These are at least `least_chance` times as likely as the most likely category.
+    """
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
         logits = jnp.where(logits >= least, logits, NEVER)

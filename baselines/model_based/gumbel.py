@@ -1,4 +1,4 @@
-"""Search of Gumbel MuZero (Danihelka et al., 2022) through mctx, for AlphaZero and MuZero."""
+"""Tree search of Gumbel MuZero (Danihelka et al., 2022) with mctx; AlphaZero and MuZero use it."""
 
 import functools
 from typing import Any
@@ -19,15 +19,15 @@ def search(
     mask: Mask,
     gumbel_scale: float,
 ) -> Any:
-    """Search from a batch of roots; return mctx's `PolicyOutput`.
+    """Run a tree search from each root of a batch; return mctx's `PolicyOutput`.
 
     `gumbel_scale=0` makes the action deterministic. `mask` holds the legal actions at the roots,
-    and `expand` is mctx's `recurrent_fn`. `settings` has `simulations`, `considered`, `value_scale`
-    and `rescale`.
+    and `expand` is mctx's `recurrent_fn`. `settings` must have the fields `simulations`,
+    `considered`, `value_scale` and `rescale`.
     """
     import mctx
 
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes, which strict promotion forbids
         return mctx.gumbel_muzero_policy(
             params=weights,
             rng_key=key,

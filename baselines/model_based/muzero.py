@@ -2,34 +2,42 @@
 
 A network maps an observation to a latent state, predicts the next latent state and the reward of an
 action, and predicts the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022,
-through mctx) searches in this model and never in the environment, so plans use the agent's
-observations only. Run it with `jaxenvs train ID --algo muzero`. Legal actions are known only at the
-root of a search.
+through mctx) searches in this model and never in the environment, so plans depend only on the
+agent's observations. Illegal actions are masked only at the root of a search. Run it with
+`jaxenvs train ID --algo muzero`.
 
-The replay buffer stores each step with its search policy. The network is trained (muzero_loss.py)
-on windows of `unroll_steps` + 1 steps, sampled uniformly or by the value error of their first step:
+The replay buffer stores each step together with the search policy. The network is trained
+(muzero_loss.py) on windows of `unroll_steps` + 1 steps, which are sampled uniformly or, with
+prioritised replay, by the value error at their first step. The settings select targets and
+auxiliary losses:
 
-- TD targets bootstrap from the target network's current value after a one-step lookahead, as values
-  stored while acting belong to worse policies. For a fraction `reanalysed` of the windows, searches
-  with the target network compute new policies.
+- `lookahead`: TD targets bootstrap from the target network's current value, after a one-step
+  lookahead in the model. Values stored while acting would belong to worse, older policies.
+- `reanalysed`: for this fraction of the windows, new searches with the target network replace the
+  stored policies.
 - `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
   al., 2021).
-- `reconstruction`: the latent states of a board should predict its cells (Anand et al., 2022).
-- `value_consistency`: weight, in the value loss of predicted latent states, of a second target: the
-  network's own value of the true observation (value equivalence; Grimm et al., 2020). The observed
-  return, which is noisy in stochastic environments, has the remaining weight. Values of afterstates
-  are trained on the return only.
+- `reconstruction`: the latent states of a board should predict the board's cells (Anand et al.,
+  2022).
+- `value_consistency`: weight of a second value target for predicted latent states, the network's
+  own value of the true observation (value equivalence; Grimm et al., 2020). The observed return,
+  which is noisy in stochastic environments, has the remaining weight. Values of afterstates are
+  trained on the return only.
 
-With `codes` it is Stochastic MuZero (Antonoglou et al., 2022): the model has afterstates, from
-which one of `codes` chance outcomes leads to the next state. The search weights the outcomes by
-their predicted probabilities (PUCT at decision nodes, as in the paper). In training, an encoder
-assigns the outcome, with a straight-through gradient.
+With `codes` above 0, this is Stochastic MuZero (Antonoglou et al., 2022). An action leads to an
+afterstate, and one of `codes` chance outcomes leads from the afterstate to the next state. The
+search weights outcomes by their predicted probabilities and uses PUCT at decision nodes, as in the
+paper. In training, an encoder assigns the outcome, with a straight-through gradient.
 
-Deliberate differences: bootstrapped values come from a one-step lookahead, not from a search;
-layers and latent states are normalised (muzero_network.py); several environments fill the replay
-buffer; a truncated episode is bootstrapped from its final observation; after a terminal state, the
-value target is 0 and there is no policy target; the chance encoder reads the afterstate and the
-next latent state instead of observations, and a loss makes it use all codes equally often.
+Deliberate differences from the papers:
+
+- Bootstrapped values come from a one-step lookahead, not from a search.
+- Layers and latent states are normalised (muzero_network.py).
+- Several environments fill the replay buffer.
+- A truncated episode is bootstrapped from its final observation.
+- After a terminal state, the value target is 0, and there is no policy target.
+- The chance encoder reads the afterstate and the next latent state instead of observations, and a
+  loss makes it use all codes equally often.
 """
 
 import dataclasses
@@ -56,13 +64,13 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`: scale of values before a search's first visit
-MIN_SPAN = 1e-6  # smallest divisor when values are rescaled to the range 0 to 1
+MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`, which scales Q in sigma(Q) before any visit
+MIN_SPAN = 1e-6  # lower bound of the range by which rescaled values are divided
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Replay):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of MuZero. presets.py sets some per environment, and flags override both."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 32  # number of environments stepped in parallel
@@ -71,27 +79,29 @@ class Settings(Replay):
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update
-    batch_size: Count = 128  # windows per gradient step, on all devices together
+    batch_size: Count = 128  # number of replay windows per gradient step, over all devices
     unroll_steps: Count = 5  # number K of steps for which the model is unrolled in training
-    n_step: Count = 5  # steps of reward before bootstrapping
+    n_step: Count = 5  # number of rewards in a value target, before it bootstraps
     simulations: Count = 16  # simulations per search
-    considered: Count = 16  # largest number of actions sampled at the root
+    considered: Count = 16  # largest number of actions that a search considers at its root
     value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = True  # whether the action values of a node are rescaled to the range 0 to 1
     latent: Count = 64  # size of a latent state
     atoms: Count = 100  # number of reward and value atoms on either side of 0, see two_hot.py
-    spacing: float = 0.2  # distance between atoms; well below h(smallest reward), see two_hot.py
+    # Distance between atoms, after the transform h of two_hot.py: choose well below
+    # h(smallest reward).
+    spacing: float = 0.2
     value_weight: float = 0.25  # coefficient of the value loss
     lookahead: bool = True  # whether value targets use a one-step lookahead in the model
     epsilon_start: float = 0.0  # initial probability of a random action
     epsilon_end: float = 0.0  # final probability of a random action
-    entropy: float = 0.0  # coefficient of the entropy bonus, over legal actions
+    entropy: float = 0.0  # coefficient of the policy's entropy bonus; only legal actions count
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
-    reanalysed: Share = 0.25  # fraction of windows whose policy targets come from new searches
+    reanalysed: Share = 0.25  # fraction of windows whose policy targets a new search finds
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
-    target_every: Count = 100  # gradient steps between updates of the target network
+    target_every: Count = 100  # number of gradient steps between target network updates
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
@@ -107,12 +117,12 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """What one sample of the replay buffer is, for error messages."""
+        """Name of one sample of the replay buffer, for error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Number of steps of a window, including the rewards of the last n-step return."""
+        """Number of replay steps that a window needs, up to the last reward of its TD targets."""
         return self.unroll_steps + self.n_step
 
 
@@ -126,13 +136,16 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start as `q_learning.begin` does, with an array for each replay slot's search policy."""
+    """Return the initial runner of Q-learning, plus an array of search policies (`found`).
+
+    The array is float32 (environments, slots, actions), parallel to the replay buffer.
+    """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, store the steps and learn from the replay buffer; also return this update's metrics."""
+    """Collect steps and learn from the replay buffer; also return the metrics of this update."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
@@ -144,7 +157,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-    """Make `rollout_steps` steps in every environment; store them with their search policies."""
+    """Take `rollout_steps` steps in every environment.
+
+    The steps go to the replay buffer and their search policies to `runner.found`. The returned
+    rollout contains only the fields about finished episodes.
+    """
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
         key_plan, key_random, key_step = jax.random.split(key, 3)
@@ -199,7 +216,10 @@ def sample_windows(
     learned: Learned,
     key: Array,
 ) -> tuple[priorities.SampledSlots | None, Window]:
-    """Sample windows from the replay buffer; also return the draws of prioritised replay."""
+    """Sample windows from the replay buffer.
+
+    Also return the sampled slots and their importance weights; None without prioritised replay.
+    """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
         size = settings.batch_size // devices.count
@@ -207,7 +227,8 @@ def sample_windows(
         return None, windows_at(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
-    # Shuffle: draws are sorted by environment, and `reanalyse` takes the first ones.
+    # The sampled windows are sorted by environment. Shuffle them, because `reanalyse` takes the
+    # first ones, which would otherwise come from the same few environments in every batch.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
@@ -217,7 +238,7 @@ def sample_windows(
 def windows_at(
     settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
 ) -> Window:
-    """Read the windows that begin in slot `first` of environment `env`."""
+    """Read a batch of windows; each begins in slot `first` of environment `env`."""
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
@@ -240,9 +261,9 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policies of the first windows by those of new searches with the target network.
+    """Replace the policy targets of the first windows: search again with the target network.
 
-    The setting `reanalysed` is the fraction of windows that are replaced.
+    The setting `reanalysed` is the fraction of windows whose policies are replaced.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -256,9 +277,10 @@ def reanalyse(
 def bootstrap_values(
     learner: Learner[Settings], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """Return the target network's value of the state after the n-step rewards of each moment.
+    """Return the target network's values from which TD targets bootstrap.
 
-    A moment is an unroll step of a window, see muzero_loss.py.
+    A window has `unroll_steps` + 1 time steps, which the code calls moments. Each has a TD target,
+    and the value belongs to the observation after its n rewards.
     """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
@@ -278,9 +300,10 @@ def bootstrap_values(
 def lookahead_value(
     learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array], mask: Mask
 ) -> Float32[Array, " batch"]:
-    """Return the value of the policy improved by a one-step lookahead in the model.
+    """Return the mean of Q over the improved policy, after a one-step lookahead in the model.
 
-    The improved policy is softmax(logits + sigma(Q)), as in a Gumbel search before its first visit.
+    The lookahead computes Q for every action. The improved policy is softmax(logits + sigma(Q)),
+    the same formula as in a Gumbel search that has not yet visited an action.
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)
@@ -307,7 +330,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Merge the axes of windows and moments into one."""
+    """Merge the first two axes, windows and their time steps, into one batch axis."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
@@ -321,7 +344,7 @@ def decide(
     params: Any,
     greedy: bool,
 ) -> Int32[Array, " batch"]:
-    """Return actions of the trained policy, see `planning.Search.plan`.
+    """Return the trained policy's action for each observation; see `planning.Search.plan`.
 
     `state` and `params` are not used.
     """
@@ -330,16 +353,16 @@ def decide(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new settings of the atoms, so that their range contains all rewards and returns.
+    """Return new values of `atoms` and `spacing`, so that the atoms cover rewards and returns.
 
-    `paid` holds the observed rewards and returns.
+    `paid` holds the ranges of rewards and returns in the replay buffer.
     """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
 def check_board(learner: Learner[Settings]) -> None:
-    """Raise `ValueError` for `reconstruction` of an observation that is not a square board."""
+    """Raise `ValueError` if `reconstruction` is set and the observation is not a square board."""
     if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
         raise ValueError(
             f"reconstruction={learner.settings.reconstruction}: {learner.env.env.name} observes "
@@ -349,6 +372,9 @@ def check_board(learner: Learner[Settings]) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` unless the replay buffer fits and the observation can be reconstructed."""
+    """Raise `ValueError` if the replay buffer does not fit into the device's memory.
+
+    Also raise it if `reconstruction` is set and the observation is not a square board.
+    """
     replay_checks.check(learner, seeds, episodes)
     check_board(learner)

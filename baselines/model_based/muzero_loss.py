@@ -1,9 +1,10 @@
 """Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
 With `consistency`, predicted latent states should be similar to encodings of the true observations.
-The encodings are standardised over the batch, as otherwise a constant latent state would be
-optimal. With `reconstruction`, predicted latent states should predict the cells of a board. A
-"moment" is an unroll step k of a window: 0 for its first observation.
+The encodings are standardised over the batch. Otherwise encoding all observations to the same
+latent state would minimise this loss. With `reconstruction`, predicted latent states should predict
+the cells of a board. The code calls an unroll step k of a window a "moment"; moment 0 is the
+window's first observation.
 """
 
 import functools
@@ -22,40 +23,48 @@ from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
 
-HALF = 0.5  # scale of the gradient through the latent state that enters the dynamics function
+HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 TINY = 1e-6  # added to variances, and to frequencies before the logarithm
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer; the first `unroll_steps` + 1 have all fields."""
+    """Successive slots of the replay buffer, as a batch.
 
-    obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
-    mask: Mask  # (batch, unroll_steps + 1, actions)
+    The unrolled steps are the first `unroll_steps` + 1 slots and have all fields. The later slots
+    only serve TD targets and have no `policy`.
+    """
+
+    obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)
+    mask: Mask  # legal actions, (batch, unroll_steps + 1, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch moments actions"]  # improved policy of a search
-    is_step: Bool[Array, " batch"]  # whether the first slot holds a step
-    weight: Float32[Array, " batch"]  # importance weight
-    ahead: PyTree[Array]  # (batch, n_step, ...), observations after `obs`
-    mask_ahead: Mask  # (batch, n_step, actions)
+    policy: Float32[Array, "batch moments actions"]  # improved policy found by a search
+    is_step: Bool[Array, " batch"]  # whether the first slot holds a step, not a final observation
+    weight: Float32[Array, " batch"]  # importance weight in prioritised replay
+    ahead: PyTree[Array]  # observations after those in `obs`, (batch, n_step, ...)
+    mask_ahead: Mask  # legal actions at `ahead`, (batch, n_step, actions)
 
 
 class Targets(NamedTuple):
-    """Targets of each moment of a window; the reward of the first moment has no loss."""
+    """Targets of each unroll step ("moment") of a window; the first reward target is unused."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # reward of the step that leads to the moment
+    reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
     policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # False after a truncation: value and reward unknown
-    is_open: Bool[Array, "batch moments"]  # True until the episode ends: obs and policy exist
+    is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
+    is_open: Bool[Array, "batch moments"]  # True until the episode ends: there is a policy target
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
-    """Return the slot after the n-step rewards of each moment, or after the episode's end."""
+    """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
+
+    Slots count from 0 at the beginning of the window. This is the slot after the n rewards of the
+    target, or after the last step of the episode.
+    """
 
     def slot(moment: int) -> Int32[Array, " batch"]:
         ahead = slice(moment, moment + n_step)
@@ -69,10 +78,10 @@ def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"
 def targets(
     window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float | Array
 ) -> Targets:
-    """Return n-step value targets, rewards and policies of the moments of windows.
+    """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` belong to the states in `bootstrap_slots`. After a terminal state, value and reward are
-    0; after a truncation they are unknown.
+    `values` are the values of the observations in the slots of `bootstrap_slots`. At unroll
+    steps after a terminal state, value and reward are 0; after a truncation they are unknown.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -89,7 +98,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # reward of this step
+        # Reward of the step from this observation; the result moves it to the next observation.
+        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
     zero = jnp.zeros_like(reward[0])
@@ -103,16 +113,16 @@ def targets(
 
 
 class Moment(NamedTuple):
-    """Observations, actions and targets at one moment of windows."""
+    """Observations, actions and targets of a batch of windows at a single unroll step."""
 
     obs: PyTree[Array]
     mask: Mask
     action: Int32[Array, " batch"]
-    goals: Targets  # targets of this moment, without the axis of moments
+    goals: Targets  # targets at this unroll step only
 
 
 def loss_names(settings: Any) -> tuple[str, ...]:
-    """Return the names of the parts of the loss that the settings use."""
+    """Return the names of the losses that these settings use, as in the metrics."""
     consistency = ("consistency_loss",) if settings.consistency else ()
     reconstruction = ("observation_loss",) if settings.reconstruction else ()
     chance = CHANCE_LOSSES if settings.codes else ()
@@ -120,9 +130,10 @@ def loss_names(settings: Any) -> tuple[str, ...]:
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
-    """Return the loss of policies, values, rewards and latent states over the moments of windows.
+    """Return MuZero's total loss on a batch of windows, and each part of the loss by name.
 
-    `error` in the metrics is the value error at the first moment of each window, for its priority.
+    The metric `error` is the absolute value error at the first observation of each window, from
+    which prioritised replay computes the window's priority.
     """
     settings, last = learner.settings, learner.settings.unroll_steps
     whole = Moment(window.obs, window.mask, window.action, goals)
@@ -153,7 +164,10 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
 
 
 def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
-    """Return the fraction of moments whose value or reward target lies beyond the atoms."""
+    """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
+
+    Unknown targets, which are those after a truncation, do not count.
+    """
     atoms = learner.settings.atoms, learner.settings.spacing
     is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
     known = goals.is_known.astype(jnp.float32)
@@ -167,11 +181,11 @@ def prediction_losses(
     now: Moment,
     truth: Float32[Array, "batch latent"] | None = None,
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
-    """Return the policy loss, the value loss and the entropy of the policy in latent states.
+    """Return the policy loss, the value loss and the policy's entropy for each latent state.
 
-    Also return the absolute errors of the values. `truth` holds the latent states of the true
-    observations. Until the episode ends, their values (without gradient) are a second target of the
-    value loss, with weight `value_consistency`.
+    Also return the absolute errors of the predicted values. `truth` holds latent states that are
+    encoded from the true observations. Their values, without gradient, are a second target of the
+    value loss, with weight `value_consistency`, until the episode ends.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -202,13 +216,14 @@ def transition_losses(
     Float32[Array, "batch latent"],
     dict[str, Float32[Array, " batch"]],
 ]:
-    """Predict the latent states of a moment from those of the moment before.
+    """Predict the latent states of the next unroll step with the dynamics function.
 
-    Returns the predicted latent states, the latent states of the true observations, and the losses
-    of latent states, rewards and chance outcomes.
+    Returns the predicted latent states, the latent states encoded from the true observations, and
+    the losses of latent states, rewards and chance outcomes by name.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # `is_known` of the moment before: a truncated step's reward is known, what follows it is not.
+    # Take `is_known` from the previous unroll step, because a step that is truncated still has a
+    # known reward; only the steps after it are unknown.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)
@@ -237,13 +252,14 @@ def chance_codes(
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
-    """Return one-hot chance codes, and the losses of their prediction and of the encoder.
+    """Return one-hot chance codes, the loss of their prediction, and the encoder's loss.
 
-    The code is the most likely one in the encoder's `probabilities`, with their gradient
-    (straight-through). Where the outcome is not observed, it is the most likely one in the
-    predicted `logits`. The encoder's loss is the squared distance of the probabilities from the
-    code, plus a penalty for uneven use of the codes over the batch. The penalty's gradient treats
-    the batch's mean use of each code as a constant.
+    The code is the most likely one in the encoder's `probabilities`, and its gradient goes to these
+    probabilities (straight-through). Where the next observation is missing (`is_seen` is False),
+    the code is the most likely one in the predicted `logits`. The encoder's loss is the squared
+    distance between its probabilities and the code, plus a penalty if the batch uses some codes
+    more often than others. The penalty's gradient treats the batch's mean use of each code as a
+    constant.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)
@@ -261,7 +277,7 @@ def chance_codes(
 def standardise(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
-    """Scale each component to mean 0 and standard deviation 1 over the batch items in `rows`."""
+    """Scale each component to mean 0 and standard deviation 1 over the items marked by `rows`."""
     mean = masked_mean(learner, x, rows)
     variance = masked_mean(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
@@ -270,7 +286,7 @@ def standardise(
 def masked_mean(
     learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
-    """Return the mean over the batch items in `rows`, over the batches of all devices."""
+    """Return the mean over the batch items marked by `rows`, in the batches of all devices."""
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
     return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 
@@ -278,6 +294,6 @@ def masked_mean(
 def cosine(
     a: Float32[Array, "batch latent"], b: Float32[Array, "batch latent"]
 ) -> Float32[Array, " batch"]:
-    """Return the cosine similarity of pairs of vectors."""
+    """Return the cosine similarity of the vectors a[i] and b[i] for each i."""
     lengths = jnp.sqrt(jnp.square(a).sum(axis=-1) * jnp.square(b).sum(axis=-1) + 1e-8)
     return (a * b).sum(axis=-1) / lengths

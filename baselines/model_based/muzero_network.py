@@ -1,13 +1,15 @@
 """Networks of MuZero: representation, dynamics and prediction functions.
 
-Layers and latent states are normalised: latent states have mean 0 and standard deviation 1.
+Hidden layers and latent states are normalised, so each latent state has mean 0 and standard
+deviation 1 over its components.
 
-With `lines`, the latent state of a square board is a vector per cell (`BoardNetwork`). The dynamics
-update all rows with one set of weights and all columns with another. The heads, with layers of
-widths `hidden`, read rows and columns with shared weights. A single latent vector for the whole
-board would have to learn the effect of a move on each line separately. With `codes`, afterstates
-are boards too, but the layers that predict their chance outcomes and values read a board as one
-vector.
+If the setting `lines` is not 0, the latent state of a square board consists of a vector per cell
+(`BoardNetwork`). The dynamics function updates all rows with one set of weights and all columns
+with another. The policy and value heads, whose layers have the widths `hidden`, read all rows and
+columns with the same weights. With a single latent vector for the whole board, the network would
+have to learn the effect of a move on each row and column separately. If `codes` is not 0, an
+afterstate also has a vector per cell, but the layers that predict chance outcomes and values from
+an afterstate read all cells as one vector.
 """
 
 import functools
@@ -33,7 +35,7 @@ class MuZeroNetwork(Network):
 
     latent: int = 64  # size of a latent state
     atoms: int = 100  # number of reward and value atoms on either side of 0, see two_hot.py
-    spacing: float = 0.2  # distance between atoms
+    spacing: float = 0.2  # distance between neighbouring atoms, after the transform h
     codes: int = 0  # number of chance outcomes; 0: a deterministic model
     activation: str = "relu"
 
@@ -63,7 +65,7 @@ class MuZeroNetwork(Network):
         self.heads = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
 
     def transition_layers(self) -> Any:
-        """Create the layers of a transition between latent states."""
+        """Create the layers that update a latent state for an action or a chance outcome."""
         return [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
 
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Array]:
@@ -82,22 +84,25 @@ class MuZeroNetwork(Network):
         return logits, self.number(value)
 
     def number(self, logits: Float[Array, "*batch atoms"]) -> Float32[Array, "*batch"]:
-        """Return the mean reward or value of the distribution with these logits (two_hot.py)."""
+        """Return the reward or value that logits over atoms encode (see two_hot.py)."""
         return two_hot.mean(logits, self.spacing)
 
     def cross_entropy(
         self, logits: Float[Array, "*batch atoms"], number: Float[Array, "*batch"]
     ) -> Float32[Array, "*batch"]:
-        """Return the cross-entropy of `logits` with the two-hot encoding of rewards or values."""
+        """Return the cross-entropy of `logits` with the two-hot encoding of `number`.
+
+        `number` holds rewards or values.
+        """
         return two_hot.cross_entropy(logits, number, self.spacing)
 
     def of_batch(self, weights: PyTree[Array], method: str, *given: PyTree[Array]) -> Any:
-        """Apply a method to each item of a batch of arguments."""
+        """Apply the method named `method` to each item of a batch of arguments."""
         call: Any = functools.partial(self.apply, weights, method=method)
         return jax.vmap(call)(*given)
 
     def represent(self, obs: PyTree[Array]) -> Float32[Array, " latent"]:
-        """Return the latent state of an observation (the function h)."""
+        """Return the latent state of an observation (MuZero's function h)."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = self.activate(standard(layer(features)))
@@ -106,7 +111,7 @@ class MuZeroNetwork(Network):
     def transition(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
-        """Return the next latent state and reward logits of an action (the function g)."""
+        """Return the next latent state and the reward's logits after an action (MuZero's g)."""
         next_latent, features = self.change(self.dynamics, latent, self.one_hot(action))
         return next_latent, self.reward(features)
 
@@ -123,18 +128,18 @@ class MuZeroNetwork(Network):
     def chance_transition(
         self, after: Float32[Array, " latent"], code: Float32[Array, " codes"]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
-        """Return the latent state and the reward logits after a chance outcome."""
+        """Return the latent state and the reward's logits after a chance outcome."""
         next_latent, features = self.change(self.outcomes, after, code)
         return next_latent, self.reward(features)
 
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
-        """Apply `cause`, an action or a chance code, to a latent state.
+        """Update a latent state for `cause`, a one-hot action or chance code.
 
         Also return the features from which the reward is predicted.
         """
-        cause = cause * np.float32(np.sqrt(self.latent))  # scale a one-hot to a latent state's norm
+        cause = cause * np.float32(np.sqrt(self.latent))  # give the one-hot a latent state's norm
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))
@@ -143,34 +148,34 @@ class MuZeroNetwork(Network):
     def predict_afterstate(
         self, after: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " codes"], Float32[Array, " atoms"]]:
-        """Return the chance code logits and the value logits of an afterstate."""
+        """Return the logits of the chance codes, and of the value, at an afterstate."""
         features = self.activate(standard(self.outlook(after.astype(self.dtype))))
         return self.likely(features), self.after_value(features)
 
     def encode_chance(
         self, after: Float32[Array, " latent"], next_latent: Float32[Array, " latent"]
     ) -> Float32[Array, " codes"]:
-        """Return the probability of each code being the outcome between the two latent states."""
+        """Return the probability of each chance code, given the afterstate and the next state."""
         features = jnp.concatenate([after, next_latent]).astype(self.dtype)
         return jax.nn.softmax(self.code(self.activate(standard(self.compare(features)))))
 
     def predict(
         self, latent: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " actions"], Float32[Array, " atoms"]]:
-        """Return the policy logits and the value logits of a latent state (the function f)."""
+        """Return the policy's and the value's logits for a latent state (MuZero's function f)."""
         policy, value = self.head_features(latent.astype(self.dtype))
         return self.policy(policy), self.value(value)
 
     def head_features(self, latent: Float[Array, " latent"]) -> tuple[Array, ...]:
-        """Return features of a latent state for the policy and for the value."""
+        """Return two feature vectors of a latent state: for the policy and for the value."""
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only auxiliary losses use, by applying them once."""
+        """Create the layers that only auxiliary losses use; a first call creates their weights."""
         self.predict_projection(latent)
 
     def project(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Return the projection that the consistency loss compares."""
+        """Return the projection of a latent state, which the consistency loss compares."""
         first, second = self.projections
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
@@ -182,13 +187,13 @@ class MuZeroNetwork(Network):
 
 
 class BoardNetwork(MuZeroNetwork):
-    """MuZero's networks for a square board, whose latent state has a vector per cell."""
+    """MuZero's networks for a square board; the latent state has a vector for each cell."""
 
     @classmethod
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network.
+        """Return the network for the environment `env`.
 
-        Raises `ValueError` if `lines` is 1, or `latent` is no multiple of the number of cells.
+        Raises `ValueError` if `lines` is 1, or `latent` is not a multiple of the number of cells.
         """
         made = super().of(env, hidden, embed, **more)
         if made.lines == 1:
@@ -205,12 +210,12 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def board(self) -> spaces.Box:
-        """Observation space, as a `Box`."""
+        """Observation space of the board, narrowed to the type `Box`."""
         return cast("spaces.Box", self.observation_space)
 
     @property
     def side(self) -> int:
-        """Number of cells of a row."""
+        """Side length of the board, in cells."""
         return self.board.shape[0]
 
     @property
@@ -219,18 +224,18 @@ class BoardNetwork(MuZeroNetwork):
         return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def create_encoder(self) -> None:
-        """Create the layers: one encodes cells, the others read lines of latent states."""
+        """Create the layers that encode a board's cells, and those that read latent states."""
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
         self.category = dense(self.categories, 1.0)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
 
     def transition_layers(self) -> Any:
-        """Create the layers of a transition between latent states."""
+        """Create the layers that update a latent state for an action or a chance outcome."""
         return LineMoves(self.side, self.lines, self.activate, self.dtype)
 
     def represent(self, obs: PyTree[Array]) -> Float32[Array, " latent"]:
-        """Return the latent state of an observation (the function h)."""
+        """Return the latent state of an observation (MuZero's function h)."""
         cells = expand(self.board, self.read(obs), self.dtype)
         cells = cells.reshape(self.side, self.side, -1)
         return standard(self.encoder(cells).reshape(-1)).astype(jnp.float32)
@@ -238,7 +243,7 @@ class BoardNetwork(MuZeroNetwork):
     def change(
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " features"]]:
-        """Apply `cause`, an action or a chance code, to a latent state.
+        """Update a latent state for `cause`, a one-hot action or chance code.
 
         Also return the features from which the reward is predicted.
         """
@@ -246,25 +251,25 @@ class BoardNetwork(MuZeroNetwork):
         return standard(latent + change.astype(jnp.float32)), features
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only auxiliary losses use, by applying them once."""
+        """Create the layers that only auxiliary losses use; a first call creates their weights."""
         self.predict_projection(latent)
         self.cell_logits(latent)
 
     def cell_logits(self, latent: Float32[Array, " latent"]) -> Float32[Array, "cells categories"]:
-        """Return the logits of each cell's value, as an index from the lowest value."""
+        """Return logits over the possible values of each cell; index 0 is the lowest value."""
         return self.category(latent.reshape(self.side**2, -1))
 
     def reconstruction_loss(
         self, latent: Float32[Array, " latent"], obs: PyTree[Array]
     ) -> Float32[Array, ""]:
-        """Return the mean cross-entropy of the predicted cells with those of an observation."""
+        """Return the cross-entropy between predicted and observed cells, a mean over cells."""
         low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low
         is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)
         return -(is_it * jax.nn.log_softmax(self.cell_logits(latent))).sum(axis=-1).mean()
 
     def head_features(self, latent: Float[Array, " latent"]) -> tuple[Array, ...]:
-        """Return features of a latent state for the policy and for the value."""
+        """Return two feature vectors of a latent state: for the policy and for the value."""
         cells = latent.reshape(self.side, self.side, -1)
         features = self.activate(self.lined(lines(cells))).reshape(-1)
         for layer in self.layers:
@@ -273,13 +278,14 @@ class BoardNetwork(MuZeroNetwork):
 
 
 class LineMoves(nn.Module):
-    """Change of a board's cells by an action or a chance code: a sum over rows and over columns.
+    """Change of a board's latent state for an action or a chance code.
 
-    Each action or code has its own weights for row features and for column features.
+    A cell's change is the sum of a change computed from its row and one computed from its column.
+    Each action or chance code has its own weights for row features and for column features.
     """
 
-    side: int  # number of cells of a row
-    width: int  # number of features of a line
+    side: int  # side length of the board, in cells
+    width: int  # number of features of each row or column
     activate: Callable[[Array], Array]
     dtype: Any
 
@@ -287,7 +293,7 @@ class LineMoves(nn.Module):
     def __call__(
         self, latent: Float[Array, " latent"], cause: Float[Array, " causes"]
     ) -> tuple[Float[Array, " latent"], Float[Array, " features"]]:
-        """Return the change of the latent state, and features of all rows and columns."""
+        """Return the change of the latent state, and features for the reward prediction."""
         cells, size = latent.reshape(self.side, self.side, -1), len(cause)
         across = jnp.split(lines(cells), 2)
         found, changes = [], []
@@ -306,5 +312,5 @@ class LineMoves(nn.Module):
 
 
 def standard(x: Float[Array, "*rows features"]) -> Float[Array, "*rows features"]:
-    """Layer normalisation without weights: mean 0 and standard deviation 1."""
+    """Normalise features to mean 0 and standard deviation 1, without learned weights."""
     return jax.nn.standardize(x.astype(jnp.float32)).astype(x.dtype)

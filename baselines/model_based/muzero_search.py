@@ -1,6 +1,6 @@
-"""MuZero's search with mctx in the learned model, from a batch of observations.
+"""MuZero's tree search with mctx, in the learned model, for a batch of observations.
 
-Legal actions are known only at the root.
+Illegal actions are masked only at the root, because the model does not predict legal actions.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from jaxenvs.core.masking import Mask, legal
 from ..core.learner import Learner
 from . import gumbel
 
-DIRICHLET = 0.25  # weight of Dirichlet noise in the root policy of Stochastic MuZero
+DIRICHLET = 0.25  # fraction of Dirichlet noise in the root policy of Stochastic MuZero
 
 
 class Plan(NamedTuple):
-    """Result of a search for each observation."""
+    """Result of the search from each observation of a batch."""
 
     action: Int32[Array, " batch"]
     policy: Float32[Array, "batch actions"]  # improved policy, the target of the policy loss
@@ -36,8 +36,8 @@ def plan(
 ) -> Plan:
     """Search from each observation in the model; `gumbel_scale=0` makes the action deterministic.
 
-    `mask` holds the legal actions at the root. `dirichlet` is the weight of Dirichlet noise in the
-    root policy of Stochastic MuZero.
+    `mask` holds the legal actions at the roots. `dirichlet` is the fraction of Dirichlet noise in
+    the root policy of Stochastic MuZero.
     """
     import mctx
 
@@ -74,10 +74,11 @@ def stochastic_plan(
     temperature: float,
     dirichlet: float,
 ) -> Plan:
-    """Search with chance nodes between actions (Stochastic MuZero).
+    """Search in a tree that has a chance node after every action (Stochastic MuZero).
 
-    `predict` returns the policy and value of latent states. Actions are drawn in proportion to
-    visit counts to the power 1 / `temperature`; 0 takes the most visited one.
+    `predict` returns the policy and value of latent states. The probability of an action is
+    proportional to its visit count to the power 1 / `temperature`; a temperature of 0 selects the
+    most visited action.
     """
     import mctx
 
@@ -99,7 +100,7 @@ def stochastic_plan(
         found["discount"] = jnp.full_like(found["reward"], settings.gamma)
         return mctx.ChanceRecurrentFnOutput(**found), latent
 
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes, which strict promotion forbids
         found = mctx.stochastic_muzero_policy(
             params=weights,
             rng_key=key,

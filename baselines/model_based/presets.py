@@ -1,10 +1,10 @@
-"""Presets of the model-based learners. Measured returns: baselines/README.md."""
+"""Presets of the model-based learners. baselines/README.md lists measured returns."""
 
 from ..core.preset import CARTPOLE, CRAFT_CLASSIC_IDS, EIGHT_PUZZLE, MAZES, rows
 from ..on_policy.presets import OPEN_WORLD_BY_SIGHT, RECURRENT
 
-# Recurrent PPO with a learned model. On one core shared with another job an update takes 11 s
-# during the warm-up, most of which trains the model, and 19 s after it.
+# Dyna for Craft Classic on a CPU. On one core shared with another job, an update takes 11 s during
+# the warm-up, of which training the model takes most, and 19 s after the warm-up.
 OPEN_WORLD_BY_DYNA = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
@@ -20,8 +20,8 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# The model is about as large as that of Dedieu et al. (2025); other settings differ from theirs.
-# Neither tuned nor run: no GPU was available.
+# The model is about as large as the one of Dedieu et al. (2025); other settings differ from theirs.
+# These settings were neither tuned nor run, because no GPU was available.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,
@@ -47,14 +47,16 @@ DYNA = (
         "dyna",
         *RECURRENT,
         (CRAFT_CLASSIC_IDS, OPEN_WORLD_BY_DYNA),
-        # Rewards that the model predicts reach 4,500; the smallest is 1.2 after the transform h.
+        # The atoms must cover the model's predicted rewards, which reach 4,500. The spacing must
+        # resolve the smallest reward, which is 1.2 after the transform h of two_hot.py.
         (r"Puzzle-2048-v\d+", {"atoms": 70, "spacing": 1.0}),
     ),
     *rows("dyna", (r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_DYNA), name="gpu"),
 )
 
-# Rewards are 1, or a tenth for health. In single runs of 60,000 steps the return was 3.3, with
-# rescaled values 2.8, with `value_consistency` 3.0.
+# Settings for Craft Classic. A reward is 1 for an achievement and 0.1 for a point of health. In
+# single runs of 60,000 steps these settings reached a return of 3.3, against 2.8 with rescaled
+# values and 3.0 with `value_consistency`.
 OPEN_WORLD = {
     "total_steps": 300_000,
     "gamma": 0.95,
@@ -71,7 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Values reach 300 and are accurate, so the policy can follow small differences between them.
+# Settings for CartPole. Values reach 300, and the network predicts them accurately, so the improved
+# policy can follow small differences between the values of actions.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,
@@ -83,10 +86,11 @@ BALANCE = {
     "chunk": 4,
 }
 
-# Settings for few environment steps. Random actions find the first rewards, because a search in a
-# model trained without rewards does not lead to them. Rewards are replayed often, and importance
-# weights correct for this only later (`importance` starts at 0). Values between 0 and 1 need
-# narrowly spaced atoms.
+# Settings for rare rewards and few environment steps. Random actions (`epsilon_start` is 1) find
+# the first rewards, because a search in a model that was trained without rewards does not lead to
+# them. Prioritised replay samples rewarded steps often, and importance weights correct for this
+# only later in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be
+# narrowly spaced.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -106,8 +110,8 @@ RARE_REWARD = {
     "spacing": 0.05,
 }
 
-# One random episode in a hundred solves the puzzle, so there are more environments and a lower
-# replay ratio.
+# Only one random episode in a hundred solves the 8-puzzle. These settings therefore collect more
+# experience: they use more environments, and a lower replay ratio.
 SMALL_PUZZLE = {
     **RARE_REWARD,
     "total_steps": 600_000,
@@ -122,13 +126,15 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Values are hundreds, and the smallest reward is 1.2 after the transform h. In runs with one seed,
-# plans were better without a model of chance outcomes. Values are not rescaled: early in training
-# their differences are noise, which rescaling to the range 0 to 1 amplifies; with rescaling, one of
-# three policies never recovered. All policies are reanalysed, because those found while acting are
-# out of date for most of a run. The latent state has 16 numbers for each cell of the board, and
-# predicted states are trained to reconstruct the cells. A latent vector of 128 for the whole board,
-# or training with the consistency loss alone, predicted moves less well.
+# Settings for 2048. `atoms` and `spacing` are chosen for values of hundreds and for the smallest
+# reward, which is 1.2 after the transform h of two_hot.py. In runs with one seed, plans were better
+# without a model of chance outcomes (`codes`). Values are not rescaled, because their differences
+# are noise early in training, and rescaling them to the range 0 to 1 amplifies this noise: with
+# rescaling, one of three policies never recovered. All policy targets are reanalysed, because those
+# stored while acting are out of date for most of a run. The latent state has 16 numbers for each
+# cell of the board, and predicted latent states are trained to reconstruct the cells. Moves were
+# predicted less well with a latent vector of 128 for the whole board, and with the consistency loss
+# alone.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

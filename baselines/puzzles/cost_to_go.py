@@ -1,4 +1,7 @@
-"""Shared code of the learners of a cost-to-go heuristic: DAVI, and A* in a learned model."""
+"""Shared code of the learners of a cost-to-go heuristic: DAVI, and A* in a learned model.
+
+It contains the network, the Q-learning targets, the target network's schedule and greedy tests.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,9 +22,10 @@ from ..networks.encoders import Encoder
 
 
 class CostToGo(nn.Module):
-    """Residual MLP on the one-hot encoding of one observation; `vmap` it.
+    """Residual MLP on the one-hot encoding of a single observation; use `vmap` for a batch.
 
-    It outputs one cost-to-go, or with `actions` the cost of each action.
+    If `actions` is 0, it outputs the cost-to-go. Otherwise it has one output per action: the cost
+    of the action plus the cost-to-go after it.
     """
 
     observation_space: spaces.Space
@@ -44,7 +48,7 @@ class ActionCosts(NamedTuple):
     """Targets of Q-learning: the cost of each action plus the cost-to-go after it."""
 
     cost: Float32[Array, "*actions"]
-    known: Bool[Array, "*actions"]  # whether there is a target
+    known: Bool[Array, "*actions"]  # whether the action has a target
 
 
 def costs_of_actions(
@@ -56,9 +60,9 @@ def costs_of_actions(
 ) -> ActionCosts:
     """Return the Q-learning targets: `cost` + min over next actions of the predicted costs.
 
-    `guesses` are the predicted costs of the next actions, and `able` tells which of these are
-    legal; if none is, the target is unknown. Predictions below 0 count as 0. The cost-to-go is 0
-    where the action solves the puzzle (`solved`).
+    `guesses` are the predicted costs of the next actions, and `able` is True for those that are
+    legal. If no next action is legal, the target is unknown. Predictions below 0 count as 0. If an
+    action solves the puzzle (`solved`), its cost-to-go is 0.
     """
     best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
     whole = cost + jnp.where(solved, 0.0, best)
@@ -67,7 +71,7 @@ def costs_of_actions(
 
 
 def squared_error(guesses: Float32[Array, "*actions"], targets: ActionCosts) -> Float32[Array, ""]:
-    """Return the mean squared error of predicted costs over the known targets."""
+    """Return the mean squared error of predicted costs, over actions with a known target."""
     errors = jnp.where(targets.known, jnp.square(guesses - targets.cost), 0.0)
     return errors.sum() / jnp.maximum(targets.known.sum(dtype=jnp.float32), 1.0)
 
@@ -77,8 +81,9 @@ def update_target(
 ) -> tuple[PyTree[Array], Int32[Array, ""], Bool[Array, ""]]:
     """Copy the weights to the target network if the loss is low or the last copy is old.
 
-    The settings `target_loss` and `target_every` are the limits. Returns the target network, the
-    number of updates since the last copy, and whether it was copied now.
+    The settings `target_loss` and `target_every` are the limits of the loss and of `age`, the
+    number of updates since the last copy. Returns the target network, the new age, and whether the
+    weights were copied.
     """
     age = age + 1
     change = (loss < settings.target_loss) | (age >= settings.target_every)
@@ -93,11 +98,10 @@ def play_greedily(
     move: Callable[[PuzzleLevel, Any, Any], tuple[Any, Any]],
     length: int,
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Make up to `length` moves from each level.
+    """Play up to `length` moves on each level, until the level is solved.
 
-    Return whether each was solved, and the number of moves.
-
-    `move(level, state, board)` returns the next state of the solver and the next board.
+    `state` is the solver's initial state, and `move(level, state, board)` returns the solver's next
+    state and the next board. Returns whether each level was solved, and the number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:
@@ -120,7 +124,7 @@ def play_greedily(
 def descent_metrics(
     solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]
 ) -> dict[str, Any]:
-    """Return the metrics of greedy descent; each board is an episode, with return 1 if solved."""
+    """Return the log's metrics: each test board is an episode, with return 1 if it was solved."""
     return {
         "episodes": jnp.int32(len(solved)),
         "return_sum": solved.sum(dtype=jnp.float32),
@@ -131,7 +135,7 @@ def descent_metrics(
 def results_by_seed(
     weights: PyTree[Array], agents: Agents, evaluate: Callable[[Any, Array], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return, for each seed, a dict of the seed and the results of `evaluate(weights, key)`."""
+    """Return, for each seed, a dict of `seed` and the results of `evaluate(weights, key)`."""
     return [
         {"seed": seed, **evaluate(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)}
         for i, (seed, key) in enumerate(zip(agents.seeds, agents.keys, strict=True))
@@ -141,7 +145,7 @@ def results_by_seed(
 def solved_share(
     solved: Bool[Array | np.ndarray, " boards"], moves: Int32[Array | np.ndarray, " boards"]
 ) -> dict[str, Any]:
-    """Return the fraction of solved boards, and the mean number of moves on those."""
+    """Return the fraction of solved boards, and the mean number of moves on solved boards."""
     rate = round(float(solved.mean()), 6)
     return {
         "success_rate": rate,
@@ -150,7 +154,7 @@ def solved_share(
 
 
 def check_one_device(algorithm: Algorithm, devices: Devices) -> None:
-    """Raise `ValueError` for more than one device."""
+    """Raise `ValueError` if the run asks for several devices, which the learner cannot use."""
     if devices.count > 1:
         raise ValueError(
             f"--devices {devices.count}: {algorithm.name} trains on one device; omit --devices"

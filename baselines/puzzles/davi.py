@@ -1,19 +1,21 @@
-"""DAVI: a cost-to-go network by approximate value iteration (Agostinelli et al., 2019, DeepCubeA).
+"""DAVI: deep approximate value iteration of the cost-to-go (Agostinelli et al., 2019, DeepCubeA).
 
-Training boards come from random walks that start at the goal. The target of a board is the minimum
-over its neighbours of the move's cost plus the target network's cost-to-go; it is 0 at the goal.
-Run it with `jaxenvs train ID --algo davi`; `load_heuristic` returns the heuristic for A* and beam
-search.
+Training boards come from random walks that start at the goal of a puzzle. The target of a board is
+the minimum over its neighbours of the move's cost plus the target network's cost-to-go. At the
+goal, the target is 0. Run it with `jaxenvs train ID --algo davi`; `load_heuristic` then returns the
+heuristic for A* and beam search.
 
-With `--q` the network has an output per action: the cost of the action plus the cost-to-go after
-it, learned by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep
-Q-Networks"). One forward pass then evaluates every neighbour of a board; `load_q` returns the
-function for Q*.
+With `--q` the network has one output per action: the cost of the action plus the cost-to-go after
+it. It is trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep
+Q-Networks"). A single forward pass then evaluates every neighbour of a board; `load_q` returns the
+trained function for Q*.
 
-Deliberate differences: every board of a walk is a training example, as the walk has already
-computed its neighbours; no batch normalisation; for a puzzle whose actions have no inverse, the
-walk goes backwards to predecessors; with `--q`, every legal action of a board has a target, not
-only the network's choice.
+Deliberate differences from the papers:
+
+- Every board of a walk is a training example, because the walk computes its neighbours anyway.
+- There is no batch normalisation.
+- If the actions of a puzzle have no inverse, the walk goes backwards to predecessors.
+- With `--q`, every legal action of a board has a target, not only the network's choice.
 """
 
 import dataclasses
@@ -45,21 +47,23 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of DAVI. presets.py sets some per puzzle, and flags override both."""
 
-    total_steps: int = 10_000_000  # training boards, rounded up to whole updates
-    walks: Count = 64  # random walks per gradient step
+    total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
+    walks: Count = 64  # number of random walks per gradient step
     scramble: Count = 20  # number of moves of a walk; every board on it is a training example
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 10  # updates after which the target network is updated whatever the loss
-    width: Count = 256  # width of the layers
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 10
+    width: Count = 256  # width of the network's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    test_boards: Count = 64  # boards for the logged test of the greedy policy after each update
+    test_boards: Count = 64  # boards on which each update tests the greedy policy, for the log
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
@@ -75,23 +79,23 @@ class Runner(NamedTuple):
     """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # target network
+    target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    age: Int32[Array, "*seeds"]  # updates since the target network was copied
+    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
 
 
 class Boards(NamedTuple):
-    """Boards and their neighbours."""
+    """Boards, and for each action the board after it (`child`) and the action's cost."""
 
-    board: PyTree[Array]  # (*batch, ...)
-    child: PyTree[Array]  # (*batch, actions, ...)
+    board: PyTree[Array]  # boards, (*batch, ...)
+    child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and an equal target network."""
+    """Return initial weights, and a target network with the same weights."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
     state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
@@ -99,7 +103,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take the gradient steps, copy the target network if it is due, and test greedy descent."""
+    """Take the gradient steps, update the target network if it is due, and test the policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
@@ -114,7 +118,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
-    """Take a gradient step on new walks; also return the loss."""
+    """Take a gradient step on the boards of new random walks; also return the loss."""
     keys = jax.random.split(key, learner.settings.walks)
     instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
     find, minimised = (action_targets, action_loss) if learner.settings.q else (targets, loss)
@@ -129,7 +133,7 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 def loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted cost-to-go of boards (walks, boards)."""
+    """Return the mean squared error of the cost-to-go predicted for the boards of walks."""
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
     return jnp.square(guesses - goals).mean()
@@ -138,7 +142,7 @@ def loss(
 def action_loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, over the known targets."""
+    """Return the mean squared error of the predicted action costs, where targets are known."""
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape(
         [guesses, goals.cost], custom_message="guesses, goals: [walks, boards, actions]"
@@ -149,15 +153,15 @@ def action_loss(
 def predict_walks(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree
 ) -> Float32[Array, "walks boards *actions"]:
-    """Return the network's outputs for the boards of walks; each walk has one instance."""
+    """Return the network's outputs for each board of each walk. A walk has one puzzle instance."""
     over_walk = jax.vmap(functools.partial(predict, learner), in_axes=(None, None, 0))
     return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 
 
 def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]:
-    """Return an instance and the `scramble` + 1 boards of a random walk from its goal.
+    """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal.
 
-    No move undoes the one before.
+    No move of the walk undoes the previous move.
     """
     env = learner.env
     key_level, key_walk = jax.random.split(key)
@@ -180,7 +184,8 @@ def targets(
 ) -> Float32[Array, " boards"]:
     """Return the value-iteration targets of boards: min over actions of cost + cost-to-go.
 
-    The target is 0 at the goal.
+    The cost-to-go is the one of the board after the action. The target is 0 at the goal, and on
+    boards without a legal action.
     """
     to_goal = jax.vmap(jax.vmap(functools.partial(cost_to_go, learner, weights, instance)))
     after = to_goal(boards.child)
@@ -211,14 +216,14 @@ def action_targets(
 
 
 def predict(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the network's output for a board."""
+    """Return the network's output for a board: its cost-to-go, or with `q` one cost per action."""
     return learner.network.apply(weights, learner.env.observe_board(instance, board))
 
 
 def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the heuristic of a board: at least 0, and 0 at the goal.
+    """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
 
-    With `q` it is the minimum over actions of the predicted action costs.
+    With `q` it is the minimum of the predicted costs of all actions.
     """
     if learner.settings.q:
         cost = action_costs(learner, weights, instance, board).min()
@@ -230,7 +235,10 @@ def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTre
 def action_costs(
     learner: Learner, weights: PyTree, instance: PyTree, board: PyTree
 ) -> Float32[Array, " actions"]:
-    """Return the cost of each action plus the cost-to-go after it: at least 0, inf if illegal."""
+    """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
+
+    It consists of the cost of the action itself and the cost-to-go after the action.
+    """
     able = learner.env.neighbours(instance, board).valid
     return jnp.where(able, jnp.maximum(predict(learner, weights, instance, board), 0.0), jnp.inf)
 
@@ -238,10 +246,10 @@ def action_costs(
 def descend(
     learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Descend greedily for `test_moves` moves from `count` random boards.
+    """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The best action minimises cost + cost-to-go. Returns whether each board was solved, and the
-    number of moves.
+    The greedy action minimises its cost plus the cost-to-go after it. Returns whether each board
+    was solved, and the number of moves.
     """
     levels = jax.vmap(learner.env.sample_level)(jax.random.split(key, count))
 
@@ -259,7 +267,7 @@ def descend(
 
 
 def optimiser(settings: Settings) -> optax.GradientTransformation:
-    """Return Adam with gradients clipped by their global norm."""
+    """Return Adam with clipped gradients; with `anneal`, the learning rate falls to 0."""
 
     def falling(steps: Any) -> Array:
         done = settings.progress(steps / settings.gradient_steps, settings.rate_since)
@@ -272,7 +280,7 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; raise `ValueError` for one without a single goal."""
+    """Return the learner for a puzzle; `ValueError` if its instances lack a single goal board."""
     shared.check_one_device(algorithm, devices)
     if not has_goal(env):
         raise ValueError(
@@ -285,7 +293,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the progress line's text: the rate of solved test boards, and the loss."""
+    """Return the progress line: the fraction of solved test boards, and the loss."""
     solved, loss = np.mean(record["return"]), np.mean(record["loss"])
     return f"boards solved {solved:.0%}   loss {loss:.3g}"
 
@@ -293,7 +301,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 def evaluate(
     learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
-    """Descend greedily from `count` random boards; return the content of eval.json."""
+    """Test each seed's greedy policy on `count` random boards; return eval.json's content."""
     each_seed = jax.jit(functools.partial(descend, learner, count=count))
     found = shared.results_by_seed(
         weights, agents, lambda *given: shared.solved_share(*each_seed(*given))
@@ -303,7 +311,7 @@ def evaluate(
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """Return the result of `evaluate` as text."""
+    """Format the result of `evaluate` for the terminal."""
     each = ", ".join(
         f"{one['success_rate']:.1%}"
         + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
@@ -313,6 +321,6 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the title and the text of the command to suggest after training."""
+    """Return a title and a command, which are printed as a suggestion after training."""
     algorithm = " --algorithm qstar" if settings.q else ""
     return "Search with it", "solve {env} --model {run}" + algorithm

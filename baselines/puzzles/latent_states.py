@@ -1,7 +1,7 @@
-"""States of a learned model of a puzzle: their codes, next states and heuristic values.
+"""Functions of states in a learned model of a puzzle: encoding, next states, heuristic values.
 
-A code is the bits of all cells. The functions take a learner of world.py and its weights, "model"
-and "q".
+A state of the model is called a code and consists of the bits of all cells. Most functions take a
+learner of world.py and its weights, a dict with the keys "model" and "q".
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from ..core.learner import Learner
 from .cost_to_go import CostToGo
 from .latent_world import LatentWorld, Sight
 
-Code = Bool[Array, "cells bits"]  # type of a state of the learned model
+Code = Bool[Array, "cells bits"]  # state of the learned model, as bits
 
 
 @dataclasses.dataclass(frozen=True)
 class Networks:
-    """The learned networks, and the preprocessing of observations."""
+    """The learned model and heuristic, and the preprocessing of observations."""
 
     sight: Sight
     model: LatentWorld
@@ -31,19 +31,22 @@ class Networks:
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """Return the code of `seen`, a result of `Sight.look`; `key` is for noise on pictures."""
+    """Return the code of `seen`, a result of `Sight.look`. `key` draws the noise on pictures."""
     nets = learner.network
     return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
 
 
 def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Array, "actions ..."]:
-    """Return the predicted code after each action."""
+    """Return the code that the model predicts after each action."""
     code = code.astype(jnp.float32)
     return learner.network.model.apply(weights["model"], code, method="moves") > 0
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Return whether a code is the goal's; if levels have different goals, the model decides."""
+    """Return whether the puzzle is solved in the state `code`.
+
+    It is compared with the goal's code or, if levels have different goals, classified by the model.
+    """
     if one_goal(learner.env):
         return (goal == code).all()
     judge = functools.partial(learner.network.model.apply, method="solved")
@@ -51,7 +54,7 @@ def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -
 
 
 def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
-    """Return the code of the goal's observation; () if levels have different goals."""
+    """Return the code of the goal, from its observation; () if levels have different goals."""
     env = learner.env
     if not one_goal(env):
         return ()
@@ -68,19 +71,19 @@ def one_goal(env: Puzzle) -> bool:
 
 
 def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
-    """Return the cost of each action that the network predicts for a code."""
+    """Return the predicted costs for a code: of each action plus the cost-to-go after it."""
     return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
 
 
 def action_costs(
     learner: Learner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
-    """Return the cost of each action plus the cost-to-go after it: at least 0."""
+    """Return the predicted costs of `q_values`, clipped from below at 0."""
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
 def look(learner: Learner, weights: PyTree[Array], levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-    """Encode levels: boards become codes, and instances the goal's code."""
+    """Encode levels: replace each board by its code, and each instance by the goal's code."""
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:
         key_reset, key_see, key_goal = jax.random.split(key, 3)

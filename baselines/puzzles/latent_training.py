@@ -1,4 +1,7 @@
-"""Training of a learned model of a puzzle on transitions of random actions, see latent_world.py."""
+"""Data set and loss for training the model of latent_world.py.
+
+Random actions in a puzzle collect the data set of transitions, on which the model is trained.
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -15,18 +18,18 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions, all that the learner sees of the puzzle besides its goal."""
+    """Data set of transitions. Besides the goal, the learner receives nothing else of a puzzle."""
 
-    before: Array  # (*seeds, transitions, ...), results of `Sight.look` before the action
+    before: Array  # (*seeds, transitions, ...), result of `Sight.look` before the action
     action: Int32[Array, "*seeds transitions"]
-    after: Array
-    solved: Bool[Array, "*seeds transitions"]  # whether `after` is solved
+    after: Array  # (*seeds, transitions, ...), result of `Sight.look` after the action
+    solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 
 
 def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
-    """Return `count` transitions of walks of random actions, including illegal ones.
+    """Collect `count` transitions on walks of uniformly random actions, legal or not.
 
-    If all levels have the same goal, half of the walks begin there.
+    If all levels have the same goal, about half of the walks begin at the goal.
     """
     env, steps = learner.env, learner.settings.walk_steps
 
@@ -55,7 +58,7 @@ def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
 def model_loss(
     learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
-    """Return the loss of a random batch of transitions, and its parts.
+    """Return the model's loss on a random batch of transitions, and the four parts of the loss.
 
     If the model must classify solved states, half of the batch consists of transitions to solved
     states, provided that the data set has any.
@@ -65,7 +68,7 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved transitions up to each row
+        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved transitions up to each index
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)
         rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))
@@ -84,7 +87,7 @@ def model_loss(
 def predicted_share(
     learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
 ) -> Float32[Array, ""]:
-    """Return the fraction of transitions whose next code the model predicts exactly."""
+    """Return the fraction of transitions whose next state the model predicts exactly."""
 
     def right(each: Transitions, key: Array) -> Bool[Array, ""]:
         key_before, key_after = jax.random.split(key)

@@ -1,15 +1,15 @@
 """Discrete model of a puzzle, learned from observations before and after an action.
 
-After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
+It follows Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
 encoder maps an observation to bits, a decoder maps the bits back, and a transition model predicts
 the bits after an action. Bits are rounded logits with a straight-through gradient. A search
 recognises a visited state by its bits.
 
-Deliberate differences: each cell of the observation has separate bits, from an encoder that all
-cells share. The transition model predicts the bits of a cell from the cell's bits and its `views`:
-other cells, learned for each action, that the cell's next bits depend on. Only the decoder's loss
-trains the codes (the bits of all cells); trained to be predictable as well, they would lose the
-differences between states.
+Deliberate differences: each cell of the observation has separate bits, and all cells use the same
+encoder. The transition model predicts a cell's next bits from the cell's bits and from `views`
+other cells; which cells these are is learned for each action. Only the decoder's loss trains the
+codes, which are the bits of all cells. If the transition loss trained the codes too, different
+states would get the same code, because such codes are easier to predict.
 """
 
 import dataclasses
@@ -29,22 +29,22 @@ from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 
 from ..networks.encoders import PIXELS
 
-FIRM = 2.0  # standard deviation that each cell's logits are scaled to
-CONTRAST = 5.0  # factor that multiplies the pixels of a cell, after their mean is subtracted
+FIRM = 2.0  # standard deviation to which the logits of each cell's bits are scaled
+CONTRAST = 5.0  # factor by which pixels are multiplied, after the cell's mean is subtracted
 CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit in training
-UNDECIDED = 0.1  # coefficient of the loss that moves logits away from 0
+UNDECIDED = 0.1  # coefficient of the loss that pushes the logits of bits away from 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """Preprocessing of a puzzle's observations, or of noisy pictures of it, into cells."""
+    """Preprocessing that splits a puzzle's observation, or a noisy picture of it, into cells."""
 
     env: Puzzle
-    tile_size: int = 0  # pixels per side of a picture's tiles; 0: observations, not pictures
-    noise: float = 0.0  # standard deviation of the noise on a pixel, whose range is 0 to 1
+    tile_size: int = 0  # side of a picture's tiles in pixels; 0: use observations, not pictures
+    noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if observations are used and are not categories."""
+        """Raise `ValueError` if `tile_size` is 0 but observations are not categories."""
         space = self.env.observation_space
         whole = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
         if not self.tile_size and not (whole and self._categories < PIXELS):
@@ -55,24 +55,24 @@ class Sight:
 
     @property
     def _categories(self) -> int:
-        """Number of possible values of a cell of the observation."""
+        """Number of categories: possible values of each cell of the observation."""
         space: Any = self.env.observation_space
         return int(space.high.max()) - int(space.low.min()) + 1
 
     @functools.cached_property
     def _tiles(self) -> tuple[int, int]:
-        """Rows and columns of a picture's tiles."""
+        """Number of rows and of columns of tiles in a picture."""
         return jax.eval_shape(self.env.tiles, self.env.state_shape).shape
 
     @property
     def cells(self) -> int:
-        """Number of cells."""
+        """Number of cells of an observation, or of tiles of a picture."""
         space: Any = self.env.observation_space
         return int(np.prod(self._tiles if self.tile_size else space.shape))
 
     @property
     def features(self) -> int:
-        """Number of features of a cell."""
+        """Number of features of a cell: its one-hot vector's length, or its pixels times 3."""
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 
     def look(self, state: PuzzleState) -> Array:
@@ -80,7 +80,7 @@ class Sight:
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
     def split(self, seen: Array, key: Array) -> Float32[Array, "cells features"]:
-        """Split the result of `look` into cells: one-hot vectors, or tiles of noisy pixels."""
+        """Split the result of `look` into cells: one-hot vectors, or the noisy pixels of tiles."""
         if not self.tile_size:
             space: Any = self.env.observation_space
             values = seen.reshape(-1).astype(jnp.int32) - int(space.low.min())
@@ -101,7 +101,7 @@ class LatentWorld(nn.Module):
     features: int
     actions: int
     bits: int  # number of bits of each cell
-    hidden: int  # width of the layers
+    hidden: int  # width of the hidden layers
     views: int  # number of other cells, per action, that a cell's next bits depend on
 
     def setup(self) -> None:
@@ -119,7 +119,7 @@ class LatentWorld(nn.Module):
     ) -> Float32[Array, "*pair cells bits"]:
         """Return the logits of each cell's bits, with mean 0 and standard deviation `FIRM`.
 
-        The mean of 0 keeps bits from being constant, as a constant bit would have no gradient.
+        The mean is 0 to keep bits from being constant: a constant bit would receive no gradient.
         """
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
@@ -128,24 +128,27 @@ class LatentWorld(nn.Module):
     def decode(
         self, code: Float32[Array, "*pair cells bits"]
     ) -> Float32[Array, "*pair cells features"]:
-        """Return the features of cells with these bits."""
+        """Return the features of each cell, reconstructed from its bits."""
         return self.decoder(code)
 
     def move(
         self, code: Float32[Array, "cells bits"], action: Int32[Array, ""]
     ) -> Float32[Array, "cells bits"]:
-        """Return logits of the bits after an action."""
+        """Return the logits of each cell's bits after `action`."""
         chosen = jax.nn.one_hot(action, self.actions)
         views = jnp.einsum("a,aikb->ikb", chosen, self._views(code))
         return self._after(code, views, jnp.einsum("a,aih->ih", chosen, self.place))
 
     def moves(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "actions cells bits"]:
-        """Return logits of the bits after each action."""
+        """Return the logits of each cell's bits after every possible action."""
         after = jax.vmap(self._after, in_axes=(None, 0, 0))
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return the bits that each cell reads from others, for all actions in one product."""
+        """Return the bits that each cell reads from other cells.
+
+        One matrix product computes them for all actions.
+        """
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
     def _after(self, code: Array, views: Array, place: Array) -> Array:
@@ -153,16 +156,17 @@ class LatentWorld(nn.Module):
         return self.rest(nn.relu(self.first(around) + place))
 
     def solved(self, code: Float32[Array, "cells bits"]) -> Float32[Array, ""]:
-        """Return the logit of the probability that a state is solved."""
+        """Return the logit of the probability that the puzzle is solved in this state."""
         parts = nn.relu(self.part(code)).sum(axis=0)
         return self.whole(parts)[0]
 
     def __call__(
         self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
     ) -> tuple[Float32[Array, ""], ...]:
-        """Return the losses of a transition: decoding, undecided bits, next bits, classifier.
+        """Return four losses of a transition: decoding, undecided bits, next bits, classifier.
 
-        Noise on the logits drives them away from 0, as it would flip bits there.
+        Noise is added to the logits before rounding. It flips bits whose logits are near 0, so
+        training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)
@@ -182,6 +186,6 @@ def _layers(hidden: int, out: int) -> nn.Module:
 
 
 def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
-    """Return bits as 0.0 or 1.0; the gradient is that of their probability (straight-through)."""
+    """Round logits to bits, 0.0 or 1.0; the gradient is the sigmoid's (straight-through)."""
     probability = jax.nn.sigmoid(logits)
     return probability + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - probability)

@@ -1,4 +1,4 @@
-"""Presets of the learners for puzzles. Measured results: baselines/README.md."""
+"""Presets of the learners for puzzles. baselines/README.md lists measured results."""
 
 from ..core.preset import EIGHT_PUZZLE, rows
 

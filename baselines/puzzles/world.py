@@ -1,18 +1,19 @@
 """A* in a learned model of a puzzle (Agostinelli and Soltani, 2024).
 
-The learner sees the puzzle only through a fixed data set of random transitions and through the
-goal's observation or, where levels have different goals, whether a state is solved. It learns a
-discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and a
-heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
+The learner receives a fixed data set of random transitions and the observation of the goal. If
+levels have different goals, it receives instead whether each state in the data set is solved. It
+learns a discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and
+a heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
 `jaxenvs solve ID --model RUN`.
 
-The first gradient steps, a fraction `model_share` of all, train the model. The others train the
-heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
-Legal actions are not known: walks avoid an action that changes nothing in the model. Neither the
-heuristic's training nor planning steps the environment.
+The first gradient steps, a fraction `model_share` of all, train the model. The later ones train the
+heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model. The
+learner does not know which actions are legal, so walks avoid actions that change nothing in the
+model. Neither the training of the heuristic nor planning steps the environment.
 
-Deliberate differences, besides those in latent_world.py: the heuristic is for the goal of the
-puzzle only, not for any pair of states; every action of a state has a target, not only one.
+Deliberate differences from the paper (latent_world.py lists more): the heuristic estimates the cost
+to the goal of the puzzle only, not between any two states, and every action of a state has a target
+instead of only one action.
 """
 
 import dataclasses
@@ -55,19 +56,21 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of model and heuristic. presets.py sets some; flags override both."""
 
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model
-    transitions: Count = 50_000  # transitions of random actions in the data set, collected once
-    walk_steps: Count = 50  # steps of each random walk in the data set, from a level or the goal
-    tile_size: int = 0  # pixels per tile side, to learn from pictures, such as 8; 0: observations
-    noise: float = 0.0  # standard deviation of the noise on a picture's pixels (brightness 0 to 1)
+    transitions: Count = 50_000  # number of random transitions in the data set, collected once
+    walk_steps: Count = 50  # steps of each random walk by which the data set is collected
+    # Side length of a tile in pixels, such as 8, to learn from pictures of the puzzle; 0: learn
+    # from the puzzle's observations.
+    tile_size: int = 0
+    noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
     bits: Count = 8  # number of bits in a cell's code
-    hidden: Count = 48  # width of the model's layers
+    hidden: Count = 48  # width of the model's hidden layers
     views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
-    batch: Count = 128  # transitions per gradient step of the model
-    walks: Count = 32  # walks in the model per gradient step of the heuristic
+    batch: Count = 128  # number of transitions per gradient step of the model
+    walks: Count = 32  # number of walks in the model per gradient step of the heuristic
     scramble: Count = 20  # number of moves of a walk; every state on it is a training example
     furthest: float = 100.0  # upper bound of cost targets; unsolvable states have no finite cost
     gradient_steps: Count = 100  # gradient steps per update
@@ -75,10 +78,12 @@ class Settings(Checked):
     q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
     target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    target_every: Count = 1  # updates after which the target network is updated whatever the loss
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 1
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
-    test_boards: Count = 32  # boards for the logged test of the greedy policy after each update
+    test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
@@ -108,17 +113,17 @@ class Settings(Checked):
 class Runner(NamedTuple):
     """Training state between updates; checkpoints store it, so a resumed run is bit-identical."""
 
-    weights: PyTree[Array]  # weights of "model" and of the heuristic "q"
-    target: PyTree[Array]  # target network of "q"
-    optimiser: PyTree[Array]  # optimiser states of "model" and "q"
+    weights: PyTree[Array]  # dict: weights of the model ("model") and of the heuristic ("q")
+    target: PyTree[Array]  # weights of the heuristic's target network
+    optimiser: PyTree[Array]  # dict: optimiser states of "model" and "q"
     seen: Transitions  # data set of random transitions
-    updates: Int32[Array, "*seeds"]  # updates made so far
-    age: Int32[Array, "*seeds"]  # updates since the target network was copied
+    updates: Int32[Array, "*seeds"]  # number of updates made so far
+    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and the transitions of random actions."""
+    """Return initial weights, and a data set of transitions collected by random actions."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
     seen = gather(learner, key_seen, settings.transitions)
@@ -138,12 +143,13 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take gradient steps of the model or, later, of the heuristic; test greedy descent."""
+    """Train the model or, later in the run, the heuristic; then test the greedy policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # `pmax` turns a value that is equal for all seeds into a scalar, so `cond` stays a branch under
-    # `vmap` instead of a select that computes both sides.
+    # All seeds are in the same update. `pmax` over the seeds returns this count without their axis,
+    # so that `cond` remains a branch. With a count per seed, `vmap` would turn `cond` into a
+    # select, which trains both the model and the heuristic.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)
@@ -155,7 +161,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 def train_model(
     learner: Learner[Settings], runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take a gradient step of the model for each key; also return the losses."""
+    """Take one gradient step of the model per key; also return the mean losses by name."""
     optimiser = optimisers(learner.settings)["model"]
 
     def step(carry: Any, key: Array) -> tuple[Any, Array]:
@@ -177,9 +183,9 @@ def train_model(
 def train_heuristic(
     learner: Learner[Settings], runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take a gradient step of the heuristic for each key, on walks in the model.
+    """Take one gradient step of the heuristic per key, on new random walks in the model.
 
-    Also return the loss.
+    Also return the mean loss.
     """
     settings, optimiser = learner.settings, optimisers(learner.settings)["q"]
 
@@ -207,7 +213,7 @@ def train_heuristic(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """Return the losses of an update by name; those that this update did not compute are NaN."""
+    """Return the losses of an update by name; losses that the update did not compute are NaN."""
     names = ("decoding", "transition", "judgement", "q_loss")
     return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 
@@ -215,10 +221,11 @@ def losses(**known: Array) -> dict[str, Array]:
 def walk_codes(
     learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
-    """Return the codes on random walks in the model.
+    """Return the codes (states of the model) on random walks in the model.
 
-    Walks start at observed states; if the puzzle has one goal, every other walk starts there. An
-    action that undoes the last one or changes nothing is taken only if there is no other.
+    Walks start at states of the data set. If all levels have the same goal, every other walk starts
+    at the goal. A walk takes an action that changes nothing, or that undoes the last action, only
+    if there is no other action.
     """
     settings = learner.settings
     key_rows, key_see, key_walk = jax.random.split(key, 3)
@@ -243,7 +250,7 @@ def walk_codes(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions for each code, at most `furthest`."""
+    """Return the Q-learning targets of all actions in each state (code), at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -260,17 +267,18 @@ def action_targets(
 def q_loss(
     learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, over the known targets."""
+    """Return the mean squared error of the predicted action costs, where targets are known."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
 def descend(
     learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Descend greedily for `test_moves` moves from `count` random boards.
+    """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The model plans all actions from the first observation alone; they are then played in the
-    puzzle. Returns whether each board was solved, and the number of moves.
+    The actions follow from the first observation alone: the model predicts all later states, and
+    the same actions are played in the puzzle. Returns whether each board was solved, and the number
+    of moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)
@@ -286,9 +294,10 @@ def descend(
 
 
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
-    """Return two optimisers, "model" and "q": Adam with clipped gradients.
+    """Return the optimisers of "model" and "q": Adam with clipped gradients.
 
-    The learning rate of each follows a cosine to zero over its part of the run.
+    The learning rate of each optimiser decays to zero on a cosine schedule, over the part of the
+    run in which the optimiser is used.
     """
     later = settings.model_updates
     between = settings.progress_at(later)
@@ -312,7 +321,7 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; raise `ValueError` for one that cannot be learned."""
+    """Return the learner for a puzzle; `ValueError` if it is no puzzle with actions of cost 1."""
     shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
         raise ValueError(
@@ -334,7 +343,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the progress line's text: the model's loss, later the rate of solved boards."""
+    """Return the progress line: the model's loss; later the solved fraction and the Q loss."""
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
@@ -344,9 +353,10 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 def evaluate(
     learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
-    """Test each seed's model on new walks and `count` random boards; return eval.json's content.
+    """Test the model and the greedy policy of each seed; return the content of eval.json.
 
-    `foretold` in the result is the fraction of transitions that the model predicts exactly.
+    The model is tested on new random walks, and the greedy policy on `count` random boards. The
+    result `foretold` is the fraction of transitions that the model predicts exactly.
     """
     settings = learner.settings
 
@@ -368,7 +378,7 @@ def evaluate(
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """Return the result of `evaluate` as text."""
+    """Format the result of `evaluate` for the terminal."""
     predicted = ", ".join(f"{one['foretold']:.2%}" for one in result["greedy"])
     each = ", ".join(f"{one['success_rate']:.1%}" for one in result["greedy"])
     return (
@@ -378,5 +388,5 @@ def as_text(result: dict[str, Any]) -> str:
 
 
 def next_command(settings: Settings) -> tuple[str, str]:
-    """Return the title and the text of the command to suggest after training."""
+    """Return a title and a command, which are printed as a suggestion after training."""
     return "Plan with it", "solve {env} --model {run}"

@@ -1,1 +1,1 @@
-"""Training on Ray: actors sample on CPUs, and learners update the weights."""
+"""Training on Ray in many processes: actors sample on CPUs, and learners update the weights."""

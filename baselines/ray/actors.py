@@ -1,8 +1,9 @@
-"""Actors of PPO on Ray: they step their environments and return fragments.
+"""Actors of PPO on Ray: they step their environments and return fragments, pieces of rollouts.
 
-A fragment is a pair: a dict of the fields of a `rollouts.Rollout`, (steps, envs, ...), and the
-observations after its last step, (envs, ...). An actor of Gymnasium environments imports the
-network but not the learner; an actor of jaxenvs environments runs PPO's compiled rollout.
+A fragment is a pair of a dict and observations. The dict has the fields of a `rollouts.Rollout`,
+(steps, envs, ...), and the observations are those after the last step, (envs, ...). An actor that
+steps jaxenvs environments runs PPO's compiled rollout. An actor that steps Gymnasium environments
+in Python compiles only the policy, and needs to import the network but not the learner.
 """
 
 import functools
@@ -27,23 +28,23 @@ Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
 
 class Sampling(NamedTuple):
-    """Settings of every actor of a run."""
+    """Settings that all actors of a run have in common."""
 
     network: Any
-    num_envs: int  # environments of one actor
-    steps: int  # steps of a fragment
-    reset_source: str | None  # reset source of jaxenvs environments; Gymnasium's have none
+    num_envs: int  # number of environments of each actor
+    steps: int  # number of steps of each environment in a fragment, a piece of a rollout
+    reset_source: str | None  # reset source of jaxenvs environments; unused for Gymnasium
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of a learner's actors; they do not depend on the actor's `slot`."""
+        """Return the settings of a learner's actors. All slots (actor indices) get the same."""
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
         return cls(learner.network, share, steps, settings.reset_source)
 
 
 class Actor:
-    """Ray actor that steps its environments; each call passes the policy's weights."""
+    """Ray actor that steps its environments; the caller passes the policy's weights each time."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
@@ -51,7 +52,10 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Return facts (version of the weights, fragment's bytes, seconds taken) and a fragment."""
+        """Collect a piece of a rollout, the fragment; return a dict of facts, and the fragment.
+
+        The facts are `version`, the fragment's bytes and the seconds that collecting took.
+        """
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
@@ -60,16 +64,16 @@ class Actor:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` episodes in each environment, see `GymSampler.play`."""
+        """Play `rounds` whole episodes in each environment; see `GymSampler.play`."""
         assert isinstance(self._sampler, GymSampler)
         return {"episodes": self._sampler.play(weights, rounds, seed)}, None
 
 
 def use_one_thread() -> None:
-    """Restrict JAX in this process to one CPU thread.
+    """Restrict JAX in this process to a single CPU thread.
 
-    Other cores are for the other actors, and accelerators for the learner. Call it before JAX
-    computes anything.
+    This leaves the other cores to the other actors, and accelerators to the learner. Call it before
+    JAX computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["NPROC"] = "1"  # size of XLA's thread pool
@@ -77,7 +81,7 @@ def use_one_thread() -> None:
 
 
 class JaxSampler:
-    """Sampler of jaxenvs environments, compiled with the policy into one program."""
+    """Sampler of jaxenvs environments. Environments and policy are one compiled program."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         from .. import registry
@@ -103,21 +107,22 @@ class JaxSampler:
         self._sample = jax.jit(over_seeds(sample))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times."""
+        """Step all environments `steps` times and return the fragment."""
         self._runners, rollout = self._sample(self._runners._replace(weights=weights))
         fragment = jax.device_get((rollout._asdict(), self._runners.obs))
         return jax.tree.map(lambda leaf: leaf[0], fragment)
 
 
 class GymActor:
-    """Base class of the samplers that step Gymnasium environments in Python."""
+    """Base class of the samplers for Gymnasium environments, which step them in Python."""
 
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int
     ) -> None:
         """Make and reset the environments.
 
-        The PRNG key of each step's actions is (seed, counter); the counter starts at `first`.
+        Each step's actions are drawn with the PRNG key (seed, step counter). The counter starts at
+        `first`.
         """
         from .gym_envs import GymEnvs
 
@@ -129,11 +134,14 @@ class GymActor:
         self._lengths = np.zeros(num_envs, np.int32)
 
     def _words(self) -> np.ndarray:
-        """Return the data (uint32, 2) of the PRNG key of the next actions."""
+        """Return the PRNG key that draws the next actions, as data: uint32 (2,)."""
         return np.array([self._seed & 0xFFFFFFFF, next(self._decisions) & 0xFFFFFFFF], np.uint32)
 
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """Step every environment; return the `gym_envs.Outcome` and the record of the step."""
+        """Step every environment; return the `Outcome` and a record for the rollout.
+
+        `returns` and `lengths` in the record belong to the current episodes up to this step.
+        """
         step = self._envs.step(action)
         self._returns += step.reward
         self._lengths += 1
@@ -151,7 +159,7 @@ class GymActor:
 
 
 class GymSampler(GymActor):
-    """Sampler of Gymnasium environments, stepped in Python; only the policy is compiled."""
+    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         super().__init__(id, fields, sampling, seed, first=1)
@@ -159,7 +167,7 @@ class GymSampler(GymActor):
         self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times."""
+        """Step all environments `steps` times and return the fragment."""
         weights = jax.device_put(weights)
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
@@ -167,7 +175,8 @@ class GymSampler(GymActor):
     def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
         """Play `rounds` whole episodes in each environment, after a reset.
 
-        Return an array (3, envs x rounds): returns, lengths, and whether each terminated.
+        Return an array (3, envs * rounds): each episode's return, length, and whether it
+        terminated.
         """
         weights = jax.device_put(weights)
         self._obs = self._envs.reset(seed)
@@ -182,7 +191,7 @@ class GymSampler(GymActor):
         return np.array(found, np.float32).T
 
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
-        """Act once in every environment; return a record with the fields of a `Rollout`."""
+        """Act once in every environment; return the step, with the fields of a `Rollout`."""
         obs, mask = self._obs, self._envs.mask
         drawn, log_prob, value, action = self._policy(weights, obs, mask)
         step, record = self._advance(action)
@@ -208,9 +217,11 @@ def decide(
     obs: PyTree[Array],
     mask: Mask,
 ) -> tuple[Array, Array, Array, Array]:
-    """Sample the policy; return the draws, their log-probabilities, the values and the actions.
+    """Sample actions for a batch of observations.
 
-    `weights` have a first axis of seeds, of size 1; `words` are the data of a PRNG key.
+    Return the policy's draws, their log-probabilities, the values, and the actions for the
+    environment, which are the draws after clipping or squashing. `weights` have a first axis of
+    seeds, of size 1. `words` are the data of a PRNG key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

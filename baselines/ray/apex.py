@@ -1,14 +1,16 @@
 """Ape-X (Horgan et al., 2018) on a Ray cluster: DQN with many actors and a sharded replay buffer.
 
 Actors explore, each environment with a separate epsilon, and send n-step transitions with initial
-priorities to replay shards. The learner samples prioritised batches from all shards and returns new
-priorities. Actors sample while the learner learns, at most one update's fragments ahead of it. Run
-it with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
+priorities to replay shards, which are processes that each hold a part of the replay buffer. The
+learner samples prioritised batches from all shards and sends new priorities back. Actors sample
+while the learner learns, and collect fragments for at most one update ahead. Run it with
+`jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
-Deliberate differences: the learner takes `gradient_steps` steps whenever every actor has delivered
-a fragment, so that the replay ratio does not depend on the number of processes; it uses Adam and,
-as dqn.py does, a target network that moves in every step. A resumed run is not bit-identical to an
-uninterrupted one: environments are reset, and the shards are empty.
+Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps whenever
+every actor has delivered a fragment, so that the replay ratio does not depend on the number of
+processes. It uses Adam and, as dqn.py does, a target network that is updated in every gradient
+step. A resumed run is not bit-identical to an uninterrupted one, because environments are reset and
+the shards are empty.
 """
 
 import dataclasses
@@ -38,34 +40,36 @@ from . import launch
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of Ape-X. presets.py sets some per environment, and flags override both."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
-    capacity: int = 200_000  # steps that all replay shards together hold
-    warm_up: Count = 10_000  # steps in the shards before the first gradient step
+    capacity: int = 200_000  # number of steps that all replay shards hold together
+    warm_up: Count = 10_000  # steps in all shards together before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # transitions per gradient step
-    n_step: Count = 3  # steps of reward before bootstrapping
+    batch_size: Count = 128  # number of transitions per gradient step
+    n_step: Count = 3  # number of rewards in a TD target, before it bootstraps
     double: bool = True  # whether the online network chooses the action in TD targets
     dueling: bool = True  # whether the network has value and advantage heads
     target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
     priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # probability of random actions in the environment that explores most
-    epsilon_power: float = 7.0  # alpha: the last environment explores with epsilon ** (1 + alpha)
-    actors: Count = 4  # sampling processes, among which `num_envs` is divided
-    replays: Count = 1  # replay shards: processes among which `capacity` is divided
-    address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
+    epsilon_power: float = 7.0  # alpha: the last environment's epsilon is epsilon ** (1 + alpha)
+    actors: Count = 4  # number of sampling processes, which divide the environments
+    replays: Count = 1  # number of replay shards: processes that divide the replay buffer
+    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
+    # cluster on this machine.
+    address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     mode: ClassVar[str] = "async"  # mode of training.py: actors do not wait for the newest weights
-    munchausen: ClassVar[float] = 0.0  # off: dqn.py reads this setting, which Ape-X lacks
+    munchausen: ClassVar[float] = 0.0  # off; dqn.py reads it, but it is no setting of Ape-X
 
     @property
     def workers(self) -> int:
-        """Number of processes of a run; each takes one CPU."""
+        """Number of processes of a run besides the main one; each occupies one CPU."""
         return self.actors + self.replays + 1
 
     def check(self) -> None:
@@ -78,9 +82,10 @@ class Settings(Common):
             )
 
     def epsilons(self, slot: int) -> tuple[float, ...]:
-        """Return the epsilon of each environment of the actor in a slot.
+        """Return the epsilons of the environments of one actor.
 
-        Epsilons fall from `epsilon` over the environments of all actors.
+        `slot` is the actor's index. Over the environments of all actors, epsilon falls from
+        `epsilon` to `epsilon` ** (1 + `epsilon_power`).
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
@@ -91,9 +96,9 @@ class Runner(NamedTuple):
     """Training state between updates, which checkpoints store."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # target network
-    optimiser: PyTree[Array]  # optimiser state: moments and step counts
-    updates: Int32[Array, "*seeds"]  # updates after the warm-up
+    target: PyTree[Array]  # weights of the target network
+    optimiser: PyTree[Array]  # optimiser state: Adam's moments and step counts
+    updates: Int32[Array, "*seeds"]  # number of updates since the warm-up
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key of the run
 
 
@@ -101,7 +106,7 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights and an equal target network; actors hold the environments."""
+    """Return initial weights and an equal target network; the actors hold the environments."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -112,9 +117,9 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 def update(
     learner: Learner[Settings], runner: Runner, batches: Batch
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take a gradient step on each batch (gradient_steps, batch, ...).
+    """Take one gradient step on each batch; arrays are (gradient_steps, batch, ...).
 
-    Also return metrics, and under `error` the TD errors (gradient_steps, batch).
+    Also return metrics. The metric `error` holds the TD errors, (gradient_steps, batch).
     """
 
     def step(learned: Any, batch: Batch) -> tuple[Any, dict[str, Array]]:
@@ -137,7 +142,8 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
-    numbers = 3 * 4 + 2 * 8  # bytes: action, reward, discount; priority, serial number
+    # Bytes of action, reward and discount (4 each), and of priority and serial number (8 each).
+    numbers = 3 * 4 + 2 * 8
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
         raise ValueError(
@@ -154,12 +160,12 @@ def size_of(space: Space) -> int:
 
 
 def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
-    """Train from the command line, stop all processes, and return the exit code."""
+    """Train with the command-line arguments `argv`; return the exit code."""
     return launch.command(algorithm, argv, parts, callback)
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes."""
+    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

@@ -1,6 +1,7 @@
-"""Ray cluster, started by this process or joined, and a pool of actors that replaces dead ones.
+"""Ray cluster that this process starts or joins, and a pool of actors that replaces dead ones.
 
-A call fails if its process has died or takes too long; a new process then replaces it.
+A call of an actor fails if the actor's process has died or takes too long. The pool then starts a
+new process in place of the actor.
 """
 
 import collections
@@ -19,19 +20,19 @@ from ray.exceptions import RayError, RayTaskError
 from ..core.processes import reached
 from ..storage.runs import RunError
 
-AUTO = "auto"  # value of --address: join the cluster that this machine is a node of
-DEATHS = 3  # number of deaths per actor, without a result in between, beyond which a run fails
+AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
+DEATHS = 3  # largest number of deaths in a row, per actor, that a run survives
 
 
 ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",  # not needed: a cluster started here is private
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` itself reports errors
+    "RAY_AUTH_MODE": "disabled",  # no authentication: a cluster started here is private
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # `Pool` reports errors itself
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 
 class Cluster:
-    """The Ray cluster of this process."""
+    """The Ray cluster that this process has started or joined."""
 
     def __init__(self) -> None:
         """Do nothing; `start` starts or joins a cluster."""
@@ -40,8 +41,9 @@ class Cluster:
     def start(self, address: str | None, workers: int, timeout: int) -> None:
         """Start a cluster on this machine with `workers` CPUs, or join the one at `address`.
 
-        Does nothing if this process has joined a cluster already. Raises `RunError` if there is no
-        answer within `timeout` seconds, or if the cluster has fewer CPUs than workers.
+        Does nothing if this process is already connected to a cluster. Raises `RunError` if the
+        address does not answer within `timeout` seconds, or if the cluster has fewer CPUs than
+        `workers`.
         """
         if ray.is_initialized():
             return
@@ -73,7 +75,10 @@ class Cluster:
 
 
 def _knock(address: str, timeout: int) -> None:
-    """Raise `RunError` unless the address answers; Ray itself would try for a minute."""
+    """Raise `RunError` unless `address` answers within `timeout` seconds.
+
+    Ray itself would try for a minute.
+    """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise RunError(f"--address {address}: give HOST:PORT of the cluster's head, or {AUTO}")
@@ -88,7 +93,7 @@ def _knock(address: str, timeout: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C while processes are stopped, which takes a second or two."""
+    """Ignore Ctrl-C in the `with` block, which stops processes and takes a second or two."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -100,16 +105,16 @@ def undisturbed() -> Iterator[None]:
 
 
 class Call(NamedTuple):
-    """A pending call of an actor."""
+    """A pending call of an actor's method."""
 
     slot: int
     handle: Any
-    result: Any  # reference to the second return value, which is not fetched
+    result: Any  # reference to the call's second return value, which stays in the object store
     deadline: float
 
 
 class Made(NamedTuple):
-    """Result of a call: its first return value, and a reference to the second."""
+    """Result of an actor's call: the first return value, and a reference to the second."""
 
     slot: int
     about: dict[str, Any]
@@ -120,7 +125,11 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors `make(slot, generation)`; a call may take `patience` seconds."""
+        """Start the actors, each by a call `make(slot, generation)`.
+
+        `slot` is the actor's index, and `generation` the number of actors that died before. A call
+        may take `patience` seconds before its actor counts as dead.
+        """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far
         self._in_a_row = 0
@@ -128,14 +137,14 @@ class Pool:
         self.busy: dict[Any, Call] = {}
 
     def ask(self, method: str, *arguments: Any) -> None:
-        """Call a method with two return values on the actor that has been idle longest."""
+        """Call `method`, which returns two values, on the actor that has been idle longest."""
         slot, handle = self.idle.popleft()
         first, second = getattr(handle, method).options(num_returns=2).remote(*arguments)
         deadline = time.monotonic() + self.patience
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
-        """Return the result of a finished call; if its actor died, replace it and return None."""
+        """Return the result of a finished call, or None if its actor died and was replaced."""
         call = self.busy.pop(reference)
         try:
             about: Any = ray.get(reference)
@@ -177,4 +186,4 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # omit Ray's guesses at the cause
+    return lines[-1].partition(" Worker exit type")[0].strip()  # omit causes that Ray guesses

@@ -1,8 +1,9 @@
 """Actors of Ape-X on Ray: they step their environments and return n-step transitions.
 
-An item is a step with its n-step return, the discount of its bootstrap value, and its TD error with
-the actor's weights, which sets its initial priority. Each environment has a separate epsilon
-(Horgan et al., 2018).
+An n-step transition, called an item, holds an observation, an action, the n-step return, the
+discount of the bootstrap value, and the observation after n steps. It also holds the TD error under
+the actor's weights, from which its initial priority is computed. Each environment has a separate
+epsilon (Horgan et al., 2018).
 """
 
 import functools
@@ -26,11 +27,11 @@ from ..run.progress import OLDEST
 from .actors import GymActor, GymSampler, Sampling, use_one_thread
 from .replays import Items
 
-Record = dict[str, Any]  # fields of one or several steps of all environments of an actor
+Record = dict[str, Any]  # steps of all environments of an actor, as arrays by field name
 
 
 class Exploration(NamedTuple):
-    """Settings of an Ape-X actor."""
+    """Settings of an Ape-X actor, besides the environment."""
 
     sampling: Sampling
     n_step: int
@@ -39,7 +40,7 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Ray actor that explores its environments; each call passes the network's weights."""
+    """Ray actor that explores its environments; the caller passes the weights each time."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
@@ -48,13 +49,14 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        self._before: Record = {}  # the last n_step - 1 steps, whose items are not complete yet
+        self._before: Record = {}  # last n_step - 1 steps, whose items are incomplete
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Return facts and a fragment of items.
+        """Step the environments; return a dict of facts about the new items, and the items.
 
-        The facts are the version of the weights, numbers of items and bytes, the seconds taken, and
-        sums over episodes that ended.
+        The facts are `version` (which weights sampled the items), the number of items, their bytes,
+        the seconds taken, sums over the episodes that ended, and the length of the longest
+        unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -81,12 +83,12 @@ class Explorer:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` episodes in each environment, see `GymSampler.play`."""
+        """Play `rounds` whole episodes in each environment; see `GymSampler.play`."""
         return {"episodes": GymSampler(*self._made).play(weights, rounds, seed)}, None
 
 
 class JaxExplorer:
-    """Sampler of jaxenvs environments, compiled with the policy into one program."""
+    """Sampler of jaxenvs environments. Environments and policy are one compiled program."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         count, source = given.sampling.num_envs, given.sampling.reset_source
@@ -100,7 +102,7 @@ class JaxExplorer:
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times."""
+        """Step all environments `steps` times and return the record of the steps."""
         self._runner, record = self._explore(self._runner._replace(weights=weights))
         return jax.device_get(record)
 
@@ -108,7 +110,10 @@ class JaxExplorer:
 def explore(
     learner: Learner, epsilon: tuple[float, ...], runner: rollouts.Runner
 ) -> tuple[rollouts.Runner, Record]:
-    """Make `rollout_steps` steps in every environment; return their record."""
+    """Take `rollout_steps` epsilon-greedy steps in every environment.
+
+    Return the runner after the steps, and the record of the steps.
+    """
     runner, key, _ = rollouts.next_update(learner, runner)
 
     def act(runner: rollouts.Runner, key: Array) -> tuple[rollouts.Runner, Record]:
@@ -126,14 +131,14 @@ def explore(
 
 
 class GymExplorer(GymActor):
-    """Sampler of Gymnasium environments, stepped in Python; only the policy is compiled."""
+    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         super().__init__(id, fields, given.sampling, seed, first=0)
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times."""
+        """Step all environments `steps` times and return the record of the steps."""
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
@@ -162,10 +167,10 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return the n-step items of all but the last n_step - 1 steps, and which of them are real.
+    """Return an n-step item for each step but the last n_step - 1, and whether it is real.
 
-    Items are not real if made from the blank steps before the first fragment. `steps` is a record
-    of consecutive steps (steps, envs, ...) with `is_step`, (steps,).
+    `steps` is a record of consecutive steps (steps, envs, ...). Its field `is_step`, (steps,), is
+    False for the blank steps before an actor's first fragment; items from them are not real.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -197,13 +202,16 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the length of the longest unfinished episode at the end of a record."""
+    """Return the length, so far, of the longest episode that is unfinished at a record's end."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return sums over the episodes that ended in a record, as arrays (1,) for the one seed."""
+    """Return the number, summed returns and summed lengths of the episodes ended in a record.
+
+    The sums are arrays (1,), because a run on Ray has a single seed.
+    """
     done = record["terminated"] | record["truncated"]
     sums = {
         "episodes": done.sum(),

@@ -1,7 +1,8 @@
 """Gymnasium environments: `gym:CartPole-v1`, or `gym:package.module:Id-v0` from another package.
 
-They step in Python, several in one process (`gymnasium.vector.SyncVectorEnv`). Observations are
-converted to the dtypes that JAX computes with: 64 bits become 32.
+A process steps several environments one after another in Python
+(`gymnasium.vector.SyncVectorEnv`). Observations are converted to dtypes that JAX supports by
+default: 64-bit numbers become 32-bit numbers.
 """
 
 import dataclasses
@@ -18,13 +19,16 @@ from jaxenvs.core.facts import Features, identity
 
 from .. import GYM
 
-MASK = "action_mask"  # key of the mask of legal actions in an info
+MASK = "action_mask"  # key of the legal actions' mask in Gymnasium's `info`
 ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.spaces.Box)
 
 
 @dataclasses.dataclass(frozen=True)
 class GymWorld:
-    """Name and spaces of a Gymnasium environment, in place of an `Env` for building a network."""
+    """Name and spaces of a Gymnasium environment.
+
+    A network is built from it in the same way as from an `Env` of jaxenvs.
+    """
 
     name: str
     observation_space: spaces.Space
@@ -32,26 +36,27 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """The network's input: the observation itself."""
+        """Network input of an observation: the observation unchanged."""
         return Features(self.observation_space, identity)
 
 
 class Outcome(NamedTuple):
-    """Result of a step of all environments.
+    """Result of one step of all environments.
 
-    Where an episode ended, `obs` is the first observation of the next one (autoreset).
+    If an episode ended in the step, `obs` is the first observation of the next episode (autoreset),
+    and `final_obs` the last observation of the ended one.
     """
 
     obs: PyTree[np.ndarray]
-    reward: np.ndarray  # (envs,) float32
-    terminated: np.ndarray  # (envs,)
-    truncated: np.ndarray  # (envs,), False where terminated
-    final_obs: PyTree[np.ndarray]  # next observations before any reset
-    final_mask: np.ndarray | None  # (envs, actions), legal actions in `final_obs`; None: no masks
+    reward: np.ndarray  # float32 (envs,)
+    terminated: np.ndarray  # bool (envs,)
+    truncated: np.ndarray  # bool (envs,); False where `terminated` is True
+    final_obs: PyTree[np.ndarray]  # next observations, before finished episodes are reset
+    final_mask: np.ndarray | None  # (envs, actions), legal actions at `final_obs`, if given
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
-    """Return name and spaces of an environment; `ValueError` if no learner supports them."""
+    """Return an environment's name and spaces; `ValueError` if no learner supports the spaces."""
     env = make(id, fields)
     env.close()
     if not isinstance(env.action_space, ACTED):
@@ -76,7 +81,7 @@ def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
 
 
 def convert(space: gymnasium.Space, what: str) -> spaces.Space:
-    """Convert a Gymnasium space to the same jaxenvs space; raise `ValueError` if there is none."""
+    """Convert a Gymnasium space to a jaxenvs space; `ValueError` if there is no equivalent."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: convert(part, f"{what}[{name!r}]") for name, part in space.items()}
         return spaces.Dict(parts)
@@ -97,8 +102,8 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 class GymEnvs:
     """Vector of `count` environments with autoreset.
 
-    `mask` (envs, actions) holds the legal actions, from `info["action_mask"]` as in Taxi and in
-    jaxenvs' Gymnasium adapters; None if the info of the first reset has none.
+    `mask` (envs, actions) holds the legal actions. It is read from `info["action_mask"]`, which
+    Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no mask.
     """
 
     mask: np.ndarray | None
@@ -134,15 +139,15 @@ class GymEnvs:
         )
 
     def _given(self, action: np.ndarray) -> np.ndarray:
-        """Convert actions to those of the Gymnasium action space."""
+        """Convert the policy's actions to actions of the Gymnasium action space."""
         if isinstance(
             self._space, gymnasium.spaces.Box
-        ):  # clip: a rounded float32 action may exceed float64 bounds
+        ):  # clip, because an action rounded to float32 may exceed the float64 bounds
             return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
         return action + np.asarray(getattr(self._space, "start", 0))
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
-        """Return the masks of all environments; raise `ValueError` if one is missing."""
+        """Return the masks of all environments; `ValueError` if one of them has no mask."""
         self._require(np.all(info.get(f"_{MASK}", False)))
         return np.stack(list(info[MASK])).astype(np.bool_)
 
@@ -154,7 +159,7 @@ class GymEnvs:
             )
 
     def _final_mask(self, info: dict[str, Any]) -> np.ndarray | None:
-        """Return the legal actions in the observations before any reset."""
+        """Return the legal actions at the next observations, before finished episodes are reset."""
         if self.mask is None or "final_obs" not in info:
             return self.mask
         mask, ended = self.mask.copy(), np.flatnonzero(info["_final_obs"])
@@ -176,7 +181,7 @@ class GymEnvs:
 
 
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
-    """Return a function that converts observations, one or a batch, to `convert(space)`."""
+    """Return a function that converts an observation, or a batch of them, to `convert(space)`."""
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}
         return lambda obs: {name: read(obs[name]) for name, read in parts.items()}
@@ -185,7 +190,7 @@ def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
 
 
 def _box(space: gymnasium.spaces.Box) -> spaces.Box:
-    """Convert a Box to at most 32 bits; larger integers become floats."""
+    """Convert a Box to a dtype of at most 32 bits; integers beyond int32 become float32."""
     dtype = np.dtype(space.dtype)
     if dtype == np.bool_:
         dtype = np.dtype(np.int8)
@@ -199,7 +204,7 @@ def _box(space: gymnasium.spaces.Box) -> spaces.Box:
 
 
 def _replaced(batch: PyTree[np.ndarray], ones: dict[int, Any]) -> PyTree[np.ndarray]:
-    """Return a copy of `batch` in which `ones` replace the items at their keys (indices)."""
+    """Return a copy of `batch` whose item i is replaced by `ones[i]`, for each key i of `ones`."""
     if isinstance(batch, dict):
         return {k: _replaced(v, {i: one[k] for i, one in ones.items()}) for k, v in batch.items()}
     batch = batch.copy()

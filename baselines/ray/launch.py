@@ -1,4 +1,4 @@
-"""Shared code of the learners on Ray: their command, and checks before processes start."""
+"""Shared code of the learners on Ray: the `train` command, and checks before processes start."""
 
 import functools
 import sys
@@ -18,7 +18,7 @@ from ..storage.runs import Config, RunError
 
 
 def check(settings: Any) -> None:
-    """Raise `ValueError` for settings that do not work with actors."""
+    """Raise `ValueError` if `settings` do not work with actors in separate processes."""
     envs, actors = settings.num_envs, settings.actors
     if envs % actors:
         raise ValueError(
@@ -36,9 +36,9 @@ def command(
     parts: Callable[[], Any],
     callback: Callback | None = None,
 ) -> int:
-    """Train from the command line, stop all processes, and return the exit code.
+    """Train with the command-line arguments `argv`, stop all processes, and return the exit code.
 
-    `parts` returns the `training.Parts` of the algorithm.
+    `parts` returns the algorithm's `training.Parts`.
     """
     try:
         require(("gymnasium", "ray"), "ray")
@@ -59,7 +59,7 @@ def command(
 
 
 def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[Any]:
-    """Return the learner for the options and start `cluster`, a `cluster.Cluster`.
+    """Return the learner for the options `asked`; also start or join the Ray cluster.
 
     Raises `ValueError` or `RunError` for options that do not work with Ray.
     """
@@ -82,7 +82,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
 
 
 def world(config: Config) -> Any:
-    """Return the environment of a run; for a Gymnasium id, its name and spaces."""
+    """Return the environment of a run; for a Gymnasium id, only its name and spaces."""
     if config.id.startswith(GYM):
         from . import gym_envs
 

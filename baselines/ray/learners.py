@@ -1,7 +1,8 @@
-"""Learner processes on Ray, which learn from the actors' fragments.
+"""Learner processes of PPO on Ray, which learn from the actors' fragments (pieces of rollouts).
 
-Several learners form one `jax.distributed` group: each has all weights and a part of the fragments,
-and gradients are averaged as over the devices of `--devices` (devices.py).
+Several learners form one `jax.distributed` group. Each learner has all weights and a part of the
+fragments, and gradients are averaged over the learners, in the same way as over the devices of
+`--devices` (devices.py).
 """
 
 import functools
@@ -20,14 +21,14 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # sharding of a fragment's two parts, by environment
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # a fragment's two parts, sharded by environment
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all devices; `runners` has a first axis of seeds, of size 1."""
+    """Make one update on all learners' devices; `runners` has one seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
@@ -37,22 +38,25 @@ def improve(
 
 
 def use_device(on_cpu: bool) -> None:
-    """Ignore the parent process's XLA_FLAGS (simulated devices), and use the CPU if `on_cpu`."""
+    """Choose the device of this process: the CPU if `on_cpu`, else an accelerator if there is one.
+
+    Also ignore the parent process's XLA_FLAGS, which may ask for simulated devices.
+    """
     os.environ.pop("XLA_FLAGS", None)
     if on_cpu:
         jax.config.update("jax_platforms", "cpu")
 
 
 class Learner:
-    """Ray actor that learns; `index` is its index among the learners."""
+    """Ray actor that updates the weights; `index` is its index among the learners."""
 
     def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
-        """Choose the device; JAX initialises its devices only in `begin`."""
+        """Choose the device. JAX must not initialise devices before `begin` joins the group."""
         self._learner, self._index = learner, index
         use_device(on_cpu)
 
     def address(self) -> str:
-        """Return a free HOST:PORT of this machine, for the group's coordinator."""
+        """Return HOST:PORT with a free port of this machine, for the group's coordinator."""
         import ray
 
         with socket.socket() as found:
@@ -60,7 +64,7 @@ class Learner:
             return f"{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
-        """Join the group, if there is one, and set the training state to `runners`."""
+        """Join the group of learners, if there are several, and load the training state."""
         from ..core import processes
 
         devices = self._learner.devices
@@ -79,7 +83,7 @@ class Learner:
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
     def _divided(self, batch: Any) -> Any:
-        """Return global arrays whose part on this process is this learner's batch."""
+        """Return arrays that are sharded over all learners; this learner's shard is `batch`."""
         devices = self._learner.devices
         if devices.count == 1:
             return batch
@@ -97,5 +101,5 @@ class Learner:
 
 
 def _whole(tree: PyTree[Array]) -> PyTree[np.ndarray]:
-    """Return replicated arrays as NumPy arrays of this process."""
+    """Copy arrays that are replicated over all learners to NumPy arrays of this process."""
     return jax.tree.map(lambda leaf: np.array(leaf.addressable_data(0)), tree)

@@ -1,11 +1,12 @@
 """PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-It is for environments that cannot be compiled or are slow to step: any Gymnasium environment
-(`gym:CartPole-v1`), but also those of jaxenvs. Mode `sync` is PPO as in on_policy/ppo.py. Mode
-`async` is IMPALA (Espeholt et al., 2018): V-trace corrects rollouts of older weights; the loss is
-PPO's clipped one. Run it with `jaxenvs train ID --ray`; it needs the extra `ray`.
+It is meant for environments that cannot be compiled or are slow to step, such as any Gymnasium
+environment (`gym:CartPole-v1`), but also trains in jaxenvs environments. Mode `sync` is the PPO of
+on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss: V-trace
+corrects rollouts that were sampled with older weights. Run it with `jaxenvs train ID --ray`; it
+needs the extra `ray`.
 
-A resumed run is not bit-identical to an uninterrupted one: its environments are reset.
+A resumed run is not bit-identical to an uninterrupted one, because its environments are reset.
 """
 
 import dataclasses
@@ -25,7 +26,7 @@ from ..run.keeping import Callback
 from ..run.progress import OLDEST
 from . import launch
 
-ONE_PROCESS = {  # settings that are unavailable with several processes, and why
+ONE_PROCESS = {  # settings that do not work with several processes, each with the reason
     "bonus": "actors have no exploration bonus",
     "target_scaling": "actors do not know the scale of the targets",
     "normalize_obs": "actors keep no running statistics",
@@ -35,20 +36,22 @@ ONE_PROCESS = {  # settings that are unavailable with several processes, and why
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """Hyperparameters: presets.py adapts the defaults per environment; flags override both."""
+    """Hyperparameters of PPO on Ray. presets.py sets some per environment; flags override both."""
 
-    actors: Count = 4  # sampling processes, among which `num_envs` is divided
-    learners: Count = 1  # learner processes, among which the fragments are divided
-    # How actors and learners work together: sync, or async (actors do not wait for new weights).
+    actors: Count = 4  # number of sampling processes, which divide the environments
+    learners: Count = 1  # number of learner processes, which divide the rollouts of an update
+    # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
-    address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
+    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
+    # cluster on this machine.
+    address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     swept = ()
 
     @property
     def workers(self) -> int:
-        """Number of processes of a run; each takes one CPU."""
+        """Number of processes of a run besides the main one; each occupies one CPU."""
         return self.actors + self.learners
 
     def check(self) -> None:
@@ -69,7 +72,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Start with initial weights; actors hold the environments."""
+    """Return the initial training state, without environments: the actors hold these."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
     optimiser = minibatches.optimiser(learner.settings).init(weights)
@@ -79,7 +82,10 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 def update(
     learner: Learner[Settings], runner: Runner, rollout: Rollout, last_obs: PyTree[Array]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a rollout, after which the observations are `last_obs`; also return metrics."""
+    """Learn from a rollout; also return metrics.
+
+    `last_obs` are the observations after the rollout's last step.
+    """
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
     batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
@@ -95,11 +101,12 @@ def update(
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
-    """Return the result of `ppo.targets` for a rollout of older weights, corrected by V-trace.
+    """Return PPO's targets for a rollout that older weights sampled, corrected by V-trace.
 
-    Log-probabilities and values become those of the current weights, so that PPO's clipping starts
-    from the current policy and several epochs are possible. Truncated episodes are bootstrapped
-    with values that the actor computed with its older weights.
+    Returns the rollout, advantages and value targets, as `ppo.targets` does. The log-probabilities
+    and values in the rollout are recomputed with the current weights. PPO's clipping then starts
+    from the current policy, and several epochs are possible. Truncated episodes are bootstrapped
+    with the values that the actor computed with its older weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)
@@ -117,7 +124,10 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Return each item's baseline, and the standard deviation of advantages minus baselines."""
+    """Return each item's baseline, and the standard deviation of advantages minus baselines.
+
+    The weighted advantages are normalised with these two, per minibatch.
+    """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)
     _, variance = learner.devices.moments(weighted - baseline)
@@ -125,12 +135,12 @@ def centred(
 
 
 def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
-    """Train from the command line, stop all processes, and return the exit code."""
+    """Train with the command-line arguments `argv`; return the exit code."""
     return launch.command(algorithm, argv, parts, callback)
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes."""
+    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
     from .actors import Actor, Sampling
     from .training import Learners, Parts
 

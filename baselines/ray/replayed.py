@@ -1,7 +1,8 @@
-"""Learner of Ape-X: one process that learns from batches of the replay shards.
+"""Learner of Ape-X: a process that learns from batches of the replay shards.
 
-The main process passes only object references: fragments go from actors to shards, batches from
-shards to the learner, and new TD errors back to the shards, all through Ray's object store.
+Data moves through Ray's object store: new transitions go from actors to shards, batches from shards
+to the learner, and new TD errors from the learner back to the shards. The main process passes only
+references to these objects.
 """
 
 import functools
@@ -27,13 +28,13 @@ from .training import LostError
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(learner: Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
-    """Make one update; `runners` has a first axis of seeds, of size 1."""
+    """Make one update on the device; `runners` has a first axis of seeds, of size 1."""
     update = functools.partial(learner.algorithm.load().update, learner)
     return over_seeds(update)(runners, batches)
 
 
 class ReplayLearner:
-    """Ray actor that holds the weights and the target network."""
+    """Ray actor that learns; it holds the weights, the target network and the optimiser state."""
 
     def __init__(self, learner: Learner, on_cpu: bool, runners: PyTree) -> None:
         """Start with the training state `runners`."""
@@ -42,7 +43,10 @@ class ReplayLearner:
         self._runners = jax.device_put(runners)
 
     def update(self, beta: float, *drawn: Drawn) -> tuple[dict, PyTree, list[np.ndarray]]:
-        """Learn from the shards' samples; return metrics, weights and TD errors of each sample."""
+        """Learn from the samples of all shards.
+
+        Return metrics, the new weights, and a list with the TD errors of each shard's sample.
+        """
         batches = Batch(**joined(drawn), mask=None, weight=jnp.asarray(importance(drawn, beta)))
         self._runners, metrics = improve(self._learner, self._runners, batches)
         metrics = jax.device_get(metrics)
@@ -56,7 +60,7 @@ class ReplayLearner:
 
 
 class Replayed:
-    """The learner of a run, with the interface of `training.Learners`."""
+    """Handle of a run's learner process, with the interface of `training.Learners`."""
 
     def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start the learner process with the training state `runners`."""
@@ -68,7 +72,7 @@ class Replayed:
         self.weights, self.pending = ray.put(runners.weights), []
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update: store fragments, then learn from the shards' batches."""
+        """Begin an update: send the fragments to the shards, then request gradient steps."""
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
@@ -76,7 +80,7 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Request an update's gradient steps, or none while the shards warm up."""
+        """Request the gradient steps of an update; request none before the end of the warm-up."""
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
             self.pending = [ray.put(None)]
@@ -89,9 +93,9 @@ class Replayed:
         self._next_weights, self._errors = call[1:]
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Return the metrics of a finished update.
+        """Return the metrics of a finished update, or None if it failed because a shard died.
 
-        If a shard died, replace it, repeat the update and return None.
+        In the second case, replace the shard and begin the update again.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)
@@ -114,15 +118,15 @@ class Replayed:
         return self._sums | metrics | {name: np.array([number]) for name, number in more.items()}
 
     def check(self) -> None:
-        """If an update takes too long, repeat it with new shards in place of dead ones.
+        """If an update takes too long, replace dead shards by new ones and begin it again.
 
-        Raises `LostError` if no shard is dead.
+        Raises `LostError` if no shard is dead, because then the learner must be.
         """
         if self.pending and time.monotonic() - self._begun > self._settings.patience:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
 
     def _again(self, why: str) -> None:
-        """Replace dead shards and repeat the update; raise `LostError` if no shard is dead."""
+        """Replace dead shards and begin the update again; `LostError` if no shard is dead."""
         if not self._replays.replaced():
             raise LostError(why)
         self._learn()
@@ -140,12 +144,12 @@ class Replayed:
 
 
 class Shards:
-    """Replay shards of a run, which are kept when a dead learner is replaced."""
+    """Holder of a run's replay shards, so that they outlive a learner that dies."""
 
     _replays: Replays | None = None
 
     def learners(self, learner: Learner, runners: PyTree[np.ndarray]) -> Replayed:
-        """Start a learner and, at the first call, the shards."""
+        """Start a learner process. The first call also starts the shards."""
         settings = learner.settings
         self._replays = self._replays or Replays(settings, int(runners.key.sum()))
         return Replayed(self._replays, learner, runners)

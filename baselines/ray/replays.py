@@ -1,9 +1,9 @@
-"""Replay shards on Ray: each stores a part of the actors' transitions and samples from it.
+"""Replay shards on Ray: processes that each store and sample a part of the actors' transitions.
 
 A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
-priority of an item is its absolute TD error to the power `priority`. `Replays` distributes
-fragments over the shards, requests a part of every batch from each, and replaces a dead shard by an
-empty one, so that only its items are lost.
+priority of an item, an n-step transition, is its absolute TD error to the power `priority`.
+`Replays` distributes new items over the shards and requests a part of every batch from each shard.
+It replaces a dead shard by an empty one, so that only the dead shard's items are lost.
 """
 
 import itertools
@@ -19,15 +19,15 @@ from ray.exceptions import RayError
 from ..storage.runs import RunError
 from .cluster import DEATHS, reason
 
-TINY = 1e-6  # added to errors, so that every item can be sampled
-Items = dict[str, Any]  # arrays, or trees of them, with a first axis of items
+TINY = 1e-6  # added to absolute TD errors, so that every item can be sampled
+Items = dict[str, Any]  # transitions by field; the first axis of each array is the item
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, with what `importance` needs."""
+    """Items that a shard sampled, and the facts from which `importance` computes weights."""
 
-    items: Items  # (batches, size, ...)
-    chance: np.ndarray  # float32 (batches, size), sampling probabilities within the shard
+    items: Items  # sampled transitions; arrays are (batches, size, ...)
+    chance: np.ndarray  # float32 (batches, size), probability of each item within the shard
     held: int  # number of items in the shard
 
 
@@ -39,15 +39,15 @@ class Replay:
         self._capacity, self._power = capacity, priority
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
-        self._weights = np.zeros(capacity, np.float64)  # priorities: |TD error| ** `priority`
-        self._written = 0  # items written so far; modulo capacity, the index of the next one
-        self._born = np.full(capacity, -1)  # serial number of the item at each index
+        self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
+        self._written = 0  # number of items written so far; the next index is this modulo capacity
+        self._born = np.full(capacity, -1)  # serial number of the item stored at each index
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
-            None  # indices of the latest sample, and the serial numbers of its items
+            None  # indices and serial numbers of the items in the latest sample
         )
 
     def add(self, items: Items) -> None:
-        """Store items over the oldest ones; their `error` sets their priorities."""
+        """Store items in place of the oldest; their TD errors in `error` set their priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -61,7 +61,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Sample batches of items with replacement; `mark` later updates their priorities."""
+        """Sample batches of items with replacement; `mark` updates their priorities later."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -71,9 +71,10 @@ class Replay:
         return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
 
     def mark(self, errors: list[np.ndarray], share: int) -> None:
-        """Update the priorities of the latest sample's items that were not overwritten since.
+        """Update the priorities of the items in the latest sample from their new TD errors.
 
-        `errors` has an array for each shard; `share` is this shard's index in it.
+        Items that have been overwritten since are left out. `errors` has one array per sampled
+        shard, and `share` is the index of this shard's array.
         """
         assert self._drawn is not None
         places, born = self._drawn
@@ -81,7 +82,7 @@ class Replay:
         self._weights[places[there]] = self._weighed(errors[share][there])
 
     def alive(self) -> bool:
-        """Return True, so that a call fails only if the process is dead."""
+        """Return True. A remote call of this method fails only if the shard's process is dead."""
         return True
 
     def _weighed(self, errors: np.ndarray) -> np.ndarray:
@@ -102,7 +103,7 @@ class Replays:
         self.lost = 0  # number of dead shards so far
         self._in_a_row = 0
         self._handles = [self._make(shard, 0) for shard in range(count)]
-        self._held = [0] * count  # items in each shard
+        self._held = [0] * count  # number of items in each shard
         self._next = 0  # index of the shard that receives the next fragment
 
     @property
@@ -118,9 +119,9 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """Request samples from the shards, in proportion to their numbers of items.
+        """Request parts of `batches` batches from the shards, in proportion to their item counts.
 
-        Return a dict from each sampled shard's index to the reference to its sample.
+        Return a dict that maps the index of each sampled shard to a reference to its sample.
         """
         return {
             shard: self._handles[shard].sample.remote(batches, share)
@@ -128,13 +129,16 @@ class Replays:
         }
 
     def mark(self, errors: Any, shards: list[int]) -> None:
-        """Send new errors to these shards; `errors` is a reference to a list of their arrays."""
+        """Send new TD errors to the shards of the latest sample.
+
+        `errors` refers to a list with one array per shard in `shards`.
+        """
         self._in_a_row = 0
         for i, shard in enumerate(shards):
             self._handles[shard].mark.remote(errors, i)
 
     def replaced(self) -> bool:
-        """Replace dead shards by empty ones; return whether there were any."""
+        """Replace dead shards by empty ones; return whether any shard was dead."""
         found = False
         for shard, handle in enumerate(self._handles):
             try:
@@ -174,9 +178,10 @@ def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
-    """Return importance weights (batches, size), scaled so that the largest of a batch is 1.
+    """Return the importance weights of sampled items, (batches, size).
 
-    `beta` is their exponent: 1 corrects for the sampling probabilities fully, 0 not at all.
+    They are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1 corrects
+    for the sampling probabilities fully, 0 not at all.
     """
     size = sum(part.chance.shape[1] for part in drawn)
     total = sum(part.held for part in drawn)
@@ -186,6 +191,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Concatenate the shards' items into batches."""
+    """Concatenate the items that the shards sampled along the axis within a batch."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

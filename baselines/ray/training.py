@@ -1,9 +1,10 @@
 """Training loop on Ray: it schedules actors and learners, and replaces processes that die.
 
-This process passes object references between actors and learners and writes the run's files;
-fragments (pieces of rollouts) and weights move through Ray's object store. In `sync` mode all
-fragments of an update are sampled with the weights that it updates. In `async` mode actors sample
-while the learner learns, at most one update's fragments ahead of it.
+The main process writes the run's files and passes only object references between actors and
+learners. Fragments (pieces of rollouts) and weights move through Ray's object store. In `sync`
+mode, all fragments of an update are sampled with the current weights, while the learner waits. In
+`async` mode, actors sample while the learner learns, and collect fragments for at most one update
+ahead.
 """
 
 import dataclasses
@@ -35,26 +36,26 @@ from ..storage.runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
-LEAVING = 15.0  # seconds to wait for `ray.shutdown()` after a second Ctrl-C
-TICK = 0.2  # seconds between checks of Ctrl-C and of deadlines
+LEAVING = 15.0  # longest time in seconds for `ray.shutdown()` after a second Ctrl-C
+TICK = 0.2  # seconds between two checks for Ctrl-C and for missed deadlines
 
 
 class LostError(Exception):
-    """A learner died or does not answer."""
+    """Raised if a learner process died or does not answer."""
 
 
 class Learners:
-    """Group of learner processes; if one dies, all are replaced."""
+    """Group of learner processes. If one of them dies, the caller replaces the whole group."""
 
     def __init__(self, learner: Learner, runners: PyTree[np.ndarray]) -> None:
-        """Start the learners with the state `runners`; raises `LostError`."""
+        """Start the learners with the training state `runners`; raises `LostError` if one dies."""
         settings = learner.settings
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
         kind = ray.remote(LearnerProcess).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
         self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
-        self._metrics: list[Any] = []  # references to metrics of the pending update
+        self._metrics: list[Any] = []  # references to each learner's metrics of the pending update
         self.weights, self.pending = ray.put(runners.weights), []
         first = self._handles[0]
         address = self._get(first.address.remote()) if self._count > 1 else None
@@ -62,7 +63,7 @@ class Learners:
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update on fragments, which are divided evenly among the learners."""
+        """Begin an update, with the fragments (pieces of rollouts) divided among the learners."""
         fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()
@@ -74,7 +75,10 @@ class Learners:
         self._next_weights, self.pending = calls[0][1], list(self._metrics)
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Record that a learner has finished; return the metrics once all have, else None."""
+        """Record that a learner has finished its part of the update.
+
+        Return the metrics of the update once all learners have finished; before that, None.
+        """
         self._get(reference)
         self.pending.remove(reference)
         if self.pending:
@@ -88,7 +92,7 @@ class Learners:
         return self._get(self._handles[0].state.remote())
 
     def check(self) -> None:
-        """Raise `LostError` if an update takes too long."""
+        """Raise `LostError` if the pending update has taken longer than `patience` seconds."""
         if self.pending and time.monotonic() - self._begun > self._patience:
             raise LostError(f"no answer in {self._patience} s (--patience)")
 
@@ -107,35 +111,38 @@ class Learners:
 
 
 class Parts(NamedTuple):
-    """Classes of the processes of an algorithm."""
+    """Classes and functions from which a run of an algorithm on Ray starts its processes."""
 
-    actor: type  # class of actors, with `sample`, and `play` for Gymnasium environments
-    given: Callable[[Learner, int], Any]  # (learner, slot) -> settings of the actor in this slot
-    learners: Callable[[Learner, Any], Any]  # (learner, state) -> started processes, as `Learners`
-    end: Callable[[], None] = lambda: None  # function that stops processes other than learners
+    actor: type  # class of the actors; has `sample`, and `play` for Gymnasium environments
+    given: Callable[[Learner, int], Any]  # (learner, index of an actor) -> this actor's settings
+    # (learner, training state) -> started learner processes, with the interface of `Learners`
+    learners: Callable[[Learner, Any], Any]
+    end: Callable[[], None] = lambda: None  # stops processes other than actors and learners
 
 
 class Training:
-    """A run in progress: its actors, learners and directory."""
+    """A run in progress: it owns the actors and learners, and writes the run's directory."""
 
     def __init__(self, parts: Parts) -> None:
         """Record the classes; `train` starts the processes."""
         self._parts = parts
-        self._lives = 0  # number of starts of learners; fragments from before the last are dropped
+        # Number of times that learners were started. Fragments sampled for earlier ones are
+        # dropped.
+        self._lives = 0
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None
         self._leaving, self._left = threading.Event(), threading.Event()
 
     def train(self, run: Run, learner: Learner, done: int, runners: Any, keeper: Keeper) -> Any:
-        """Train from update `done` to the last one or Ctrl-C; return the last state.
+        """Train from update `done` to the last update or Ctrl-C; return the final state.
 
-        `learner` is the learner for one device, whatever the number of learner processes.
+        `learner` is set up for one device, even if there are several learner processes.
         """
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            keeper.save(done, split(runners))  # learners that replace dead ones start from here
+            keeper.save(done, split(runners))  # learners that replace dead ones load this state
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -145,7 +152,7 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end; if learners die, restart them from the newest checkpoint."""
+        """Train to the end; if learners die, start new ones from the newest checkpoint."""
         deaths = 0
         while True:
             try:
@@ -195,7 +202,7 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # new learners may read the checkpoint that is being written
+            keeper.wait()  # new learners may read the checkpoint that is still being written
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt
@@ -204,7 +211,7 @@ class Training:
     def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
         """Pass fragments from actors to learners until an update is done.
 
-        Return its metrics, or None if Ctrl-C stopped training.
+        Return the metrics of the update, or None if Ctrl-C stopped training.
         """
         assert self._pool is not None
         settings, batch = self._settings, []
@@ -223,7 +230,7 @@ class Training:
         return None
 
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
-        """Process the next finished call; return the metrics if it completes an update."""
+        """Wait for a call to finish and process it; return metrics if this completes an update."""
         assert self._pool is not None
         metrics = None
         references = [*self._pool.busy, *learners.pending]
@@ -231,7 +238,7 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                self._ready.append(made)  # fragments made for dead learners are dropped
+                self._ready.append(made)  # fragments for dead learners are dropped
         self._pool.check()
         learners.check()
         self._check_leaving()
@@ -249,13 +256,13 @@ class Training:
             time.sleep(LEAVING)  # do nothing more until the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return further metrics of an update: lag, bytes, and numbers of dead processes."""
+        """Return further metrics of an update: lag, bytes, and counts of dead processes."""
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
             "lag": float(
                 np.mean(lags)
-            ),  # mean age, in updates, of the weights with which fragments were sampled
+            ),  # mean age, in updates, of the weights that sampled the fragments
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,
@@ -284,8 +291,8 @@ class Training:
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
         """Play at least `count` episodes of a Gymnasium environment with the actors.
 
-        Each environment plays the same number of episodes, as counting the first ones to end would
-        favour short episodes.
+        Each environment plays the same number of episodes: counting the first `count` episodes that
+        end would favour short ones.
         """
         pool, settings = self._pool, self._settings
         assert pool is not None

@@ -1,1 +1,1 @@
-"""`jaxenvs train`: command line, training loop and log of all learners."""
+"""Command `jaxenvs train`: the command line, training loop and log of all learners."""

@@ -1,4 +1,4 @@
-"""Detection of NaN losses: warn about each agent, and end a run in which all have diverged."""
+"""Detection of NaN losses: warn of each diverged agent; end the run if all have diverged."""
 
 import math
 import sys
@@ -12,13 +12,13 @@ CURE = "try a smaller --learning-rate or --max-grad-norm"
 
 
 class Divergence:
-    """Monitor that finds the agents of a run whose losses have become NaN."""
+    """Monitor that finds agents (seeds, or combinations of a sweep) with NaN in the log."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._lost = run, set[int]()
 
     def look(self, records: list[dict[str, Any]]) -> None:
-        """Read new log records; warn once per diverged agent, raise `RunError` if all have."""
+        """Read new log records; warn once per diverged agent; `RunError` if all diverged."""
         names = self._run.config.names
         for record in records:
             for i in sorted(set(range(len(names))) - self._lost):
@@ -36,7 +36,7 @@ class Divergence:
 
 
 def _of(value: Any, i: int) -> bool:
-    """Return whether a field of a record is NaN for agent i."""
+    """Return whether `value`, a field of a log record, is NaN for agent i."""
     number = value[i] if isinstance(value, list) and i < len(value) else None
     return isinstance(number, float) and math.isnan(number)
 

@@ -1,7 +1,7 @@
-"""Flags of a learner, generated from its settings, with one group for each class of settings.
+"""Command-line flags of a learner, generated from the fields of its `Settings`.
 
-Declaring a setting is enough to add its flag and its line of --help. The heading of a group is the
-docstring of its class.
+A new field of a settings class adds a flag, and the field's comment becomes the text in --help. A
+settings class and each of its base classes form a group of flags; its heading is the docstring.
 """
 
 import dataclasses
@@ -24,13 +24,14 @@ Kinds = tuple[type, ...]
 
 
 def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> Any:
-    """Read flags; `default` holds the defaults of all flags, the learner's in its field `settings`.
+    """Read the flags in `argv`; return a copy of `default` with their values.
 
-    `kinds` are the classes that declare fields of `default`, in the order of --help; the learner's
-    settings are listed after the first class.
+    `default` holds the default of every flag; the learner's flags are in its field `settings`.
+    `kinds` are the classes that declare the other fields of `default`, in the order of --help,
+    which lists the learner's settings after the first class.
     """
     first, *rest = kinds
-    prog = prog.replace(PROGRAM, program(), 1)  # command name that works in this installation
+    prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine
     groups, taken = [_group(first, default)], set[str]()
     for kind in reversed(type(default.settings).__mro__):
         made = _group(kind, default.settings, taken)
@@ -58,14 +59,14 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 
 
 def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
-    """Return the error message for unknown arguments, without the program's name."""
+    """Return the error message for unknown arguments; the caller adds the program's name."""
     options = ["--" + name.replace("_", "-") for name in names]
     near = suggested(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else ""
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass of the fields that `kind` itself declares, without those in `taken`."""
+    """Return a dataclass of the fields that `kind` declares, without inherited and `taken` ones."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
@@ -82,7 +83,10 @@ def _group(kind: type, default: Any, taken: Any = ()) -> Any:
 
 
 def _count(optional: bool) -> Any:
-    """Return the tyro type of an integer, which may be written as 1e5 or, if optional, None."""
+    """Return the tyro type of an integer flag, whose value may also be written as 1e5.
+
+    If `optional`, the value may also be None.
+    """
 
     def read(texts: list[str]) -> int | None:
         return None if optional and texts == ["None"] else whole(texts[0])
@@ -98,7 +102,10 @@ def _count(optional: bool) -> Any:
 
 
 def _shown(kind: Any, value: Any, note: str) -> Any:
-    """Return the tyro type of a field with its help text; help lists no `None` among the values."""
+    """Return the tyro type of a field, with the help text `note`.
+
+    The help does not list `None` among the possible values.
+    """
     kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}

@@ -1,4 +1,4 @@
-"""Ctrl-C handling: once to stop after the current updates, twice to stop at once."""
+"""Ctrl-C handling: the first Ctrl-C ends training after an update, the second one at once."""
 
 import os
 import signal
@@ -7,22 +7,23 @@ import sys
 import threading
 from collections.abc import Callable
 
-EXIT_CODE = 130  # shells' exit code for a process stopped by Ctrl-C
+EXIT_CODE = 130  # exit code that shells expect of a process stopped by Ctrl-C
 
 
 class Interrupt:
-    """Context in which the first SIGINT sets `asked` and the second ends the process.
+    """Context in which the first Ctrl-C sets `asked`, and the second one ends the process.
 
-    A Python signal handler would run only when compiled code returns. A thread reads the signal
-    wake-up socket instead, so the message and the second Ctrl-C take effect immediately, even
-    during a long update.
+    A Python signal handler would run only when compiled code returns, after a whole update. So a
+    thread reads Python's wake-up socket for signals (`signal.set_wakeup_fd`) instead: the message
+    and the second Ctrl-C then take effect immediately.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
-        """Store what happens: the first Ctrl-C prints `promise`, the second calls `last`."""
+        """Store `promise`, which the first Ctrl-C prints, and `last`, which the second calls."""
         self.asked = False
         self._promise, self._last = promise, last
-        self._active = threading.current_thread() is threading.main_thread()  # others get no signal
+        # Python delivers signals to the main thread only.
+        self._active = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> "Interrupt":
         if self._active:

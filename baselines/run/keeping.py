@@ -1,4 +1,8 @@
-"""Writer of a run's files; training continues while it writes, even if the disk is full."""
+"""Writer of a run's files.
+
+Training continues while it writes checkpoints, and also if it cannot write because the disk is
+full.
+"""
 
 import contextlib
 import functools
@@ -26,10 +30,11 @@ Callback = Callable[[dict[str, Any]], object]
 class Keeper:
     """Writer of a run's log, checkpoints and curve; it warns of failures and retries later.
 
-    Checkpoints are due every `every` updates or, if None, every `seconds`; a thread writes them.
-    Records that could not be written are written with the next ones, and passed to `sinks` once
-    they are in the log. `callback` receives each record; a true result sets `stopped`. `looks` are
-    the evaluations and videos of tracking.py. Only process 0 writes.
+    Checkpoints are due every `every` updates or, if that is None, every `seconds` seconds. A thread
+    writes them. Log records that could not be written are written together with the next ones, and
+    are passed to `sinks` once they are in the log. `callback` receives each record; if it returns a
+    true value, `stopped` becomes True. `looks` are the evaluations and videos of tracking.py. Only
+    process 0 writes.
     """
 
     def __init__(
@@ -45,13 +50,13 @@ class Keeper:
         self._sinks, self._callback, self._looks = sinks, callback, looks
         self.stopped = False
         self._records: list[dict[str, Any]] = []  # records that are not in the log yet
-        self._unsaved: RunError | None = None  # error due to which the newest checkpoint is missing
+        self._unsaved: RunError | None = None  # why the newest checkpoint could not be written
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
-        self._begun = time.monotonic()  # time at which the last checkpoint was begun
+        self._begun = time.monotonic()  # when the latest checkpoint was begun
 
     def log(self, records: list[dict[str, Any]]) -> None:
-        """Append records to the log; the last one also gets results of new evaluations."""
+        """Append records to the log, the last one with the results of finished evaluations."""
         if not processes.first():
             return
         for look in self._looks if records else ():
@@ -64,7 +69,7 @@ class Keeper:
 
     @property
     def note(self) -> str:
-        """Notes of evaluations for the progress line."""
+        """Text about evaluations, for the progress line."""
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
@@ -78,9 +83,9 @@ class Keeper:
                 self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
-        """Return whether a checkpoint is due after `update`; `before` is the last call's update.
+        """Return whether a checkpoint is due after `update`.
 
-        False in all processes but the first.
+        `before` is the update at the previous call. Always False in processes other than 0.
         """
         if not processes.first():
             return False
@@ -89,7 +94,10 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Wait for the last write, copy the state after `update`, and start to write it."""
+        """Copy the training state after `update`, and let the thread write it as a checkpoint.
+
+        Wait first for the previous checkpoint to be written.
+        """
         if not processes.first():
             return
         self.wait()
@@ -104,7 +112,7 @@ class Keeper:
         self._saving.result()
 
     def end(self) -> None:
-        """Finish all writing and draw the curve; `RunError` if the last state was not saved."""
+        """Finish writing, and draw the curve; `RunError` if the last checkpoint is missing."""
         self.wait()
         if processes.first():
             self.log([])
@@ -139,12 +147,12 @@ class Keeper:
             _warn(f"{name} could not be written ({error}). Training continues")
 
     def close(self) -> None:
-        """Close the sinks."""
+        """Close the additional logs."""
         for name, sink in self._sinks.items():
             self._write(f"--log {name}", sink.close)
 
 
 def _warn(sentence: str) -> None:
-    """Print a warning to stderr, if that is writable."""
+    """Print a warning to stderr; do nothing if stderr cannot be written."""
     with contextlib.suppress(OSError):
         print(f"warning: {sentence}", file=sys.stderr, flush=True)

@@ -1,8 +1,9 @@
-"""Training loop of all learners: compiled chunks, log, checkpoints and Ctrl-C.
+"""Training loop of all learners: compiled chunks of updates, log, checkpoints and Ctrl-C.
 
-core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`.
-Fields of the runner that are not in `DIVIDED` are replicated, and must stay equal on all devices.
-With several processes, each runs this loop, and only process 0 writes files and prints.
+core/learner.py defines the interface of a learner, whose functions run on each of
+`learner.devices`. Runner fields that are listed in `DIVIDED` are divided among the devices. All
+other fields are replicated, and must stay equal on all devices. If there are several processes,
+each of them runs this loop, but only process 0 writes files and prints.
 """
 
 import contextlib
@@ -36,8 +37,8 @@ from .options import PROGRAM, Options, prepare
 from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
-STOCK = "stock"  # name of the checkpoint's part for a stock of levels
-SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are summed over devices
+STOCK = "stock"  # checkpoint part with the stock: levels generated ahead for later resets
+SUMS = ("episodes", "return_sum", "length_sum")  # metrics to sum, not average, over devices
 FAILED = 2  # exit code if training did not start
 # Errors that the user can correct; only their message is printed.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
@@ -45,7 +46,7 @@ WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 @functools.partial(jax.jit, static_argnums=0)
 def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
-    """Return one runner per key; `params` are `learner.params`.
+    """Return an initial runner for each key; `params` are `learner.params`.
 
     `lax.map` creates them one after another, because orthogonal initialisation is slow to compile
     under `vmap`.
@@ -62,13 +63,13 @@ def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> A
 def run_chunk(
     learner: Learner[Any], runners: Any, params: PyTree[Array] = None
 ) -> tuple[Any, dict[str, Array]]:
-    """Run `chunk` updates of every seed; also return metrics of shape (seeds, chunk)."""
+    """Make `chunk` updates of every seed; also return their metrics, (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
         def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
             after, metrics = learner.update(runner, params)
-            lengths = getattr(after, "lengths", ())  # lengths of unfinished episodes
+            lengths = getattr(after, "lengths", ())  # lengths so far of unfinished episodes
             oldest = {OLDEST: jnp.max(lengths)} if isinstance(lengths, jax.Array) else {}
             return after, {**metrics, **oldest}
 
@@ -84,7 +85,7 @@ def run_chunk(
 
 
 def partition(learner: Learner[Any]) -> Any:
-    """Return the partition spec of each field of runners: divided or replicated."""
+    """Return a `PartitionSpec` for each field of runners: divided among devices, or replicated."""
     module = learner.algorithm.load()
     kind = getattr(module, "Runner", rollouts.Runner)
     divided = getattr(module, "DIVIDED", rollouts.DIVIDED)
@@ -92,10 +93,10 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Train from update `done` until the last one, Ctrl-C or a callback's stop; log and save.
+    """Train from update `done` until the last update, Ctrl-C or the callback ends training.
 
-    Each chunk is dispatched before the previous one's metrics are read, so the devices do not wait
-    for this process.
+    The loop logs metrics and saves checkpoints. It dispatches each chunk before it reads the
+    previous chunk's metrics, so that the devices do not wait for this process.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
@@ -132,7 +133,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
 
 def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
-    """Return the progress line of a run; a learner's `shown` formats its text."""
+    """Return the progress line of a run; the learner may format its text by a function `shown`."""
     settings, module = learner.settings, learner.algorithm.load()
     shown = getattr(module, "shown", None)
     return ProgressLine(
@@ -151,10 +152,11 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """Split runners or their shapes into the parts of a checkpoint.
+    """Split runners, or their shapes, into the parts of a checkpoint.
 
-    Weights are a separate part because loading a policy needs only them. A stock of levels is a
-    separate part because `_whole` replaces it if its shape differs.
+    Weights are a separate part because loading a policy needs only them. The stock, levels that are
+    generated ahead for later resets, is a separate part because `_whole` replaces it if its shape
+    differs.
     """
     parts, stock = runners._asdict(), {}
     world = parts.get("world")
@@ -167,8 +169,8 @@ def split(runners: Any) -> dict[str, PyTree]:
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return the fields of runners from the parts of a checkpoint.
 
-    If the checkpoint has no stock of the right shape (its size depends on the number of devices),
-    the stock is empty, and the next step fills it.
+    The size of the stock of levels depends on the number of devices. If the checkpoint has no stock
+    of the right shape, the stock is empty, and the next step fills it.
     """
     fields = {"weights": parts["weights"], **parts["learner"]}
     if STOCK in shapes:
@@ -178,9 +180,9 @@ def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyT
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
-    """Return the number of updates done and the runners, new or from the newest checkpoint.
+    """Return the number of updates done, and runners: new, or read from the newest checkpoint.
 
-    A run that was stopped before its first checkpoint restarts.
+    A run that was stopped before its first checkpoint begins again.
     """
     place = learner.devices.place
     data = np.stack([jax.random.key_data(jax.random.key(seed)) for _, seed in run.config.agents])
@@ -201,15 +203,15 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # `place` copies the arrays, because the first chunk donates their memory to its results.
+    # `place` copies the arrays: `run_chunk` donates its arguments, so XLA reuses their memory.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
 def _rewind(run: Run, done: int) -> None:
-    """Rewind a run's files to an update; `RunError` if they cannot be written."""
+    """Remove log records after update `done`; `RunError` if the files cannot be written."""
     try:
         run.rewind(done)
-        run.write_config()  # total_steps may have risen
+        run.write_config()  # the command line may have increased total_steps
     except OSError as error:
         raise RunError(
             f"{run.path} cannot be written ({error}), nothing is lost; "
@@ -217,7 +219,7 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
-_TRAIN = train  # second name of the function, which a parameter of `command` shadows
+_TRAIN = train  # second name of `train`, which a parameter of `command` shadows
 
 
 def command(
@@ -228,10 +230,10 @@ def command(
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
     callback: Callback | None = None,
 ) -> int:
-    """Train as the command line asks, then evaluate; return the exit code.
+    """Train with the command-line arguments `argv`, then evaluate; return the exit code.
 
-    `build` defaults to `options.build_learner`, `report` to `final.report`; `train.main` describes
-    `callback`.
+    `build` creates the learner and defaults to `options.build_learner`. `report` evaluates the
+    trained weights and defaults to `final.report`. `train.main` describes `callback`.
     """
     try:
         trace = _trace if train is _TRAIN else None
@@ -243,7 +245,7 @@ def command(
         return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
-    code = FAILED  # remains if training raises
+    code = FAILED  # exit code if training raises an error
     try:
         code = _trained(options, run, learner, train, report or final.report, callback)
     finally:
@@ -253,9 +255,9 @@ def command(
 
 
 def _trace(config: Config, learner: Learner[Any]) -> None:
-    """Trace the first update, so that errors of the environment appear before files are written.
+    """Trace the first update, so that the environment's errors appear before files are written.
 
-    The first call of the compiled program reuses the trace.
+    JAX caches the trace, and the first real call of `run_chunk` reuses it.
     """
     keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
     params, swept = placed_params(learner), sweep.values(config)
@@ -273,7 +275,7 @@ def _trained(
     report: Callable[[Run, Any, PyTree[Array], int], None],
     callback: Callback | None,
 ) -> int:
-    """Train in the run's directory and evaluate; return the exit code."""
+    """Train, write the run's files and evaluate; return the exit code."""
     try:
         with activity(run.config.id, "starting"):
             done, runners = begin(run, learner, options.resume is not None)
@@ -305,7 +307,7 @@ def _trained(
 def _kept(
     run: Run, learner: Any, options: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
-    """Return the writer of a run's files; `begun` is the result of `begin`."""
+    """Return the writer of a run's files. `begun` is the result of `begin`: updates and runners."""
     every, seconds = options.checkpoint_every, options.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)
@@ -314,7 +316,7 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Print a sweep's results; with `html`, also write replay.html (first seed)."""
+    """Print the results of a sweep; with `html`, write replay.html for the first seed."""
     if run.config.sweep:
         print_sweep(run)
     if not html:

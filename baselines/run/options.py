@@ -1,6 +1,6 @@
-"""Command line of `jaxenvs train`.
+"""Command line of `jaxenvs train`: reads the flags and prepares the run's directory and learner.
 
-Flags override the preset of the environment's id or the settings of the run to resume.
+Flags override the preset for the environment, or the settings of the run that `--resume` names.
 """
 
 import dataclasses
@@ -33,13 +33,13 @@ from . import sinks
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
-# Settings that a resumed run may change: its length, use of hardware and tests.
+# Settings that a resumed run may change: its length, its use of hardware, and tests in training.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # setting that a resumed run may change to restart its schedule
+RATE = "learning_rate"  # a resumed run may change this too, which restarts its schedule
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
-# Options of logs and evaluations, which do not affect training. A resumed run keeps their values
+# Options that affect only logs and evaluations, not training. A resumed run keeps their values
 # unless the command line gives new ones.
 TRACKING = ("log", "eval_every", "eval_episodes", "eval_greedy", "video_every")
 
@@ -87,7 +87,7 @@ class _Saving:
     video_every: int | None = None
     """Updates between videos of an episode of the first seed, in DIR/videos."""
     log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
-    """Further logs next to log.jsonl: csv, tensorboard, wandb, joined by commas."""
+    """Further logs next to log.jsonl: csv, tensorboard or wandb, or several joined by commas."""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
 
@@ -97,9 +97,9 @@ class _Machine:
     """Devices and processes."""
 
     devices: str = "1"
-    """Number of devices that share the environments of each seed, over all processes, or all."""
+    """Number of devices (of all processes) among which each seed's environments divide, or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """Address where process 0 of several listens; automatic on SLURM (none: a run per task)."""
+    """Address of process 0 if there are several; automatic on SLURM (none: a run per task)."""
     processes: int | None = None
     """Number of processes of the run, with --coordinator; start each with the same flags."""
     process: int | None = None
@@ -110,7 +110,7 @@ class _Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(_Machine, _Saving, _Run, Generic[S]):
-    """Flags of the command line."""
+    """Values of all flags; the learner's own flags are in `settings`."""
 
     settings: S
 
@@ -121,11 +121,11 @@ def prepare(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
-    """Return the options of a command line, the run, and the learner that `build` returns.
+    """Return the options of the command line `argv`, the run, and the learner.
 
-    Raises for invalid input. `build` defaults to `build_learner`. `trace` is called before the
-    directory is created or an earlier run in it is removed, so an error that it raises costs
-    nothing.
+    Raises for invalid input. `build` creates the learner and defaults to `build_learner`. `trace`
+    is called before the directory is created or an earlier run in it is removed, so that an error
+    in `trace` leaves all files unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -174,11 +174,12 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Write the reset source into the settings if this machine's default is not the environment's.
+    """Set `reset_source` if this machine's default differs from the environment's default.
 
-    A new run records this machine's default, so that it keeps it on every machine. A resumed run
-    that recorded no reset source keeps the environment's default: it began on a CPU, or before
-    defaults depended on the machine. Learners with actors in other processes are left unchanged.
+    The reset source is the way in which resets get their levels. A new run records this machine's
+    default, and so uses it on every machine where it is resumed. A resumed run without a recorded
+    reset source keeps the environment's default, because it began on a CPU, or before defaults
+    depended on the machine. Learners with Ray actors are left unchanged.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:
@@ -195,13 +196,13 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
 
 
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:
-    """Return the content of the run's config.json; raises like `jaxenvs.make`."""
+    """Return the content of the run's config.json; raises the errors of `jaxenvs.make`."""
     assert options.id is not None
     given, params = fields(options.set), fields(options.param, PARAM)
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # a config.json without `obs` means the image: `Config.env_fields`
+        given["obs"] = "dict"  # without `obs`, config.json means the image: `Config.env_fields`
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
@@ -222,9 +223,9 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
 
 
 def canonical(id: str, algorithm: str) -> str:
-    """Return the id that an alias stands for; raises like `jaxenvs.spec`.
+    """Return the id that an alias stands for; raises the errors of `jaxenvs.spec`.
 
-    Gymnasium ids need a learner whose actors are separate processes.
+    Raises `RunError` for a Gymnasium id unless the learner's actors are separate processes.
     """
     if not id.startswith(GYM):
         module, colon, _ = id.rpartition(":")  # importing the module registers the id
@@ -251,7 +252,7 @@ def build_learner(options: Options[S], config: Config) -> Learner[S]:
 
 
 def directory(options: Options[Any], config: Config) -> Run:
-    """Return the run to resume, or create a new run's directory; only process 0 writes."""
+    """Return the run to resume, or a new run; only process 0 creates its directory."""
     if options.resume is not None:
         return Run(options.resume, config)
     name = f"{config.id}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -270,7 +271,7 @@ def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
 
 
 def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None:
-    """Raise `ValueError` for a param given by `--set`, or a constructor field by `--param`."""
+    """Raise `ValueError` if `--set` gives a param, or `--param` gives a constructor field."""
     if not id.startswith(GYM):
         check_kinds(id, given, params)
     elif params:
@@ -344,11 +345,11 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 
 def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
-    """Read the command line with defaults `saved`; also return whether it gives a learning rate."""
+    """Read flags with defaults `saved`; also return whether --learning-rate is among them."""
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
-    # An impossible default reveals whether the flag was given, even with the saved value.
+    # With an impossible default, a given flag is recognised even if it repeats the saved value.
     unknown = dataclasses.replace(settings, learning_rate=-math.inf)
     given = read(dataclasses.replace(saved, settings=unknown))
     if given.settings.learning_rate != -math.inf:
@@ -384,7 +385,7 @@ def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, p
 def _differences(
     saved: Options[Any], given: Options[Any], free: tuple[str, ...]
 ) -> list[tuple[str, Any, Any]]:
-    """Return the flags, except `free` settings, whose values differ from the saved run's."""
+    """Return flag, saved value and given value wherever the two differ, except `free` settings."""
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))

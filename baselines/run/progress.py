@@ -1,4 +1,4 @@
-"""Progress of a run: records for the log, and a line with speed, return and time left."""
+"""Progress of a run: log records, and a progress line with speed, return and time left."""
 
 import collections
 import time
@@ -13,12 +13,12 @@ from ..core.metrics import row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
 
-INTERVAL = 5.0  # seconds between lines if the output is not a terminal
-OLDEST = "oldest"  # name of the metric: length of the longest unfinished episode, in steps
+INTERVAL = 5.0  # seconds between progress lines if the output is not a terminal
+OLDEST = "oldest"  # name of a metric: steps of the longest unfinished episode
 
 
 class ProgressLine:
-    """Progress bar in a terminal; a plain line every few seconds elsewhere."""
+    """Progress bar in a terminal; if the output is no terminal, a line every few seconds."""
 
     def __init__(
         self,
@@ -30,9 +30,10 @@ class ProgressLine:
         unit: str = "steps",
         shown: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """Start after `done` of `updates` updates.
+        """Start with `done` of `updates` updates made.
 
-        `unit` names the steps; `shown` formats a record as text that replaces the return.
+        `unit` is the name of the steps. `shown` formats a log record as text, which the line shows
+        in place of the return.
         """
         self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
@@ -43,7 +44,7 @@ class ProgressLine:
         self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = (
-            None  # time and update of the first compiled call
+            None  # time and update count after the first call, which compiles
         )
         self._last_print = self._begun
         self._bar = bar(self._console)
@@ -58,7 +59,7 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-        """Return log records for the metrics (seeds, updates) of a chunk."""
+        """Return the log records of a chunk of updates, whose metrics are (seeds, updates)."""
         oldest = metrics.get(OLDEST)
         rest = {name: values for name, values in metrics.items() if name != OLDEST}
         records = []
@@ -75,7 +76,7 @@ class ProgressLine:
         return records
 
     def show(self, note: str = "") -> None:
-        """Show the latest records; call it once they are in the log."""
+        """Update the progress line; call it once the latest records are in the log."""
         self._note, now = note, time.perf_counter()
         text, left = self._text(), self._left()
         self._bar.update(self._task, completed=self._done, text=text, left=left)
@@ -84,7 +85,7 @@ class ProgressLine:
             self._print("   ".join(part for part in (text, left) if part))
 
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
-        """Return the log record of update i of a chunk; its metrics are lists over the seeds."""
+        """Return the log record of update i of a chunk; each metric is a list over the seeds."""
         self._done += 1
         sums = row(metrics, i)
         episodes = sums["episodes"]
@@ -98,14 +99,17 @@ class ProgressLine:
         return {"update": self._done, "steps": steps, **means, **sums}
 
     def _rate(self) -> float | None:
-        """Return steps per second of all seeds, without the first chunk, which compiles."""
+        """Return the steps per second of all seeds together; None in the first chunk.
+
+        The first chunk does not count, because it includes compilation.
+        """
         if self._compiled is None or self._done == self._compiled[1]:
             return None
         made = (self._done - self._compiled[1]) * self._steps_per_update * self._config.seeds
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Return the text of the line; steps and speed are totals over seeds."""
+        """Return the text of the progress line. Its steps and speed are totals over the seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
         returned = "return -" if score is None else f"return {score:.3f}"
@@ -115,7 +119,7 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """Return the time left as text: "" during the first chunk, a dash while it is unknown."""
+        """Return the time left as text: "" in the first chunk, then "- left" until it is known."""
         if self._done >= self._updates:
             return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()
@@ -129,24 +133,24 @@ class ProgressLine:
 
 
 class Returns:
-    """Mean return of the latest episodes, without a bias towards short ones.
+    """Mean return of the latest episodes, without a bias towards short episodes.
 
-    Short episodes end first, and they may be the successful ones. So the mean is over the latest
-    updates, as few as possible, in which every environment has finished an episode: together they
-    have more steps than the longest unfinished episode. Until there are enough updates, the mean is
-    None.
+    Short episodes end first, and they may be the successful ones. The mean is therefore taken over
+    enough of the latest updates that every environment has finished an episode in them, but no
+    more: together, these updates have more steps than the longest unfinished episode. Until there
+    are enough updates, the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
-        """Start empty; `rollout_steps` is the number of steps of each environment per update."""
+        """Start without episodes. Each environment makes `rollout_steps` steps per update."""
         self._steps = rollout_steps
         self._sums: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Add an update: number and total return of ended episodes, each (seeds,).
+        """Add an update, with the number and summed return of its ended episodes, each (seeds,).
 
-        `oldest` is the length of the longest unfinished episode; if it is None, the mean is over
+        `oldest` is the length of the longest unfinished episode. If it is None, the mean is over
         the latest update in which an episode ended.
         """
         if oldest is None:

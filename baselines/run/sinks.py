@@ -1,8 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Records are sent to a sink after they are written to log.jsonl. With several seeds, the metric NAME
-is the mean over seeds, and NAME/seedN is the value of one seed; in a sweep the name includes the
-settings, such as NAME/gamma=0.9 seedN.
+A sink is the writer of one such copy, and receives records after they are written to log.jsonl. If
+a run has several seeds, the metric NAME is the mean over the seeds, and NAME/seedN is the value of
+one seed. In a sweep, the name also includes the settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -25,10 +25,10 @@ Rows = Sequence[dict[str, Any]]
 
 
 class Sink:
-    """Base class of log writers; methods raise `OSError` if writing fails."""
+    """Base class of log writers. Their methods raise `OSError` if writing fails."""
 
     def start(self, run: Run, rows: Rows) -> None:
-        """Start the log of a run; `rows` are the records of log.jsonl so far."""
+        """Start the log of a run. `rows` are the records that log.jsonl already has."""
         raise NotImplementedError
 
     def log(self, rows: Rows) -> None:
@@ -40,12 +40,15 @@ class Sink:
 
 
 def agents(config: Config) -> list[str]:
-    """Return the suffix of each agent's metrics, such as `seed3`."""
+    """Return the suffixes for the metrics of single agents, such as `seed3`."""
     return [name.replace("seed ", "seed") for name in config.names]
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """Return a record as one number per column, None if unknown; text is left out."""
+    """Return a record as one number per column.
+
+    A number is None if it is unknown. Values that are text are left out.
+    """
     numbers: dict[str, float | None] = {}
     for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]
@@ -67,7 +70,7 @@ class Csv(Sink):
         new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        columns, self._columns = self._columns, []  # after a failure, rewrite the file
+        columns, self._columns = self._columns, []  # if appending fails, rewrite the file next time
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
 
@@ -86,9 +89,11 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """Log in RUN/tensorboard, flushed with every record; `SummaryWriter` would delay writing.
+    """Log in RUN/tensorboard.
 
-    After a resume or a failure, a new file tells TensorBoard to ignore later steps of older files.
+    Every record is written at once, while `SummaryWriter` of tensorboardX would delay writing. A
+    resumed run, and a run whose last write failed, begins a new file, which tells TensorBoard to
+    ignore all steps of older files from its first step on.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -104,7 +109,7 @@ class TensorBoard(Sink):
         from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
 
         writer = self._writer or self._open(rows[0]["steps"])
-        self._writer = None  # restored below, if no error occurs
+        self._writer = None  # set again below, unless an error occurs
         for row in rows:
             numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]
@@ -121,7 +126,7 @@ class TensorBoard(Sink):
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
 
-        # The suffix sorts the file after other files made in the same second.
+        # The suffix sorts this file's name after files made earlier in the same second.
         self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
         begin = SessionLog(status=SessionLog.START)
         self._writer.write_event(Event(wall_time=time.time(), step=step, session_log=begin))
@@ -129,7 +134,7 @@ class TensorBoard(Sink):
 
 
 class Wandb(Sink):
-    """Log in a Weights & Biases run, with files in RUN/wandb; a resumed run keeps its id."""
+    """Log in Weights & Biases, with files in RUN/wandb; a resumed run continues the same log."""
 
     def start(self, run: Run, rows: Rows) -> None:
         import wandb  # type: ignore[import-not-found]
@@ -166,13 +171,13 @@ class Wandb(Sink):
 
 
 SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
-NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # extra of jaxenvs -> its package
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # Python package that each sink needs
 
 
 def check(log: str) -> list[str]:
-    """Return the sinks named in a comma-separated list.
+    """Return the names of the sinks in a comma-separated list, without repetitions.
 
-    Raises `RunError` for unknown names and `MissingExtraError` for missing packages.
+    Raises `RunError` for unknown names and `MissingExtraError` if a sink's package is missing.
     """
     names = [name.strip() for name in log.split(",") if name.strip()]
     for name in names:

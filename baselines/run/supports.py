@@ -1,8 +1,8 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
-Learners with a fixed support log the fraction of clipped targets as `clipped_targets`. Their
-modules have `support(settings)`, which describes the support, and `wider(settings, paid)`, which
-returns settings of a wider one.
+Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
+as `clipped_targets`. Their modules have the functions `support(settings)`, which describes the
+support, and `wider(settings, paid)`, which returns settings with a wider support.
 """
 
 import collections
@@ -18,9 +18,9 @@ from ..core import processes
 from ..core.learner import Learner
 from ..storage.runs import Config
 
-CLIPPED = "clipped_targets"  # name of the metric, a fraction from 0 to 1
+CLIPPED = "clipped_targets"  # name of the metric, which is a fraction from 0 to 1
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
-WINDOW = 10  # updates over which the fraction is averaged
+WINDOW = 10  # number of updates over which the fraction is averaged
 ROOM = 10.0  # factor by which a later policy's returns may exceed those in the buffer
 
 
@@ -33,7 +33,10 @@ class Paid(NamedTuple):
 
 
 class Supports:
-    """Monitor that warns once per agent of clipped targets and names the settings to change."""
+    """Monitor that warns once per agent of clipped targets and names the settings to change.
+
+    Settings cannot change within a run, so the warning proposes flags for a new run.
+    """
 
     def __init__(self, config: Config, learner: Learner[Any]) -> None:
         self._names, self._learner = config.names, learner
@@ -42,7 +45,7 @@ class Supports:
         self._warned = set[int]()
 
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
-        """Read new log records; `runners` contain the replay buffers of all agents."""
+        """Read new log records and warn. `runners` hold the replay buffers of all agents."""
         for record in records:
             if None in record.get(CLIPPED, [None]):  # no fixed support, or no gradient step yet
                 continue
@@ -69,12 +72,12 @@ class Supports:
 
 
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
-    """Return ranges of rewards and returns in agent i's replay buffer, widened by `ROOM`.
+    """Return the ranges of rewards and returns in agent i's replay buffer, times `ROOM`.
 
-    Better policies may exceed the ranges in the buffer. Returns continue over time limits, and
-    after the newest step as if each reward were the mean reward. Rewards are limited to the
-    environment's reward range, and returns to what the most extreme reward in the buffer would
-    give if it were paid at every step.
+    The ranges are widened because better policies may exceed them. Returns are not cut off at time
+    limits, and after the newest step every reward counts as the mean reward. Rewards are limited to
+    the environment's reward range. Returns are limited to the return of the most extreme reward in
+    the buffer, if it were paid at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
@@ -101,21 +104,21 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """Return the part of one agent; with several processes, only this process's environments."""
+    """Return agent i's part of an array, as far as this process holds the array."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])
 
 
 def as_flags(settings: Mapping[str, float]) -> str:
-    """Return settings as flags, rounded away from 0 to two digits."""
+    """Return settings as command-line flags, with values rounded by `outward`."""
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
     )
 
 
 def outward(value: float) -> float:
-    """Round a number away from 0 to two digits, ignoring float32 rounding errors."""
+    """Round a number away from 0 to two significant digits, ignoring float32 rounding errors."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)

@@ -1,7 +1,7 @@
-"""Evaluations and videos during training; evaluations keep the best policy.
+"""Evaluations and videos during training; evaluations also keep each seed's best weights.
 
-An evaluation or video uses the weights after an update and runs while training continues. Its
-random keys are separate, so training is bit-identical with and without it.
+An evaluation or video uses the weights after an update, and runs while training continues. It draws
+from separate random keys, so training is bit-identical with and without it.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,7 +24,7 @@ from ..storage.runs import Run
 from .options import Options
 
 MOMENTS = 500  # largest number of steps in a video
-COLUMNS = {  # column of the log -> key of `episodes.summary`
+COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed` returns
     "eval_return": "mean_return",
     "eval_length": "mean_length",
     "eval_success": "success_rate",
@@ -33,11 +33,11 @@ COLUMNS = {  # column of the log -> key of `episodes.summary`
 
 
 class Evaluations:
-    """Evaluates `episodes` episodes per seed every `every` updates; keeps the best weights.
+    """Evaluations of `episodes` episodes per seed, every `every` updates; keep the best weights.
 
-    The policy acts as in eval.json, see `EvaluatedPolicy.of`. `best` holds the run's best policies
-    so far, see `Run.best`; if `every` is None, there are no new evaluations, and checkpoints keep
-    these.
+    The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` holds the best
+    policies of a resumed run so far, as `Run.best` returns them. If `every` is None, there are no
+    new evaluations, and checkpoints continue to store `best`.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class Evaluations:
         self._policy = f"{episodes} episodes, {as_phrase(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Copy the weights after `update` and start their evaluation."""
+        """Copy the weights after `update`, and dispatch their evaluation to the device."""
         copy = jax.tree.map(jnp.copy, self._on_one_device(weights))
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Add the results of an evaluation started since the last call to a log record."""
+        """Add the results of the evaluation begun since the last call, if any, to a log record."""
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
@@ -88,17 +88,17 @@ class Evaluations:
         self.note = f"evaluated {returns.mean():.3f}"
 
     def parts(self) -> dict[str, PyTree]:
-        """Return the best policies, as a part of a checkpoint, see `Run.best`."""
+        """Return the best policies so far as a part of a checkpoint, which `Run.best` reads."""
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Do nothing: no evaluation writes a file."""
+        """Do nothing, because evaluations leave no file to finish."""
 
 
 class Videos:
-    """Records an episode of the first seed every `every` updates, in RUN/videos/UPDATE.gif.
+    """Videos of an episode of the first seed, every `every` updates, in RUN/videos/UPDATE.gif.
 
-    The level is always the same. A thread draws the videos, which show at most `MOMENTS` steps.
+    All videos begin with the same level and show at most `MOMENTS` steps. A thread draws them.
     """
 
     note = ""
@@ -135,7 +135,7 @@ class Videos:
         self._episode = episode
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Play an episode, and start to draw it once the previous video is written."""
+        """Play an episode; once the previous video is written, let the thread draw this one."""
         played = self._episode(self._on_one_device(weights), self._key)
         self.end()
         self._video = self._thread.submit(self._draw, update, played)
@@ -150,14 +150,14 @@ class Videos:
         animate(self._env, shown, self._folder / f"{update:08d}.gif")
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Do nothing: log records have no entry for videos."""
+        """Do nothing, because videos add nothing to log records."""
 
     def parts(self) -> dict[str, PyTree]:
-        """Return no part: checkpoints contain no videos."""
+        """Return an empty dict, because checkpoints contain no videos."""
         return {}
 
     def end(self) -> None:
-        """Wait until the last video is written; `OSError` if that fails."""
+        """Wait until the last video is written; `OSError` if it cannot be written."""
         video, self._video = self._video, None
         if video is not None:
             video.result()
@@ -166,7 +166,10 @@ class Videos:
 def looks(
     run: Run, learner: Learner[Any], options: Options[Any], done: int, runners: Any
 ) -> list[Evaluations | Videos]:
-    """Return the evaluations and videos that a run does from update `done` on."""
+    """Return the evaluations and videos that the options ask for.
+
+    `done` is the number of updates that a resumed run has made, and `runners` its training state.
+    """
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if options.eval_every or best is not None:

@@ -1,4 +1,4 @@
-"""`jaxenvs train`: choose the learner by --algo, or the learner of the run to resume."""
+"""Command `jaxenvs train`: run the learner that --algo names, or that began the run to resume."""
 
 import importlib
 import sys
@@ -22,11 +22,11 @@ EXAMPLES = (
 
 
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
-    """Train from the command line; return the exit code.
+    """Train with the command-line arguments `argv`; return the exit code.
 
-    In process 0, `callback` receives each log record, a dictionary, once it is written. If it
-    returns a true value, training ends after the current updates, with a checkpoint and the final
-    evaluation as usual.
+    In process 0, `callback` is called with each log record, a dictionary, once the record is
+    written. If it returns a true value, training ends after the current updates, with a checkpoint
+    and the final evaluation as usual.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -47,7 +47,10 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
 
 
 def chosen(argv: list[str]) -> tuple[str, list[str]]:
-    """Return the learner's name and the other arguments; `RunError` for an unknown learner."""
+    """Return the name of the learner that `argv` chooses, and the other arguments.
+
+    Raises `RunError` for an unknown learner.
+    """
     name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
     if "--ray" in argv:
         there = [row.name for row in ALGORITHMS.values() if row.outside]
@@ -66,7 +69,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Return the last value of a flag, and the arguments without it."""
+    """Return the last value that `argv` gives a flag, and the arguments without the flag."""
     value, rest, arguments = None, [], iter(argv)
     for argument in arguments:
         if argument == flag:

@@ -1,8 +1,9 @@
-"""Checkpoints: Orbax arrays, and a manifest with the environment, files, hashes and shapes.
+"""Checkpoints: directories with arrays that Orbax writes, and a manifest.
 
-A checkpoint is written under a temporary name and renamed when it is complete, so a failed save
-leaves earlier checkpoints intact. The manifest is verified before any array is read. Nothing is
-ever unpickled.
+The manifest names the environment, the files with their hashes, and the shapes of the arrays. A
+checkpoint is written under a temporary name and renamed when it is complete, so that a failed save
+leaves earlier checkpoints intact. The files are compared with the manifest before any array is
+read. Nothing is ever unpickled.
 """
 
 import hashlib
@@ -26,9 +27,9 @@ from jaxenvs.core.memory import machine_memory
 
 from . import older
 
-KEPT = 2  # number of checkpoints kept: the previous one replaces the newest if that is damaged
+KEPT = 2  # number of checkpoints kept; the older one serves if the newest is damaged
 MANIFEST = "manifest.json"
-LARGEST_MANIFEST = 2**24  # bytes
+LARGEST_MANIFEST = 2**24  # largest manifest that is read, in bytes
 
 
 class RunError(ValueError):
@@ -36,7 +37,7 @@ class RunError(ValueError):
 
 
 def saved(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first; each is named by its update."""
+    """Return the checkpoints in a folder, oldest first. A checkpoint's name is its update."""
     found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
     return sorted(
         (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)
@@ -49,15 +50,15 @@ def newest(folder: Path) -> int:
 
 
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write trees of arrays as the checkpoint of `update`; raise `RunError` on failure."""
+    """Write trees of arrays as the checkpoint of `update`; `RunError` if this fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        return  # the resumed run repeated this update bit for bit, so the state is the same
+        return  # a resumed run repeats updates bit for bit, so this state is saved already
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        if final.exists():  # damaged
+        if final.exists():  # a damaged checkpoint of the same update
             shutil.rmtree(final)
         os.rename(temporary, final)
     except Exception as error:  # Orbax may wrap a disk error in any exception
@@ -77,12 +78,12 @@ def restore(
     optional: bool = False,
     replaceable: Collection[str] = (),
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
-    """Read the newest intact checkpoint; return its update and NumPy arrays like `shapes`.
+    """Read the newest intact checkpoint; return its update and trees of NumPy arrays.
 
-    Damaged checkpoints are skipped with a message. Raises `RunError` if none is intact, or if the
-    newest intact one was made for an environment other than `made_for` or has other shapes. With
-    `optional`, trees that the checkpoint lacks are omitted from the result; `replaceable` trees are
-    also omitted if their shapes differ.
+    `shapes` names the trees to read and their shapes. Damaged checkpoints are skipped with a
+    message. Raises `RunError` if no checkpoint is intact, or if the newest intact one was made for
+    another environment than `made_for` or has other shapes. With `optional`, the result omits trees
+    that the checkpoint lacks. It also omits trees named in `replaceable` if their shapes differ.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
@@ -102,7 +103,7 @@ def restore(
 
 
 def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write one checkpoint; the manifest is written last."""
+    """Write a checkpoint into the new folder `path`: first the arrays, then the manifest."""
     arrays = {name: _by_path(tree) for name, tree in trees.items()}
     arrays = {name: jax.tree.map(np.asarray, leaves) for name, leaves in arrays.items()}
     path.mkdir(parents=True)
@@ -120,7 +121,7 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
 
 
 def damage(path: Path) -> str | None:
-    """Describe the damage to a checkpoint's files; return None if they are intact."""
+    """Return a description of the damage to a checkpoint's files, or None if they are intact."""
     try:
         known = _manifest(path)["files"]
     except (OSError, ValueError, RecursionError) as error:
@@ -137,7 +138,7 @@ def damage(path: Path) -> str | None:
 
 
 def _is_skipped(path: Path) -> bool:
-    """Return whether to skip a path: a folder, the manifest, or a hidden file."""
+    """Return whether the check of files skips a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
 
@@ -154,7 +155,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTree[np.ndarray]]:
-    """Read trees of an intact checkpoint; `RunError` if its environment or shapes differ."""
+    """Read trees from an intact checkpoint; `RunError` if environment or shapes differ."""
     manifest = _manifest(path)
     if manifest["made_for"] != made_for:
         raise RunError(
@@ -176,7 +177,7 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
 def _read(
     path: Path, shapes_to_read: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Read the leaves `shapes_to_read[tree][name]`; return NumPy arrays with the same keys."""
+    """Read the leaves named by `shapes_to_read[tree][leaf]`; return arrays with the same keys."""
     found = {}
     with _checkpointer() as checkpointer:
         for name, leaves in shapes_to_read.items():
@@ -193,7 +194,7 @@ def _read(
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint; the keys are the names in the manifest."""
+    """Read every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -205,7 +206,7 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Read arrays of these names and shapes, after verifying Orbax's metadata."""
+    """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
     stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax return it directly
@@ -224,7 +225,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` for arrays larger than the machine's memory, as damaged files may claim."""
+    """Raise `RunError` if the arrays exceed this machine's memory, as damaged files may claim."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()
@@ -236,9 +237,9 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
 
 
 def _checkpointer() -> ocp.StandardCheckpointer:
-    """Return a checkpointer that does not wait for other processes.
+    """Return an Orbax checkpointer that does not wait for the other processes of a run.
 
-    Only process 0 writes checkpoints, and each process reads them separately.
+    Only process 0 writes checkpoints, and each process reads them independently.
     """
     this = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
@@ -258,13 +259,13 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _by_path(tree: PyTree) -> dict[str, Any]:
-    """Return the leaves, named by their tree paths, so that files depend on no Python class."""
+    """Return a tree's leaves by their paths as text, so that files depend on no Python class."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Return the non-empty leaves; Orbax rejects empty ones, so only the manifest lists them."""
+    """Return the non-empty leaves; Orbax rejects empty arrays, which only the manifest lists."""
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 
@@ -279,5 +280,5 @@ def _fingerprint(file: Path) -> list[Any]:
 
 
 def _cause(error: Exception) -> str:
-    """Return the first line of an error's message, which Orbax may make pages long."""
+    """Return the first line of an error's message; messages of Orbax may be pages long."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

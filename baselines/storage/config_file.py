@@ -1,8 +1,8 @@
-"""Validation of a run's config.json."""
+"""Validation of a run's config.json, and defaults for fields that older files lack."""
 
 from typing import Any
 
-# Fields that older files lack -> the values that their runs had.
+# Fields that older files lack, with the values that the runs of such files had.
 OLDER: dict[str, Any] = {"algorithm": "ppo", "tracking": {}, "sweep": {}, "params": {}}
 KINDS = {
     "id": str,
@@ -19,7 +19,7 @@ KINDS = {
 def validated(content: Any, form: int) -> dict[str, Any]:
     """Return the fields of a `Config`; raise `TypeError` or `ValueError` for invalid content.
 
-    `form` is the supported format number.
+    `content` is the parsed file, and `form` is the format number that this version reads.
     """
     if not isinstance(content, dict):
         raise TypeError("it holds no object")
@@ -40,7 +40,7 @@ def validated(content: Any, form: int) -> dict[str, Any]:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and seeds divide evenly among combinations."""
+    """Raise `ValueError` unless values are numbers, and seeds divide evenly among combinations."""
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
@@ -51,5 +51,5 @@ def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
 
 
 def _hashable(value: Any) -> Any:
-    """Turn the lists of JSON back into tuples."""
+    """Convert lists back to tuples, which JSON stores as lists."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Checks and removal of a run's directory before a new run is written."""
+"""Checks that a directory is free for a new run, and removal of an earlier run's files."""
 
 import shutil
 from pathlib import Path
@@ -25,7 +25,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a run's files from its directory, and no others."""
+    """Remove the files that training wrote (`WRITTEN`) from a directory, and no others."""
     for written in (path / name for name in WRITTEN):
         if written.is_dir() and not written.is_symlink():
             shutil.rmtree(written)
@@ -34,7 +34,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a directory is empty, apart from leftovers of an interrupted `Run.create`."""
+    """Return whether a directory is empty, except for leftovers of an interrupted `Run.create`."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

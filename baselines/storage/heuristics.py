@@ -1,4 +1,4 @@
-"""Load the learned cost-to-go of a DAVI run, as a heuristic for a search."""
+"""Functions that load the learned heuristic of a puzzle run, for use in a search."""
 
 import functools
 import os
@@ -17,10 +17,10 @@ from .runs import Run
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
-    """Load a run's learned cost-to-go as a function of (instance, board).
+    """Load the cost-to-go that a DAVI run has learned, as a function of (instance, board).
 
-    `seed` is the index of the seed, from 0. Raises `RunError` with a message that tells the user
-    how to fix the run.
+    `seed` is the index of one of the run's seeds, from 0. Raises `RunError` with a message that
+    tells the user how to fix the run.
     """
     return functools.partial(davi.cost_to_go, *trained(run_dir, seed, ("davi",)))
 
@@ -28,10 +28,10 @@ def load_heuristic(
 def load_q(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
-    """Load the learned costs of all actions (run with `--q`) as a function of (instance, board).
+    """Load the costs of all actions that a DAVI run with `--q` has learned.
 
-    `seed` is the index of the seed, from 0. Raises `RunError` with a message that tells the user
-    how to fix the run.
+    The result is a function of (instance, board). `seed` is the index of one of the run's seeds,
+    from 0. Raises `RunError` with a message that tells the user how to fix the run.
     """
     learner, weights = trained(run_dir, seed, ("davi",))
     if not learner.settings.q:

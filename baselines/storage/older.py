@@ -1,7 +1,8 @@
-"""Layout of older checkpoints: where they store leaves that have moved since.
+"""Layout of older checkpoints: where they store arrays that newer checkpoints store elsewhere.
 
-The scales of values (value_scales.py) are part of the weights. Older versions of jaxenvs saved them
-with the rest of the runner, and did not save them with the best policy of `--eval-every`.
+The scales of values (value_scales.py) are part of the weights. Older versions of jaxenvs saved
+these scales with the rest of the training state, and did not save them with the best policy of
+`--eval-every`.
 """
 
 import re
@@ -17,15 +18,17 @@ MOVED = {  # (tree, leaf) in this version -> (tree, leaf) in older versions
         for name in ("number", "mean", "variance")
     },
 }
-NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))  # tree, and pattern of its leaves
+# Tree of a checkpoint, and a pattern of its leaves that older versions did not save.
+NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))
 
 Leaves = dict[str, dict[str, Any]]  # arrays or their shapes: leaves[tree][leaf]
 
 
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
-    """Return the shapes of the leaves to read, with the checkpoint's names of trees and leaves.
+    """Return the shapes of the leaves to read, under the names that the checkpoint gives them.
 
-    `stored` describes the checkpoint's leaves as text, see `shape`.
+    `wanted` has this version's names. `stored` describes the checkpoint's leaves as text, which
+    `shape` parses.
     """
     stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
@@ -44,7 +47,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
-    """Return the leaves with their names in this version; NaN for leaves that were never saved."""
+    """Return the leaves `found` under this version's names; leaves that were not saved are NaN."""
 
     def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:
         if leaf in found[tree]:
@@ -65,6 +68,6 @@ def _was_never_saved(tree: str, leaf: str) -> bool:
 
 
 def shape(text: str) -> jax.ShapeDtypeStruct:
-    """Parse a manifest's description of a leaf, such as `float32[2, 3]`."""
+    """Parse the description of an array in a manifest, such as `float32[2, 3]`."""
     dtype, sizes = text.rstrip("]").split("[")
     return jax.ShapeDtypeStruct([int(size) for size in sizes.split(",") if size], dtype)

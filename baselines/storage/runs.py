@@ -6,7 +6,7 @@
     log.csv, tensorboard/, wandb/   copies of the log, with --log
     checkpoints/  the last two training states; each is written under a temporary name, then renamed
 
-`jaxenvs watch` and other readers rely on these names.
+`jaxenvs watch` and other readers of a run rely on these names.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ from . import checkpoints, config_file, folder
 from .checkpoints import RunError as RunError
 
 FORMAT = 1
-LARGEST_CONFIG = 2**20  # bytes
+LARGEST_CONFIG = 2**20  # largest config.json that is read, in bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,20 +54,21 @@ class Config:
     """Configuration of a run, the content of config.json."""
 
     id: str
-    fields: dict[str, Any]  # constructor fields that override those of the id
+    fields: dict[str, Any]  # constructor fields that differ from the defaults of the id
     seed: int  # first seed; the others count up from it
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # see `options.TRACKING`
-    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values by setting
+    # Options of logs and evaluations that are set; `options.TRACKING` lists their names.
+    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
+    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # setting -> values
     params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params given by --param
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
     @property
     def env(self) -> jaxenvs.Env:
-        """Environment of the id and keywords; raises like `jaxenvs.make`."""
+        """Environment that the run trains in; raises the errors of `jaxenvs.make`."""
         return jaxenvs.make(self.id, **self.keywords)
 
     @property
@@ -77,10 +78,10 @@ class Config:
 
     @property
     def env_fields(self) -> dict[str, Any]:
-        """Constructor fields, with `obs="image"` where an old file omits `obs`.
+        """Constructor fields, with `obs="image"` if an old config.json omits `obs`.
 
-        Before environments with a mission observed a `dict` by default, all grids observed the
-        image. Since that change, `options.config` writes `obs` into config.json.
+        When old runs were made, all grids observed the image by default. Grids with a mission now
+        observe a `dict` by default, and `options.config` writes `obs` into config.json.
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
@@ -96,9 +97,9 @@ class Config:
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
-        """Swept settings and seed of each agent, in the order of the seeds axis of all arrays.
+        """Swept settings and seed of each agent, in the order of the first axis of a run's arrays.
 
-        Each combination of swept values has the same seeds.
+        All combinations of swept values are trained with the same seeds.
         """
         values = itertools.product(*self.sweep.values())
         settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
@@ -107,17 +108,17 @@ class Config:
 
     @property
     def seeds_of_each(self) -> int:
-        """Number of seeds of each combination of swept settings."""
+        """Number of seeds with which each combination of swept settings is trained."""
         return self.seeds // math.prod(map(len, self.sweep.values()))
 
     @property
     def labels(self) -> list[dict[str, Any]]:
-        """Label of each agent: its swept settings and its seed."""
+        """Label of each agent: a dict of its swept settings and its `seed`."""
         return [{**setting, "seed": seed} for setting, seed in self.agents]
 
     @property
     def names(self) -> list[str]:
-        """Name of each agent as text: its swept settings and its seed."""
+        """Name of each agent: its swept settings and its seed, such as `gamma=0.9 seed 3`."""
         return [
             " ".join([*(f"{k}={v:g}" for k, v in setting.items()), f"seed {seed}"])
             for setting, seed in self.agents
@@ -125,7 +126,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """Environment as text: the id and its sorted keywords, equal for equal environments."""
+        """Environment as text: the id and its keywords, sorted so that order does not matter."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
@@ -139,11 +140,11 @@ def load_policy(
 ) -> Policy:
     """Load the trained policy of one seed of a run; `seed` is its index, from 0.
 
-    Loads the newest weights, or with `best` those with the highest return among the evaluations of
-    `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero and AlphaZero
-    act by a search: `simulations` None is the number used in training, 0 turns the search off.
-    `params` replaces environment params by name. Raises `RunError` with a message that tells the
-    user how to fix the run.
+    Loads the newest weights or, with `best`, the weights with the highest return among the
+    evaluations of `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero
+    and AlphaZero act by a search with `simulations` simulations (None: as in training; 0: without
+    a search). `params` replaces environment params by name. Raises `RunError`, whose message says
+    how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -172,7 +173,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return the newest weights of a seed, or those of its best evaluation."""
+    """Return the newest weights of a seed or, with `best`, its weights at the best evaluation."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -190,7 +191,7 @@ def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]
 
 
 def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
-    """Return the environment of a run with other params; `RunError` for unknown names."""
+    """Return a run's environment with `params` replaced; `RunError` for unknown names."""
     own = [field.name for field in constructor_fields(config.env)]
     for name in params:
         if name in own:
@@ -220,13 +221,13 @@ def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Directory of a run and the configuration in it."""
+    """Directory of a run, with methods that read and write its files."""
 
     path: Path
     config: Config
     made: tuple[Path, ...] = dataclasses.field(
         default=(), compare=False
-    )  # directories that `create` made, including parents
+    )  # directories that `create` made, parent directories included
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
@@ -249,15 +250,15 @@ class Run:
             return
         folder.remove(self.path)
         for made in self.made:
-            with contextlib.suppress(OSError):  # the directory has other files
+            with contextlib.suppress(OSError):  # raised if the directory has other files
                 made.rmdir()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "Run":
-        """Open an existing run; `RunError` if the directory is not one."""
+        """Open an existing run; `RunError` if the directory does not hold one."""
         path = Path(path)
         file = path / "config.json"
-        if not os.path.isfile(file):  # False, not an error, for text too long for a path
+        if not os.path.isfile(file):  # returns False if the path is too long; `Path` raises
             raise RunError(
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
@@ -308,19 +309,19 @@ class Run:
         self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
 
     def append(self, name: str, text: str) -> None:
-        """Append text to a file, either all of it or none."""
+        """Append text to a file: all of it, or nothing if an `OSError` is raised."""
         lines = text.encode()
         with (self.path / name).open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
-                while lines:  # a nearly full disk may write only a part
+                while lines:  # on a nearly full disk, `write` may write only a part
                     lines = lines[file.write(lines) :]
             except OSError:
                 file.truncate(before)
                 raise
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the log's records up to the first invalid line (the last may be incomplete)."""
+        """Return the log's records, up to the first invalid line (the last may be incomplete)."""
         file = self.path / "log.jsonl"
         records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():
@@ -334,7 +335,7 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Remove the final evaluation and the log records after `update`; training repeats them.
+        """Remove log records after `update`, and eval.json; the resumed training writes them anew.
 
         Also removes temporary files left by processes that died while writing.
         """
@@ -356,7 +357,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a checkpoint was saved; True also if the directory is missing (moved away)."""
+        """Whether a checkpoint was saved. True also if their directory was moved away."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -374,7 +375,7 @@ class Run:
         return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
 
     def weights(self, learner: Any, seed: int) -> PyTree[Any]:
-        """Return the newest weights of the seed with this index; `learner` defines their shapes."""
+        """Return the newest weights of the seed with index `seed`; `learner` defines the shapes."""
         self.check_seed(seed)
         keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
         shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
@@ -384,7 +385,7 @@ class Run:
     def best(self, weights: PyTree) -> dict[str, Any] | None:
         """Return each seed's best evaluation during training; None before the first evaluation.
 
-        The dict has `weights` (shaped like the argument), and `return` and `update`, (seeds,).
+        The dict has `weights`, shaped like the argument, and arrays `return` and `update` (seeds,).
         """
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}

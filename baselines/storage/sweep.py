@@ -1,7 +1,9 @@
-"""Sweeps: several combinations of settings train in one program, each with the same seeds.
+"""Sweeps: one program trains several combinations of settings, each with the same seeds.
 
-Swept settings are input arrays of the program with one element per agent, so all combinations share
-one compilation. The axis of seeds becomes an axis of agents, in the order of `Config.agents`.
+Swept settings are input arrays of the compiled program, with one element per agent, so a single
+compilation serves all combinations. An agent is one combination trained with one seed. In a
+sweep, the first axis of a run's arrays is the agents instead of the seeds, in the order of
+`Config.agents`.
 """
 
 import dataclasses
@@ -13,12 +15,13 @@ import numpy as np
 from ..registry import ALGORITHMS
 from .runs import Config, RunError
 
-BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # settings with geometric ranges
-DIGITS = 4  # significant digits of the values in a range
+# Settings whose ranges are geometric: each value is the previous one times a constant factor.
+BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")
+DIGITS = 4  # number of significant digits to which the values of a range are rounded
 
 
 def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, list[float]]:
-    """Parse the values of `NAME=A,B,C` or `NAME=FROM..TO:COUNT` for each setting.
+    """Parse texts such as `NAME=A,B,C` or `NAME=FROM..TO:COUNT` to the values of each setting.
 
     Raises `RunError` for settings that cannot be swept, and `ValueError` for invalid combinations.
     """
@@ -44,7 +47,7 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
 
 
 def as_arguments(sweep: dict[str, list[float]]) -> tuple[str, ...]:
-    """Return the arguments that `parse` turns into this sweep."""
+    """Return the arguments of `--sweep` that describe this sweep; the inverse of `parse`."""
     return tuple(f"{name}={','.join(map(repr, values))}" for name, values in sweep.items())
 
 
@@ -63,7 +66,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    shown = {f"{value:g}" for value in found}  # agents' names use this format and must differ
+    shown = {f"{value:g}" for value in found}  # names of agents use this format, and must differ
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(
             f"--sweep {text}: give one or more finite values that differ in their first six digits"
@@ -72,7 +75,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
 
 
 def values(config: Config) -> dict[str, np.ndarray]:
-    """Return the value of each agent, for each swept setting."""
+    """Return, for each swept setting, an array of the values of all agents, float32 (agents,)."""
     return {
         name: np.array([of[name] for of, _ in config.agents], np.float32) for name in config.sweep
     }
