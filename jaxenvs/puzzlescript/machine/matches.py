@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int16, Int32, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import planes
 from .planes import ALL, DOWN, LEFT
@@ -51,13 +51,13 @@ def _read(found: UInt32[Array, "literals side words"], numbers: Array) -> UInt32
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 
-def matching(p: Program, found: Array, patterns: Int16[Array, "*n"]) -> UInt32[Array, "..."]:
+def matching(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that match each pattern; `found` is from `literals`."""
     read = _read(found, p.tables.test[patterns])
     return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
 
 
-def _changing(p: Program, found: Array, patterns: Int16[Array, "*n"]) -> UInt32[Array, "..."]:
+def _changing(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that each pattern's replacement would change."""
     read = _read(found, p.tables.change[patterns])
     return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (read.ndim - 3,))
