@@ -26,7 +26,8 @@ EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "benc
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
+# Families that use parts of others.
+BUILT_ON = {"babyai": {"grid"}, "puzzlescript": {"puzzles"}, "xland": {"puzzles", "search"}}
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # Units that each unit of the package may import, besides itself; "" is every other module.

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int8, Int32, UInt32
 
 from ..core.checks import counted, suggestion
+from .features import is_random
 from .game import Game, load
 from .machine import Packer, Size, Tables
 from .machine.sizes import MOST, SIZES, WORD, bits
@@ -123,7 +124,7 @@ def read(game: str, level: int | None, size: str) -> Library:
         game=np.array([i for i, _ in rows], np.int32),
         first=(np.cumsum(count) - count).astype(np.int32),
         levels=count,
-        random=tuple(packer.game.name for packer in packers if packer.size.draws),
+        random=tuple(one.name for one in games if is_random(one)),
     )
 
 
