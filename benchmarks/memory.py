@@ -2,10 +2,11 @@
 
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
-The compiler reports the memory of two programs: one resets all environments, the other is a scan of
-random steps that reuses the memory of its input state (donation). They are compiled for a described
-H200 (see `gpu_work`) or, with `--here`, for this device. Observations and rewards stored by the
-scan belong to the learner and are not counted.
+XLA's compiler reports the memory that two programs need: one resets all environments, the other is
+a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
+described H200 (see `gpu_work`) or, with `--here`, for this device. Observations and rewards that
+the scan stores are not counted, except those of one step, because a learner would store them
+anyway.
 """
 
 import sys
@@ -40,17 +41,19 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # Peak memory of a step: state, pool, one observation, temporaries.
+        # Peak memory of a step: state, level pool, the observations of one step, temporaries. The
+        # scan's stored outputs are subtracted, except those of one step.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
-        # Peak memory while worlds are generated.
+        # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),
     }
 
 
 def peak(compiled: Compiled) -> int:
-    """Return the peak bytes of a program.
+    """Return the peak number of bytes that a program needs.
 
-    They are arguments, temporaries, and results that do not reuse an argument's memory.
+    This is the memory of its arguments, of its temporaries, and of those results that do not reuse
+    an argument's memory.
     """
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
