@@ -138,7 +138,7 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
-    Launches and predicted times (microseconds) are those of a step of the whole batch; bytes are
+    Launches and predicted times (microseconds) refer to a step of the whole batch; bytes are
     divided by the number of environments. `kernels` and `model_us` count a loop as one launch if
     its number of iterations is unknown; `kernels_per_trip` and `model_us_per_trip` are the
     additional cost of each iteration of such loops.

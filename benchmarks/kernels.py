@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
 `step` is the time of a step without the profiler. All times are divided by the number of steps of a
-rollout, even those of kernels that run once per rollout, such as filling the scan's outputs with
-zeros.
+rollout. This includes the times of kernels that run once per rollout, such as filling the scan's
+outputs with zeros.
 """
 
 import collections

@@ -4,9 +4,8 @@
 
 XLA's compiler reports the memory that two programs need: one resets all environments, the other is
 a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
-described H200 (see `gpu_work`) or, with `--here`, for this device. Observations and rewards that
-the scan stores are not counted, except those of one step, because a learner would store them
-anyway.
+described H200 (see `gpu_work`) or, with `--here`, for this device. The scan stores the observations
+and rewards of all steps, as a learner would; only one step of them is counted.
 """
 
 import sys
@@ -41,8 +40,8 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # Peak memory of a step: state, level pool, the observations of one step, temporaries. The
-        # scan's stored outputs are subtracted, except those of one step.
+        # Peak memory of a step: state, level pool, temporaries, and the observations and rewards of
+        # one step. Therefore subtract what the scan stores, and add one step of it.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
         # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),

@@ -9,7 +9,7 @@ and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 s
 Each learner has a separate process. The learners train in turns, one at a time, all on the same
 core. Steps per second are per second of CPU time, measured after the first quarter of the training,
 when everything is compiled; wall time is recorded too. With 16 environments an iteration makes 16
-environment steps, and as many gradient steps as with one environment.
+environment steps; its number of gradient steps is the same as with one environment.
 """
 
 import argparse

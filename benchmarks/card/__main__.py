@@ -103,7 +103,7 @@ def _parser() -> Parser:
 
 
 def listed() -> str:
-    """Return one line for each job: name, minutes, what it measures, and packages it needs."""
+    """Return one line for each job: name, minutes, description, and the packages it needs."""
     return "\n".join(
         f"{job.name:13} {job.minutes:2g} min, at most {job.most:g}: {job.what}"
         + (f" (needs {', '.join(job.needs)})" if job.needs else "")

@@ -140,7 +140,7 @@ def load(file: Path) -> dict[str, Any] | None:
 
 
 def absent(packages: Iterable[str]) -> list[str]:
-    """Return those of the given packages that are not installed."""
+    """Return the names of the given packages that are not installed."""
     return [name for name in packages if not _there(name)]
 
 

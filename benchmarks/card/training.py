@@ -43,7 +43,7 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A training run to time; `settings` override those of the preset."""
+    """A training run to time; `settings` override the settings of the preset."""
 
     id: str
     num_envs: int

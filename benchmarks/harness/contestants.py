@@ -1,7 +1,7 @@
-"""Contestants of a benchmark: what it measures and compares.
+"""Contestants of a benchmark: the environments that it measures and compares.
 
 A `Contestant` is a batch of environments in JAX; a `Game` is an environment, or a batch, that is
-stepped from Python. This module builds this library's batches; `peers/` builds those of other
+stepped from Python. This module builds this library's batches; `peers/` builds batches of other
 packages.
 """
 

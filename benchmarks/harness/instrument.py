@@ -1,4 +1,4 @@
-"""What the benchmarks' commands have in common: options, JSON with a header, one-line errors."""
+"""Shared code of the benchmarks' commands: options, JSON with a header, one-line errors."""
 
 import argparse
 import functools

@@ -187,9 +187,9 @@ def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Arra
 
 
 def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
-    """Return the values of `begun` for environments that are done, else those of `going`.
+    """Select the values of `begun` for environments that are done, and of `going` for the others.
 
-    Both are pytrees of arrays whose first axis is the environment.
+    `begun` and `going` are pytrees of arrays whose first axis is the environment.
     """
 
     def choose(new: Array, old: Array) -> Array:

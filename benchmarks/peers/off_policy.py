@@ -178,7 +178,7 @@ def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def theirs(setting: dict[str, Any], library: str) -> Train:
-    """Return a function that trains Stable-Baselines3's learner (torch, one CPU thread) or SBX's."""
+    """Return a function that trains a learner of Stable-Baselines3 (torch, one thread) or SBX."""
     kind, given = named(setting["algorithm"], library), their_settings(setting, library)
     if library == "sb3":
         importlib.import_module("torch").set_num_threads(1)
