@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "docs" / "notebooks").glob("*.ipynb"))
-MOST = 400_000  # bytes of a file
+MOST = 400_000  # limit in bytes on the size of a notebook
 
 
 def test_there_are_two():

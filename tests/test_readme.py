@@ -11,7 +11,7 @@ from jaxenvs.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # to files of the repository
+LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # links to files of the repository
 
 
 def commands(text: str) -> set[str]:
@@ -23,7 +23,8 @@ def commands(text: str) -> set[str]:
 def test_the_code_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    with jax.numpy_dtype_promotion("standard"):  # as a user has it
+    # a user has standard dtype promotion, the tests strict
+    with jax.numpy_dtype_promotion("standard"):
         exec(compile(block, "README.md", "exec"), names)
     assert "131072 steps" in capsys.readouterr().out
     assert names["obs"].shape == (7, 7, 3) and names["picture"].ndim == 3
