@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Set this before JAX is imported. The tests' expected results are those of the CPU.
+# Set this before JAX is imported. The expected results in the tests hold for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writing to the home folder
 

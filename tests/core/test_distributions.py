@@ -1,4 +1,4 @@
-"""Action distributions compared with plain NumPy."""
+"""Tests of the action distributions against plain NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 
 LOW, HIGH = np.array([-2.0, 0.0]), np.array([2.0, 5.0])
 GAUSSIAN = distributions.of(Box(LOW, HIGH, (2,), np.float32))
-# Outputs: two means, then two raw standard deviations.
+# Network outputs: two means, then two raw standard deviations, before softplus.
 OUTPUTS = np.array([[0.3, -1.0, 0.5, -2.0], [2.0, 0.0, -1.0, 1.5]], np.float32)
 
 

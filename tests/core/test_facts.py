@@ -1,4 +1,4 @@
-"""Facts, descriptions and controls: defaults, wrappers and sentences."""
+"""Tests of an environment's facts, descriptions and controls: defaults, wrappers, sentences."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
 
 @jaxenvs.struct
 class Purse(jaxenvs.State):
-    """Clock and coins."""
+    """State with a number of coins in addition to the clock."""
 
     coins: jax.Array
 
@@ -117,7 +117,7 @@ def test_every_id_has_a_name_and_controls_for_each_action():
         env = jaxenvs.make(id)
         names = [row.name for row in env.controls.actions]
         assert len(names) == len(set(names)), id
-        given = env.controls.values  # `values` for actions that are not plain indices
+        given = env.controls.values  # None if actions are plain indices
         count = len(given) if given else env.action_space.n
         assert len(names) == count, id
         assert given or count == len(env.action_names), id

@@ -1,4 +1,4 @@
-"""Params given to `make`, and by `--param` to the commands."""
+"""Tests of params that are given to `make`, or to commands with `--param`."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Third-party environments: errors name missing methods; observations are drawn."""
+"""Tests of user-defined environments: errors name missing methods, and observations are drawn."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
 
 @jaxenvs.struct
 class BoardState(State):
-    """A board that no action changes."""
+    """State: a board that no action changes."""
 
     board: jax.Array
 
@@ -138,7 +138,7 @@ def test_register_rejects_other_classes(register):
         register(object)
 
 
-# Pictures.
+# Tests of pictures.
 
 
 def drawn(space, obs, tile_size=1):

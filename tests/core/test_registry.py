@@ -1,4 +1,4 @@
-"""Registry of ids: registration, errors and messages."""
+"""Tests of the registry of environment ids: registration, errors and their messages."""
 
 import itertools
 import os
@@ -187,7 +187,8 @@ BAD_IDS = [
 ]
 
 
-UNVERSIONED = ("Grid-v", "Grid-0")  # valid as an alias
+# malformed as ids, because they lack a version, but valid as aliases
+UNVERSIONED = ("Grid-v", "Grid-0")
 
 
 @pytest.mark.parametrize("id", BAD_IDS)
@@ -330,7 +331,7 @@ def test_the_error_for_a_missing_upstream_id_gives_the_reason(scratch):
         text = message(jaxenvs.UnknownIdError, jaxenvs.make, f"{game}-Symbolic-AutoReset-v1")
         assert f"jaxenvs.make_vec('{game}-Symbolic-v1', num_envs)" in text
     id = "Craftax-Pixels-AutoReset-v1"
-    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # registered later by another package
+    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # another package registers this id later
     assert jaxenvs.make(id) and id not in registry.absences()
 
 

@@ -1,4 +1,4 @@
-"""The contract checker: a good environment passes, and each fault is found and named."""
+"""Tests of the contract checker: a good environment passes, and each fault is found and named."""
 
 import dataclasses
 import itertools
@@ -200,15 +200,15 @@ class NoNumber(Walk):
 
 
 class First(BothEnds, TooMuch, Beyond, Silent):
-    """Several faults that do not hide each other, in one compiled program."""
+    """Environment with several faults that do not hide each other; one program tests them all."""
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
-    """Has several faults, as the class above."""
+    """Environment with several further faults, like `First`."""
 
 
 class Third(TwoClocks, Nothing):
-    """Has several faults, as the class above."""
+    """Environment with several further faults, like `First`."""
 
 
 FUZZED = {
@@ -225,7 +225,7 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # A masked action should only advance the clock by one.
+    # The double tick also breaks the rule that a masked action only advances the clock by one.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -240,13 +240,13 @@ def test_hostile_play_finds(env_class):
 
 @jaxenvs.struct
 class PrizeParams(Params):
-    """State with the reward of the last cell."""
+    """Params with the reward of the last cell."""
 
     prize: Any
 
 
 class Prize(Walk):
-    """Has rewards within the range only for the default params."""
+    """Environment whose rewards are within `reward_range` only with the default params."""
 
     @property
     def default_params(self) -> Params:
@@ -268,7 +268,7 @@ def test_a_good_environment_passes():
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """By default, the spaces must hold for the default params only."""
+    """By default the checker tests the spaces with the default params only."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
