@@ -1,4 +1,4 @@
-"""User-defined networks and environments on the command line, and convolutions."""
+"""Tests of user-defined networks and environments on the command line, and of convolutions."""
 
 import subprocess
 import sys
@@ -38,12 +38,13 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
 
 
 def test_a_recurrent_network_trains_on_sequences():
-    """The generic `unroll` resets its state: the value counts the steps of an episode."""
+    """The network's value counts an episode's steps, which shows that `unroll` resets the state."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
     assert np.isfinite(metrics["policy_loss"]).all()
-    np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))  # of 5 steps each
+    # episodes have 5 steps
+    np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))
     done = np.zeros((2, 12), bool)
     done[:, [4, 9]] = True
     memory = jax.tree.map(lambda leaf: jnp.zeros((2, 1, *leaf.shape)), agent.network.begin())
@@ -72,7 +73,7 @@ def test_the_generic_unroll_equals_the_faster_one():
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn"])
 def test_actor_and_critic_share_nothing(algorithm):
-    """One network returns the logits, the other the values."""
+    """With `separate`, one network returns the logits and the other the values."""
     agent = learner(Countdown(), algorithm, separate=True)
     obs, key = jnp.ones((3, 1)), jax.random.key(0)
     weights = jax.jit(agent.network.init)(key, obs[0])
@@ -94,7 +95,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     np.testing.assert_array_equal(value, same_value)
     np.testing.assert_array_equal(logits, same_logits)
     assert (np.abs(value) > 1e-3).all() and (changed("critic")[1] == 0).all()
-    if algorithm == "ppo":  # each part is one plain network
+    if algorithm == "ppo":  # the actor alone equals a network that is not separate
         actor, plain = weights["params"]["actor"], agent.network.network
         np.testing.assert_allclose(logits[0], plain.apply({"params": actor}, obs[0])[0], rtol=1e-5)
 
