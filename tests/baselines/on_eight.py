@@ -50,7 +50,7 @@ def gradients() -> dict[str, float]:
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
-    # differs so much between devices that normalising per device would give a wrong gradient
+    # The advantages differ between devices, so that normalising per device would be wrong.
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)
     batch = (rollout, advantage, value + noise[1])
 

@@ -18,8 +18,8 @@ def test_exactly_the_first_episode_of_each_environment():
     play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
-    # Episodes have random lengths from 1 to 8. Those of length 7 and 8 are truncated after 6 steps,
-    # without a reward.
+    # Episodes have random lengths from 1 to 8. Episodes of length 7 and 8 are truncated after 6
+    # steps, without a reward.
     drawn = make_vec(env, count, autoreset="none").reset(jax.random.split(key)[0]).state.env.length
     drawn = np.asarray(drawn)
     np.testing.assert_array_equal(episodes.lengths, np.minimum(drawn, 6))
@@ -70,7 +70,7 @@ def test_a_score_is_no_success(capsys):
 
 
 def succeeded(env, **fields):
-    """Return what an environment's `succeeded` says about a step.
+    """Return the result of an environment's `succeeded` for a step.
 
     `fields` are fields of the step; all others are 0 or False.
     """

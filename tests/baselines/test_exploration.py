@@ -1,4 +1,4 @@
-"""Tests of NovelD and E3B: bonuses against plain NumPy, and what is reset with an episode."""
+"""Tests of NovelD and E3B: bonuses against plain NumPy, and resets at episode ends."""
 
 import functools
 
@@ -209,7 +209,7 @@ def test_a_bonus_does_not_see_the_previous_action(novelty):
 
 
 def test_bonuses_for_actions_that_are_not_numbered():
-    """Of the bonuses, only E3B needs discrete actions, so it refuses others."""
+    """E3B needs discrete actions and refuses others; the other bonuses take any actions."""
     for novelty in ("rnd", "noveld"):
         agent = learner(Push(), "ppo", bonus=0.1, novelty=novelty)
         before = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))

@@ -56,7 +56,7 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
     """A new network gives every atom the same probability, so some targets leave the support.
 
-    These do not count as clipped. The numbers are those of TSP: rewards are negative, and the
+    These do not count as clipped. The numbers come from TSP: rewards are negative, and the
     lowest atoms lead below the lower bound.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))

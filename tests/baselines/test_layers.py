@@ -13,7 +13,7 @@ from jaxenvs.baselines import old_names
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
-# The rows are layers: a package may import packages of earlier rows and of its own row.
+# The rows are layers: a package may import packages of earlier rows and of the same row.
 LAYERS = (
     ("core",),
     ("networks",),

@@ -1,4 +1,4 @@
-"""Tests of running means and variances, and of what they normalise: observations and rewards."""
+"""Tests of running means and variances, which normalise observations and rewards."""
 
 import functools
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """Return a normalised network whose output is its input, to see what it reads."""
+    """Return a normalised network whose output is its input, so that a test sees the input."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},

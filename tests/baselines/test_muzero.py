@@ -454,7 +454,7 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
 
 
 def test_value_consistency_learns_from_values_of_true_states():
-    """The value loss also draws the values of predicted states to those of observed states.
+    """The value loss also draws the values of predicted states to the values of observed states.
 
     This part counts where the state was observed, and observed states receive no gradient.
     """

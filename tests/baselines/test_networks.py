@@ -182,7 +182,7 @@ def test_lines_need_a_square_board(id):
 def test_bfloat16_is_of_activations_alone(id):
     """Weights and outputs are float32 even if activations are bfloat16.
 
-    Outputs agree with those of float32 activations to two digits.
+    With float32 activations the outputs are the same to two digits.
     """
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs

@@ -30,11 +30,11 @@ from jaxenvs.render import pilots, session
 
 GROUP = "tiny_runs"
 PAY, GAMMA = 7.73, 0.9
-TRUE = PAY / (1 - GAMMA)  # 77.3
+TRUE = PAY / (1 - GAMMA)  # the true value of every state, 77.3
 
 
 class Salary(Endless):
-    """The same reward in every step."""
+    """Environment with the same reward, `PAY`, in every step."""
 
     def step_state(self, key, state, action, params):
         """The reward."""
@@ -42,7 +42,7 @@ class Salary(Endless):
 
 
 class SalaryMap(Salary):
-    """The same, seen as a map of one kind of cell."""
+    """Environment `Salary` that observes a map with one kind of cell."""
 
     @property
     def observation_space(self):
@@ -56,7 +56,7 @@ class SalaryMap(Salary):
 
 @pytest.fixture
 def salaries(monkeypatch):
-    """Ids of the environments above, for one test."""
+    """Register ids for the environments above, for one test."""
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     registry.register("Salary-Float-v0")(Salary)
     registry.register("Salary-Map-v0")(SalaryMap)
@@ -67,21 +67,21 @@ FLAGS += ["--eval-episodes", "8", "--checkpoint-every", "1000"]
 
 
 def flags(settings):
-    """Settings as flags."""
+    """Convert settings to command-line flags."""
     named = {"--" + name.replace("_", "-"): value for name, value in settings.items()}
     pairs = ([flag] if value is True else [flag, str(value)] for flag, value in named.items())
     return [text for pair in pairs for text in pair]
 
 
 def trained(out, algorithm, *more, steps, id="Salary-Float-v0"):
-    """A run."""
+    """Train a run; return its folder."""
     flags = [*FLAGS, *more, "--total-steps", str(steps), "--out", str(out)]
     assert train.main([id, "--algo", algorithm, *flags]) == 0
     return out
 
 
 def value(policy):
-    """The value at the start of an episode."""
+    """Return the value that a policy predicts at the start of an episode."""
     state = policy.env.reset(jax.random.key(0)).state
     return float(jax.jit(policy.think)(policy.begin(), policy.env.observe(state))[2])
 
@@ -94,7 +94,8 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
     assert session.policy_output(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
-    best = runs.load_policy(run, best=True)  # an earlier one, with the scales of that time
+    # the best policy is of an earlier update, with the statistics of that time
+    best = runs.load_policy(run, best=True)
     assert value(best) == pytest.approx(TRUE, rel=0.1)
 
     assert cli.main(["export", str(run)]) == 0
@@ -121,7 +122,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(runs.load_policy(run)) == pytest.approx(TRUE, rel=0.02)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of policies
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-in for a policy
 def test_an_unknown_scale_is_null_in_an_export():
     scales = value_scales.Scales(jnp.full(3, jnp.nan, jnp.float32))
     policy = types.SimpleNamespace(weights={"params": {}, value_scales.SCALES: scales})
@@ -130,12 +131,15 @@ def test_an_unknown_scale_is_null_in_an_export():
 
 
 def policy_settings(run):
-    """The settings of a run."""
+    """Return the settings that a run's config records."""
     return runs.Run.open(run).config.settings
 
 
 def as_older_versions_saved(run):
-    """Rewrite a checkpoint: scales stood among the runner's other fields, `best` had none."""
+    """Rewrite a checkpoint to the format of older versions.
+
+    They stored the scales outside the weights, and no scales for the best policy.
+    """
     opened = runs.Run.open(run)
     path = checkpoints.saved(opened.checkpoints)[-1]
     trees = {}
@@ -184,7 +188,7 @@ def test_every_learner_returns_it(tmp_path, algorithm):
 
 @pytest.mark.full
 def test_trials_may_be_scaled_too():
-    """The network of rl2 has more methods than others."""
+    """Test target scaling in rl2 too, because its network has more methods than others."""
     env = jaxenvs.make("XLand-R1-9x9-v0")
     asked = (
         ALGORITHMS["rl2"]

@@ -28,9 +28,12 @@ FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "-
 
 
 class Endless(Env):
-    """A reward of 1 at every step until the time limit; the observation is always 1."""
+    """Environment with a reward of 1 at every step, truncated after five steps.
 
-    fully_observed = True  # the state is only the clock
+    The observation is always 1.
+    """
+
+    fully_observed = True  # the state only contains the clock
 
     @property
     def default_params(self) -> Params:
@@ -72,7 +75,7 @@ LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
 
 
 class Push(Clock):
-    """A clock with two continuous actions, truncated after five steps; the reward is their sum."""
+    """Environment `Clock` with an action of two continuous components; the reward is their sum."""
 
     @property
     def action_space(self):
@@ -88,7 +91,7 @@ class Push(Clock):
 class CountdownState(State):
     """State of an episode with a drawn length."""
 
-    length: Int32[Array, ""]  # steps
+    length: Int32[Array, ""]  # number of steps of the episode
 
 
 class Countdown(Endless):
@@ -167,13 +170,13 @@ TINY = {
 
 
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
-    """Return a learner, PPO by default."""
+    """Return a learner with small settings for tests, PPO by default."""
     chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
     return registry.build(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
-    """Return the log records of the first updates."""
+    """Return the log records of a new learner's first updates."""
     runners, rows = loop.start(agent, jax.random.key(0)[None]), []
     config = Config("Classic-Pendulum-v0", {}, 0, 1, {}, agent.algorithm.name)
     line = ProgressLine(config, agent.settings.steps_per_update, updates, 0)
@@ -200,6 +203,6 @@ def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def collected(agent: Learner, runners: Any, keys: Array, choose: Any = ppo.choose) -> Any:
-    """Return the runners of all seeds after a rollout, and the rollouts."""
+    """Return the runners of all seeds after a rollout, and their rollouts."""
     one_seed = functools.partial(rollouts.collect, agent, choose=choose)
     return jax.vmap(one_seed, axis_name=SEEDS)(runners, keys)
