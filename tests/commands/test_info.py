@@ -1,4 +1,4 @@
-"""`jaxenvs list` and `info`: pages agree with the code and are complete."""
+"""Tests of `jaxenvs list` and `info`: pages of ids agree with the code and are complete."""
 
 import inspect
 
@@ -30,7 +30,7 @@ IDS = [
 ]
 
 
-# By default only one class of each module, because these share state and observation.
+# By default test only one class of each module, because its classes share state and observation.
 MODULES = {kind.__module__: kind for kind in reversed(CLASSES)}
 PAGES = [
     pytest.param(
@@ -151,18 +151,21 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """Until `python -m jaxenvs.benchmarks.reference --ids ID` the page of an id has none."""
+    """Reference returns belong to registered ids.
+
+    A new id has none until `python -m jaxenvs.benchmarks.reference --ids ID` has run.
+    """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())
     for id, row in random.items():
         low, high = jaxenvs.spec(id).env_class.reward_range
         assert row["episodes"] >= 1000 and row["length"] >= 1
-        most = row["length"] + 0.1  # it is rounded
+        most = row["length"] + 0.1  # the mean length is rounded to one decimal
         assert low * most <= row["return"] <= high * most, id
 
 
 def test_missing_records_are_marked(monkeypatch):
-    """A run on a changed task or with a bonus is not a reference for PPO on the task."""
+    """A run on a changed task or with a bonus does not count as a record of PPO on the task."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
@@ -223,9 +226,11 @@ def test_list_searches_families_ids_aliases_and_summaries(capsys):
     for family in ("Craft", "grid"):  # only the family's ids, although others contain the word
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
-    assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]  # an alias
+    # the search word is an alias of the id
+    assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]
     lava = listed(capsys, "lava")
-    assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}  # a summary
+    # the word also occurs in the summary of this id's class
+    assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}
     both = listed(capsys, "babyai", "open")
     assert "BabyAI-OpenDoor-v0" in both and all(id.startswith("BabyAI-") for id in both)
 
@@ -236,8 +241,10 @@ def learned(id: str) -> list[bool]:
 
 
 def test_a_run_no_better_than_random_play_is_marked_as_not_learned():
-    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # return 0, as random play
-    assert learned("Grid-DistShift2-v0") == [False, True]  # plain PPO is worse than random play
+    # both runs have return 0, like random play
+    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]
+    # the first run, plain PPO, is worse than random play
+    assert learned("Grid-DistShift2-v0") == [False, True]
     assert all(learned("Grid-DoorKey-5x5-v0"))
     assert learned("Craft-Classic-Ids-v0")[0]
     _, alone, more = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")
