@@ -15,14 +15,14 @@ BATCH = 1 << 13
 
 
 class Distances(NamedTuple):
-    """All boards found, nearest first."""
+    """All boards that the search found, the nearest first."""
 
     words: np.ndarray  # uint32 (states, words), in the format of `pack`
-    distance: np.ndarray  # int32 (states,), actions from the start
+    distance: np.ndarray  # int32 (states,): number of actions from the start
 
     @property
     def counts(self) -> list[int]:
-        """Number of boards at each distance."""
+        """Return the number of boards at each distance."""
         return np.bincount(self.distance).tolist()
 
     def of(self, words: np.ndarray) -> np.ndarray:
@@ -58,7 +58,7 @@ def distances(
         found, frontier = unique(np.concatenate(parts))
         new = ~_among(found, visited)
         found, frontier = found[new], frontier[new]
-        # A stable sort merges two sorted runs in linear time.
+        # Sort stably, because a stable sort merges two sorted runs in linear time.
         visited = np.sort(np.concatenate([visited, found]), kind="stable")
         levels.append(frontier)
     levels = [level for level in levels if len(level)]

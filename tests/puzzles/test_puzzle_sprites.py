@@ -1,4 +1,4 @@
-"""The puzzles' sprites: one per tile number, all different."""
+"""Tests of the puzzles' sprites: there is one for each tile number, and all are different."""
 
 import numpy as np
 import pytest
