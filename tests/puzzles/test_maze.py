@@ -15,7 +15,7 @@ from jaxenvs.puzzles.maze import FAR, divided
 
 SHAPES = [(10, 10), (7, 12), (11, 5), (3, 3)]
 UP, RIGHT, DOWN, LEFT = range(4)
-# Fraction of Jumanji's maps that have a wall at the odd places of two lines.
+# Fraction of Jumanji's maps that have a wall at each of the odd places of a line.
 JUMANJI_FIRST_ROW = [0.411, 0.436, 0.441, 0.408, 0.255]
 JUMANJI_FIRST_COLUMN = [0.208, 0.259, 0.284, 0.255, 0.207]
 JUMANJI_ROW_8 = [0.364, 0.402, 0.399, 0.391, 0.264]
