@@ -142,7 +142,7 @@ def test_an_observation_of_craft_is_few_kernels_without_branches(monkeypatch, id
     [("SlidingTile-4x4", 7, 6), ("Cube-3x3", 5, 4), ("2048", 10, 9)],
 )
 def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
-    """Count the kernels of a step, without those of the scan (counter, keys, actions, stores)."""
+    """Count a step's kernels, without kernels of the scan (counter, keys, actions, stores)."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     for source, most in (("fresh", fresh), ("pool", pool)):
         work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))

@@ -1,4 +1,4 @@
-"""A scripted policy that gets far: it reads the package's state and follows the tech tree.
+"""A scripted policy that gets far: it reads craftax's state and follows the tech tree.
 
 It is pure JAX, so that it runs inside the compiled comparison. It walks by distances over the
 17 x 17 cells around the player, and wanders when no target is in sight.
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-REACH, ROUNDS = 8, 24  # cells seen on each side, steps planned ahead
+REACH, ROUNDS = 8, 24  # number of cells seen on each side, number of steps planned ahead
 STEPS = jnp.array([[0, 0], [0, -1], [0, 1], [-1, 0], [1, 0]])
 SOLID = (Block.WATER, Block.CRAFTING_TABLE, Block.FURNACE, Block.PLANT, Block.RIPE_PLANT)
 FAR = 1_000

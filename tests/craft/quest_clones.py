@@ -12,9 +12,10 @@ import jaxenvs
 from jaxenvs.craft.tables import Action, Block
 
 ENV = jaxenvs.make("Craft-Ids-v0")
-CLONES, AHEAD = 384, 8  # number of clones, steps of a rollout
-FAR = np.float32(1e4)  # distance of unreachable cells
-WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)  # left, right, up, down
+CLONES, AHEAD = 384, 8  # number of clones, and number of steps of a rollout
+FAR = np.float32(1e4)  # distance that stands for unreachable cells
+# vectors of a step to the left, right, up and down
+WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)
 SHOT_REACH = 8  # shoot at mobs up to this many cells away
 WALKED = (
     *(Block.GRASS, Block.PATH, Block.SAND, Block.DARKNESS),
@@ -91,7 +92,7 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out: the last state, the actions, the last world, the number of blocks used up."""
+    """Roll out a clone; return last state, actions, last world and the number of blocks used up."""
 
     def once(before, step):
         number, force = step

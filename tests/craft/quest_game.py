@@ -12,13 +12,14 @@ from jaxenvs.craft.full_rows import ARMOUR, COLOURS, FULL
 from jaxenvs.craft.state import earned_vector
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-DUG = {  # level of the pickaxe that removes a block
+DUG = {  # block -> level of the pickaxe that removes it
     **dict.fromkeys((Block.TREE, Block.FIRE_TREE, Block.CRAFTING_TABLE, Block.FURNACE), 0),
     **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
     **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
 }
-DIG_COST, BRIDGE_COST = 2.2, 3.5  # steps
-ITEM_VALUES = {  # value of an item; a point of health has the value 3
+# cost in steps to dig through a block, and to bridge water or lava
+DIG_COST, BRIDGE_COST = 2.2, 3.5
+ITEM_VALUES = {  # item -> its value in the choice of clones; a point of health has the value 3
     **{"diamond": 8.0, "sapphire": 5.0, "ruby": 5.0, "iron": 2.0, "coal": 0.6, "sapling": 0.5},
     **{"wood": 0.4, "arrows": 0.15, "stone": 0.05},
 }
@@ -36,18 +37,18 @@ class DeadError(Exception):
 
 
 class Game:
-    """A game from its first step, with the parts of the state that decisions need."""
+    """A game from its first step: its state, actions, and the parts of the state for decisions."""
 
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # memory of the player
+        self.mode = {}  # notes of the player about its current activities
         self.rolls = 0
         self.last = ""
         self.read()
 
     def read(self):
-        """Read the parts of the state."""
+        """Read the parts of the current state that decisions need."""
         self.world = jax.device_get(look(self.state))
         self.floor = int(self.world.floor)
         cells = np.asarray(self.state.map)[self.floor]

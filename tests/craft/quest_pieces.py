@@ -12,7 +12,7 @@ from quest_game import cell, cells
 from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.tables import Action, Block
 
-LAST = 8  # number of the boss floor
+LAST = 8  # index of the floor with the boss, the last one
 STEPS_ASIDE = [way for n in range(4) for way in itertools.product(range(1, 5), repeat=n)]
 
 

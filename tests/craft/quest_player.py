@@ -25,13 +25,13 @@ from jaxenvs.craft.tables import Action, Block
 
 SEED = 3109  # a world without graves near the necromancer, so that no mobs appear around it
 RECORD = Path(__file__).with_name("quest.npz")
-CLEARED = 8  # kills that open a ladder
+CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
 GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
-LONG = 900  # steps on a floor, after which chests are ignored
+LONG = 900  # number of steps on a floor after which chests are ignored
 
 
-# Intrinsics.
+# Plans for the player's needs.
 
 
 def needs(game):
@@ -154,7 +154,7 @@ def eat(game):
     return reach(game, game.mobs("passive"), "food", hunt=True, score=score)
 
 
-# Floor by floor.
+# Plans for each floor.
 
 
 def enchant(game):

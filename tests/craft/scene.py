@@ -35,10 +35,10 @@ SIGNS = {
     "y": Block.PLANT,
     "Y": Block.RIPE_PLANT,
 }
-PLAYER = "<>^v"  # facing 1 to 4
+PLAYER = "<>^v"  # the player's character for the directions 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Draws that cause nothing, except that zombies and skeletons step left.
+# Random draws that cause no events, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),

@@ -1,4 +1,4 @@
-"""Compare Craft-Classic with craftax 1.6.1: equal starts, actions and draws give equal results."""
+"""Tests of Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import functools
 
@@ -13,9 +13,9 @@ from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every policy, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
-# Events that must occur in some trajectory; otherwise the comparison does not cover them.
+# Events that must occur in some trajectory, because otherwise the comparison does not cover them.
 OFTEN = [
     "mobs revived",
     "mobs born",

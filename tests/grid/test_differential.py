@@ -14,7 +14,7 @@ from jaxenvs.grid import Action, Kind, tiles
 
 IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
-# number of steps to compare for each id with random play, and as many with experts
+# Number of steps to compare for each id with random play; experts play the same number.
 STEPS, FEW_STEPS = 2_000, 400
 RANDOM_LENGTH = 300  # largest number of steps of an episode of random play
 # Probabilities of the actions left, right, forward, pick up, drop, toggle and done.
@@ -250,7 +250,7 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is slightly before the last step; far beyond it the package's reward is negative.
+    The time limit is slightly before the last step; far beyond it MiniGrid's reward is negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20

@@ -1,6 +1,6 @@
 """Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
-Chi-square tests compare MiniGrid's resets with at least as many levels of this library, for all
+Chi-square tests compare MiniGrid's resets with at least the same number of levels here, for all
 features of `features.py`. A feature fails if p is below 1e-4 in two independent samples, because
 among thousands of features one is that unlikely by chance. With fixed seeds the results are
 reproducible.

@@ -24,7 +24,7 @@ def go_to_a_key_then_to_a_ball(env):
 def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
     """The ball is picked up and the key faced; then the agent faces the ball's old cell.
 
-    For the package the ball is still there until a drop action, even a failed one.
+    For MiniGrid the ball is still there until a drop action, even a failed one.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

@@ -10,7 +10,7 @@ import warnings
 import gymnasium
 import jax
 import jax.numpy as jnp
-import minigrid  # registers the package's ids with gymnasium
+import minigrid  # registers MiniGrid's ids with gymnasium
 import numpy as np
 import tasks
 from minigrid.core import world_object
@@ -52,7 +52,7 @@ def family(env):
 
 
 def grid_of(env):
-    """Return the package's grid as tile bytes, (rows, columns), with the contents of boxes.
+    """Return MiniGrid's grid as tile bytes, (rows, columns), with the contents of boxes.
 
     An object carried from the start is put back to its first cell, as in our levels.
     """
@@ -155,10 +155,10 @@ class Episode:
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
-    """Play an episode of the package from a reset; without `stop`, continue after its end.
+    """Play an episode of MiniGrid from a reset; without `stop`, continue after its end.
 
-    `actions` may be a function of the package's environment after the reset. `env` may be wrapped
-    by the package's wrappers; `image` selects the part of an observation to compare.
+    `actions` may be a function of MiniGrid's environment after the reset. `env` may be wrapped
+    by MiniGrid's wrappers; `image` selects the part of an observation to compare.
     """
     with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects
         obs, _ = env.reset(seed=seed)
@@ -184,7 +184,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Its balls move as the package's did: the task contains their cells over time."""
+    """Its balls move as MiniGrid's did: the task contains their cells over time."""
 
     moments: int = 1
 

@@ -1,4 +1,4 @@
-"""Tests of what a search relies on, for every puzzle, on random boards and near the goal."""
+"""Tests of the properties that a search relies on: every puzzle, random boards, near goals."""
 
 import functools
 import zlib

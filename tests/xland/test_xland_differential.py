@@ -23,7 +23,7 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and masks of the rows where a rule fired or the goal was met."""
+    """Return the differences in a batch, and two masks of rows: a rule fired, the goal was met."""
     given = worlds.on_device(played)
     theirs = peer.play(size, LIMIT)(*given)
     ours = peer.play_ours(size, played.ruleset.rules.shape[1])(*given, np.int32(LIMIT))
