@@ -23,7 +23,7 @@ os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writin
 import jax
 import pytest
 
-# beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
+# Beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
 # header of the test run says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
@@ -74,7 +74,7 @@ from jaxenvs import testing  # noqa: E402
 # Number of memory mappings of a process above which its compiled programs are dropped. Each program
 # has several mappings, and Linux allows a process 65,530.
 MOST_MAPS = 45_000
-# number of tests between two counts of the mappings; one test adds at most a thousand
+# Number of tests between two counts of the mappings; one test adds at most a thousand.
 TESTS_BETWEEN = 10
 # Thresholds of Python's garbage collector. With the default thresholds it often scans everything
 # that JAX has traced, which takes a tenth of the tests' time.

@@ -46,7 +46,7 @@ def test_newest_is_the_newest_of_the_path_of_pyenv_and_of_uv(machine):
     assert find(machine).stdout.strip() == find(machine, "newest").stdout.strip() == str(old)
     pyenv = install(machine / "pyenv/versions/3.12.1/bin/python3.12", "3.12")
     assert find(machine, "newest").stdout.strip() == str(pyenv)
-    # a free-threaded build, which must not be chosen
+    # A free-threaded build, which must not be chosen.
     install(machine / "pyenv/versions/3.14.0t/bin/python3.14", "3.14")
     uv = install(machine / "uv/cpython-3.13.2-linux-x86_64-gnu/bin/python3.13", "3.13")
     assert find(machine, "newest").stdout.strip() == str(uv)

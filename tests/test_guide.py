@@ -37,7 +37,7 @@ SHORTER = {
     "play": "--keys right,down,left,up --gif play.gif --screenshot window.png",
     "bench": "--quick --seconds 0.01 --batches 8",
 }
-# number of frames of each animation that the guide's commands make
+# Number of frames of each animation that the guide's commands make.
 MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}
 
 
@@ -55,7 +55,7 @@ def installed(tmp_path_factory):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(points))
-    # load all other ids first, because the patch below copies the registry's tables
+    # Load all other ids first, because the patch below copies the registry's tables.
     registry.list()
     with pytest.MonkeyPatch.context() as patch:
         for table in ("_specs", "_aliases"):

@@ -21,13 +21,13 @@ import jaxenvs
 from jaxenvs import registry
 
 ROOT = Path(__file__).resolve().parent.parent
-# folders next to `jaxenvs/`; links make them its subpackages
+# Folders next to `jaxenvs/`; links make them its subpackages.
 OUTSIDE = ("baselines", "benchmarks", "render")
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-# families, and further units that each of them may import
+# Families, and further units that each of them may import.
 BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}
 TABLE = "jaxenvs.commands.table"  # the only module that may name modules of commands in strings
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
@@ -173,9 +173,9 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 # Classes of environments that code outside the families may test for with `isinstance`. The next
 # two lines list families' modules that such code may import.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-# any module may import `Puzzle`, because a search tests for it
+# Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# this benchmark measures a feature of one family
+# This benchmark measures a feature of one family.
 ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}
 
 
@@ -326,7 +326,7 @@ def test_the_search_for_risks_finds_them():
 def packages(root: Path) -> set[str]:
     """Return the packages that setuptools finds in a tree with the settings in pyproject.toml."""
     options = settings()["tool"]["setuptools"]["packages"]["find"]
-    # folders without `__init__.py`, such as data, are not packages
+    # Folders without `__init__.py`, such as data, are not packages.
     assert options["namespaces"] is False
     return set(setuptools.find_packages(str(root), include=options["include"]))
 
@@ -359,7 +359,7 @@ def test_a_checkout_links_each_folder_into_the_package(folder: str):
 def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
     """Relative imports would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`."""
     for module, path in sources():
-        # number of folders above the module inside the package
+        # Number of folders above the module inside the package.
         depth = len(path.relative_to(ROOT).parts) - 1
         if unit(module) in OUTSIDE:
             for node in ast.walk(ast.parse(path.read_text())):

@@ -18,7 +18,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-# environments and steps of a play; number of plays for each id
+# Environments and steps of a play; number of plays for each id.
 ROWS, LENGTH, EXAMPLES = 128, 32, 62
 
 

@@ -147,7 +147,7 @@ def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     assert f"next: [{chosen[1]}]" in text and "before:" not in text
 
 
-# head of a Markdown table, and the line below it
+# Head of a Markdown table, and the line below it.
 HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)
 FOLDERS = ("docs", "baselines", "benchmarks", "tests")
 SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
@@ -223,7 +223,7 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        # a user has standard dtype promotion, the tests strict
+        # A user has standard dtype promotion, the tests strict.
         with jax.numpy_dtype_promotion("standard"):
             exec(compile(block, path.name, "exec"), names)
     if path.stem == "search":

@@ -96,7 +96,7 @@ def test_ends_and_limits_have_their_own_discounts():
     for step in play(to_dm_env(DOORS, seed=1), 60):
         if step.last():
             kinds.add(float(step.discount))
-            # the final observation of the episode, not of the next one
+            # The final observation of the episode, not of the next one.
             assert step.reward == step.observation["number"]
         elif step.mid():
             assert step.discount == 1.0
@@ -110,7 +110,7 @@ def test_seeds_repeat_everything():
     env = to_dm_env(DOORS)
     assert len({int(env.reset().observation["number"]) for _ in range(20)}) > 2
     assert env.step(0).step_type is dm_env.StepType.MID
-    # observations are copies, which the caller may change
+    # Observations are copies, which the caller may change.
     env.reset().observation["half"][...] = 9.0
 
 

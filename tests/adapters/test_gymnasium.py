@@ -259,7 +259,7 @@ def test_flags_are_actions_and_observations():
 
 def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
     class Counted(Doors):
-        # traced once for the shapes, and once for the program
+        # Traced once for the shapes, and once for the program.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=2)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 

@@ -152,7 +152,7 @@ def test_the_final_observation_is_the_true_successor():
         done = terminated | truncated
         for i in np.flatnonzero(done):
             final = info["final_obs"][i]
-            # the reward equals the number in the final observation
+            # The reward equals the number in the final observation.
             assert final["number"] == reward[i]
             assert final["number"] - before["number"][i] in (action[i], action[i] + 1)
             assert info["final_info"]["nested"]["both"][i, 1] == reward[i]
@@ -208,7 +208,7 @@ def test_one_compilation_for_all_batches_of_a_kind():
     """Batches of one kind share compiled programs, also if params are Python numbers."""
 
     class Counted(Doors):
-        # traced for shapes, for a reset of all rows, and for a reset of some
+        # Traced for shapes, for a reset of all rows, and for a reset of some.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=3)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 
@@ -268,7 +268,7 @@ def test_stepping_on_without_autoreset_names_the_rows():
         envs.step([0, 0, 0])
     options = {"reset_mask": np.array([True, False, True])}
     _, info = envs.reset(options=options)
-    # the caller's options are unchanged
+    # The caller's options are unchanged.
     assert options["reset_mask"].tolist() == [True, False, True]
     assert info["_action_mask"].tolist() == [True, False, True]
     assert envs.step([0, 0, 0])[3].tolist() == [True, False, True]

@@ -103,7 +103,7 @@ SLOTS, DRAWS, KEYS = 37, 4000, 8
 def replay() -> dict[str, object]:
     """Sample from the same prioritised replay buffer on eight devices and on one; compare."""
     known = some(ENVS, SLOTS)
-    # factor of the priorities of each environment
+    # Factor of the priorities of each environment.
     uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]
     known = known._replace(value=known.value * uneven)
     where = (EVERYWHERE, ROWS)

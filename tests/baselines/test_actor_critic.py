@@ -175,7 +175,7 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # the mean over all gradient steps would be a quarter
+    # The mean over all gradient steps would be a quarter.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 

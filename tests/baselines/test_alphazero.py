@@ -79,14 +79,14 @@ def test_a_solution_within_the_search_is_taken(tiles):
     agent = learner(env, num_envs=2, value_scale=10.0)
     greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
     plan = greedy(weights, jax.random.key(0), obs, state)
-    # each board is one move from the goal; undo this move
+    # Each board is one move from the goal; undo this move.
     np.testing.assert_array_equal(plan.action, [2, 1])
     assert (plan.policy.max(axis=1) > 0.9).all()
 
 
 def test_before_the_first_reward_the_search_changes_no_policy():
     """Before the first reward all values are noise; a policy that follows them stops exploring."""
-    # its boards are too far from the goal for 8 simulations to find a reward
+    # Its boards are too far from the goal for 8 simulations to find a reward.
     env = SlidingTile(size=3)
     agent = learner(env, value_scale=1.0)
 
@@ -156,7 +156,7 @@ def test_a_reward_counts_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    # length 3 and time 3: the episode is at its end
+    # Length 3 and time 3: the episode is at its end.
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))

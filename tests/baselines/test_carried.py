@@ -152,7 +152,7 @@ def test_slices_make_one_run_on_this_machine_and_the_next(tmp_path, monkeypatch)
     assert more and training.words[0][:3] == [card_training.CRAFT, "--preset", "gpu"]
     rows, more = training.slice("here", rows)
     assert more and training.words[1][:2] == ["--resume", str(tmp_path / "here" / "h200-billion")]
-    # the results are carried to another machine, which has no run folder yet
+    # The results are carried to another machine, which has no run folder yet.
     (tmp_path / "out").rename(tmp_path / "home")
     (tmp_path / "out").mkdir()
     rows, more = training.slice("there", rows)

@@ -80,7 +80,7 @@ def test_statistics_are_summed_in_full_precision():
 )
 def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
-    # number of earlier batches: the last one of the warm-up, and the first one after it
+    # Number of earlier batches: the last one of the warm-up, and the first one after it.
     for steps in (9, 10):
         weights = weights_of(mean, variance, steps)
         factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)

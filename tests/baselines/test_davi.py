@@ -194,7 +194,7 @@ def test_a_small_puzzle_is_learned(by_action):
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
-    # moves the blank around, to the board that is farthest from the goal
+    # Moves the blank around, to the board that is farthest from the goal.
     for action in (None, 0, 3, 2, 1, 0, 3):
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))

@@ -87,7 +87,7 @@ def eight(tmp_path_factory):
 def test_eight_devices_have_the_gradient_of_one(seen):
     gradients = seen["gradients"]
     assert gradients["together"] < 1e-5
-    # the wrong gradient, with advantages normalised on each device separately
+    # The wrong gradient, with advantages normalised on each device separately.
     assert gradients["alone"] > 1e-2
 
 
@@ -104,7 +104,7 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
     program = seen["program"]
     assert program["equal_weights"]
     assert program["envs_of_a_device"] == 2
-    # number of different levels, of 8 possible ones: devices draw different levels
+    # Number of different levels, of 8 possible ones: devices draw different levels.
     assert program["different_levels"] > 4
     assert program["episodes"] > 16  # number of episodes on all devices together
 

@@ -116,7 +116,7 @@ def test_windows_equal_those_of_a_plain_list():
         for env in range(ENVS if made >= N_STEP else 0):
             written = int(memory.written[env])
             oldest = max(0, written - (SLOTS - 1))
-            # always the same shape, so that `window` is compiled once
+            # Always the same shape, so that `window` is compiled once.
             first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)
             got = window(memory, jnp.full(SLOTS, env, jnp.int32), jnp.array(first))
             steps = {row[0]: i for i, row in enumerate(stream.steps[env])}
@@ -153,7 +153,7 @@ def test_samples_are_uniform_over_complete_windows():
             np.testing.assert_allclose(times / 6000, 1 / windows.sum(), rtol=0.25)
         steps = {row[0] for rows in stream.steps for row in rows}
         np.testing.assert_array_equal(got.weight, np.isin(got.obs["seen"], list(steps)))
-    # some slots only hold the final observation of a truncated episode, so they have weight 0
+    # Some slots only hold the final observation of a truncated episode, so they have weight 0.
     assert 0 < float(got.weight.mean()) < 1
 
 
@@ -241,7 +241,7 @@ def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
     first, second = (np.asarray(weights[f"Dense_{i}"]["kernel"]) for i in range(2))
     assert np.linalg.norm(first) == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
-    # the second layer is orthogonal in both cases
+    # The second layer is orthogonal in both cases.
     np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)
 
 
@@ -285,7 +285,7 @@ def test_the_target_network_can_be_copied_every_few_gradient_steps(plain):
 
 
 def test_nothing_is_learned_before_the_warm_up_ends():
-    # the warm-up ends in the third update; an update has 32 steps
+    # The warm-up ends in the third update; an update has 32 steps.
     agent = learner(Endless(), warm_up=96)
     runners, losses = runners_of(agent), []
     first = jax.device_get(runners.weights)
@@ -319,7 +319,7 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum", "oldest"} == seen
     for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
-            # first axis: environments, over which the devices divide the array
+            # First axis: environments, over which the devices divide the array.
             assert leaf.shape[0] == 4
 
 
@@ -427,7 +427,7 @@ def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     with pytest.raises(ValueError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
         replay_checks.check_memory(agent, 1)
     need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
-    # number of slots of each environment; 15,625 is a square, so priorities need no padding
+    # Number of slots of each environment; 15,625 is a square, so priorities need no padding.
     slots = 1_000_000 // 64
     assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6
 

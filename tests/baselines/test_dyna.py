@@ -325,7 +325,7 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                # this also holds for the final observation of a truncated episode
+                # This also holds for the final observation of a truncated episode.
                 assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
@@ -416,7 +416,7 @@ def test_losses_ignore_slots_after_an_end():
         {"action": cut.action.at[:, 2].set(1 - cut.action[:, 2])},
     ):
         assert loss(cut) == loss(cut._replace(**changed))
-    # the final observation itself is predicted, so it counts
+    # The final observation itself is predicted, so it counts.
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))
 
 

@@ -44,7 +44,7 @@ def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
     text = config.read_text()
     assert text.count('"total_steps": 256') == 1
-    # the config now asks for more steps, so the run is not finished
+    # The config now asks for more steps, so the run is not finished.
     config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0
@@ -117,7 +117,7 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
     ],
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(monkeypatch, id, package, says):
-    # makes `import` of the package fail, as if it were not installed
+    # Makes `import` of the package fail, as if it were not installed.
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises((upstream.NotThereError, MissingExtraError), match=says):
         upstream.play(uniform(id), package, jax.random.key(0), 2)

@@ -190,7 +190,7 @@ def test_watch_shows_the_search(planned):
     policy = load_policy(planned[0].path)
     for greedy, name in ((False, "search (8), sampled"), (True, "search (8), greedy")):
         pilot = pilots.of_policy(policy, greedy)
-        # the pole leans to the right
+        # The pole leans to the right.
         state = policy.env.reset(KEY).state.replace(angle=jnp.float32(0.2))
         choose = functools.partial(pilot.choose, env=policy.env, params=None, memory=())
         _, action = jax.jit(choose)(KEY, state=state)

@@ -64,7 +64,7 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     with pytest.raises(RunError, match=r"is untouched; free some space, then use --resume .*run$"):
         keeper.end()
     said = capsys.readouterr().err
-    # two of the four warnings are about the log
+    # Two of the four warnings are about the log.
     assert said.count("warning: ") == 4 and said.count("Training continues") == 4
     assert "checkpoint of update 3 could not be written" in said and "No space left" in said
     assert names(run) == ["00000001", "00000002"]

@@ -37,7 +37,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert shares[-1] > 0.5
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
-    # the recommended bound must be at least `TRUE`, the true value
+    # The recommended bound must be at least `TRUE`, the true value.
     assert said[0].endswith("start a new run with --v-max 78")
     assert "v_min=-10 to v_max=10" in said[0]
 
@@ -60,7 +60,7 @@ def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeyp
     lowest atoms lead below the lower bound.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
-    # a uniform distribution over the atoms
+    # A uniform distribution over the atoms.
     monkeypatch.setattr(c51.dqn, "next_values", lambda *_: jnp.zeros((3, 51)))
     batch = types.SimpleNamespace(
         reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])

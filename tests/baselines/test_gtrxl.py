@@ -50,7 +50,7 @@ def test_the_relative_shift_aligns_distances():
     assert got.shape == (STEPS, REACH + STEPS)
     for step in range(STEPS):
         for column in range(REACH + STEPS):
-            # number of steps from the attended step to the current one
+            # Number of steps from the attended step to the current one.
             distance = step + REACH - column
             if 0 <= distance <= REACH:
                 assert got[step, column] == scores[step, REACH - distance]
@@ -99,7 +99,7 @@ def test_attention_equals_a_plain_loop():
                 distance = REACH + step - column
                 what = (q + parts["what"][head]) @ (known[column] @ key[:, head])
                 where = (q + parts["where"][head]) @ (table[distance] @ place[:, head])
-                # divide by the square root of the head's width, 4
+                # Divide by the square root of the head's width, 4.
                 scores.append((what + where) / 2.0)
                 values.append(known[column] @ value[:, head])
             shares = np.exp(scores) / np.exp(scores).sum()
@@ -113,7 +113,7 @@ def test_attention_equals_a_plain_loop():
 def network():
     """Return the compiled functions `think` (one step) and `unroll` (a sequence) of a network."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
-    # initial weights make layers pass inputs through, so change them
+    # Initial weights make layers pass inputs through, so change them.
     weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
     unroll = jax.jit(lambda memory, obs, done: NETWORK.unroll(weights, memory, obs, done))

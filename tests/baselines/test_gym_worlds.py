@@ -67,7 +67,7 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        # not the final observation, which is all 9: the environment has been reset
+        # Not the final observation, which is all 9: the environment has been reset.
         assert (step.obs.max(axis=1) == 1).all()
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)

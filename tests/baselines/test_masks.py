@@ -91,7 +91,7 @@ def test_no_learner_takes_an_illegal_action(make):
         assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0
     else:
         assert wasted(rollout.obs, rollout.action) == 0.0
-        # a tour has 19 steps, so in 24 steps one ends
+        # A tour has 19 steps, so in 24 steps one ends.
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)
 
 
@@ -101,7 +101,7 @@ def test_an_update_in_which_masks_count_stays_finite(make):
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
     for leaf in jax.tree.leaves((runners.weights, metrics)):
         assert np.isfinite(leaf).all()
-    # with equally probable legal actions, the mean of log 19, log 18, ..., log 1
+    # With equally probable legal actions, the mean of log 19, log 18, ..., log 1.
     if "entropy" in metrics:
         tour = np.log(np.arange(19, 0, -1))
         uniform = (tour.sum() + tour[:5].sum()) / 24
@@ -113,7 +113,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     """In one observation, the illegal action's weights in the last layer get no gradient."""
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
-    # the step at time 0, where action 0 is illegal
+    # The step at time 0, where action 0 is illegal.
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)
     if make is of_ppo_rnn:
         rows, unroll = minibatches.as_sequences(first), ppo_rnn.unroll
@@ -170,7 +170,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
-    # the last step is at time 1, and the next observation is time 2, with value 2
+    # The last step is at time 1, and the next observation is time 2, with value 2.
     last = returns(agent, after, rollout)[-1]
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
@@ -178,13 +178,13 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    # the steps can be collected once, because acting does not depend on TD targets
+    # The steps can be collected once, because acting does not depend on TD targets.
     after, *_ = collected(agent)
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")
     window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
-    # slot 5 holds the final observation of the episode that slot 4 truncates
+    # Slot 5 holds the final observation of the episode that slot 4 truncates.
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
@@ -229,7 +229,7 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     """Their traced update is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        # trace the environment now, so that this trace is in none of the programs
+        # Trace the environment now, so that this trace is in none of the programs.
         assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])
@@ -332,7 +332,7 @@ def test_actors_of_gymnasium_take_the_mask_of_the_info():
     rollout, _ = sampler.collect(weights)
     assert rollout["mask"].shape == (20, 3, 2) and rollout["mask"].dtype == np.bool_
     assert np.take_along_axis(rollout["mask"], rollout["action"][..., None], axis=-1).all()
-    # probability 1, because one of the two actions is legal
+    # Probability 1, because one of the two actions is legal.
     np.testing.assert_array_equal(rollout["log_prob"], 0.0)
     np.testing.assert_array_equal(sampler.play(weights, 2, seed=1)[0], 8.0)
     with pytest.raises(ValueError, match=r"gives info\['action_mask'\] in some resets and steps"):

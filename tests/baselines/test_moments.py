@@ -102,7 +102,7 @@ def test_constants_extremes_and_numbers_that_are_none():
     _, read = read_after(batches_of(x), {"x": far, "code": np.zeros((2, 2), np.uint8)})
     np.testing.assert_allclose(read["x"][:, 0, 0], 0.0, atol=0.02)
     np.testing.assert_array_equal(read["x"][:, 1, 1], [10, -10])
-    # inf is clipped to 10, and NaN stays NaN
+    # inf is clipped to 10, and NaN stays NaN.
     assert read["x"][1, 1, 0] == 10 and np.isnan(read["x"][1, 0, 1])
     known = x[..., 1, 0][np.isfinite(x[..., 1, 0])]
     assert abs(float(read["x"][0, 1, 0]) + known.mean() / known.std()) < 0.1
@@ -180,7 +180,7 @@ def test_statistics_stay_out_of_the_log_and_of_an_update():
     assert int(metrics["return_sum"][0, 0]) == metrics["return_sum"][0, 0] > 0
     first, seen = start.weights[moments.SEEN], after.weights[moments.SEEN]
     assert (first.number[0], seen.number[0]) == (0, 128)
-    # every observation of Countdown is 1
+    # Every observation of Countdown is 1.
     assert (seen.mean == 1).all() and (seen.variance == 0).all()
     plain = loop.start(learner(Countdown()), jax.random.key(0)[None])
     jax.tree.map(np.testing.assert_array_equal, start.weights["params"], plain.weights["params"])

@@ -189,7 +189,7 @@ def test_windows_hold_the_steps_of_the_environment():
         for moment in range(3):
             assert time[row, moment + 1] == (time[row, moment] + 1) % 6
             assert window.truncated[row, moment] == (time[row, moment] == 4) or (
-                # this slot holds no step, so its other contents are undefined
+                # This slot holds no step, so its other contents are undefined.
                 time[row, moment] == 5
             )
         assert window.is_step[row] == (time[row, 0] != 5)
@@ -208,7 +208,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    # new windows have one priority, others priorities by their errors
+    # New windows have one priority, others priorities by their errors.
     assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):

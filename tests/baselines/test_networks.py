@@ -83,7 +83,7 @@ def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     seen, symbols = (jax.jit(env.observe)(state) for env in (compact, symbolic))
     weights = jax.jit(second.init)(jax.random.key(1), symbols)
     a, b = (jax.jit(first.apply)(weights, seen), jax.jit(second.apply)(weights, symbols))
-    # not exact: the compact observation stores the light in eight bits
+    # Not exact: the compact observation stores the light in eight bits.
     np.testing.assert_allclose(a[0], b[0], atol=2e-3)
     np.testing.assert_allclose(a[1], b[1], atol=1e-2)
     assert compact.observe(state).nbytes == 145
@@ -125,7 +125,7 @@ def test_the_order_of_words_counts_and_absent_words_are_nothing():
 
     sentences = encoders.Sentence(words=9)
     weights = jax.jit(sentences.init)(jax.random.key(0), jnp.zeros(3, jnp.uint8))
-    # absent words give 0, as a new layer has no bias
+    # Absent words give 0, as a new layer has no bias.
     np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(encoders.SENTENCE))
     assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
     assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01
@@ -206,7 +206,7 @@ def test_accelerators_compute_the_same_function(monkeypatch, obs):
     obs = env.reset(jax.random.key(0)).obs
     network = policies.ActorCritic.of(env, (16,), 8)
     weights = jax.jit(network.init)(jax.random.key(1), obs)
-    # so that biases are not 0 and have an effect
+    # So that biases are not 0 and have an effect.
     weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)
 
     def answers():

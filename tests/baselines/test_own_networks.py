@@ -43,7 +43,7 @@ def test_a_recurrent_network_trains_on_sequences():
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
     assert np.isfinite(metrics["policy_loss"]).all()
-    # episodes have 5 steps
+    # Episodes have 5 steps.
     np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))
     done = np.zeros((2, 12), bool)
     done[:, [4, 9]] = True

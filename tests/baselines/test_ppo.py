@@ -24,7 +24,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
     terminated, truncated = np.zeros((2, steps, envs), bool)
     terminated[2, 0] = terminated[3, 0] = True  # terminations in two consecutive steps
-    # truncations in the middle and at the end of the rollout
+    # Truncations in the middle and at the end of the rollout.
     truncated[2, 1] = truncated[-1, 2] = True
     terminated[-1, 3] = True
     return rollouts.Rollout(
@@ -74,7 +74,7 @@ def test_rewards_do_not_reach_back_over_an_end():
     before = ADVANTAGES(rollout, np.zeros(5, np.float32), 0.9, 0.8)
     changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
     after = ADVANTAGES(changed, np.zeros(5, np.float32), 0.9, 0.8)
-    # mask of the environments in which an episode ends in the first four steps
+    # Mask of the environments in which an episode ends in the first four steps.
     ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
 
@@ -269,7 +269,7 @@ def test_advantage_floor_keeps_noise_small(on_policy):
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
     )
     assert abs(floored) < abs(plain) / 100
-    # large advantages are normalised as without the floor
+    # Large advantages are normalised as without the floor.
     np.testing.assert_allclose(large, large_floored, rtol=1e-6)
 
 
@@ -281,7 +281,7 @@ def test_the_loss_of_an_unchanged_policy(on_policy):
     np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
     np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)
-    # an untrained policy is nearly uniform over two actions
+    # An untrained policy is nearly uniform over two actions.
     np.testing.assert_allclose(parts["entropy"], np.log(2), rtol=1e-3)
     settings = ppo_.settings
     expected = settings.value_weight * parts["value_loss"] - settings.entropy * parts["entropy"]
@@ -344,7 +344,7 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
 
 def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
     optimiser = minibatches.optimiser(ppo.Settings(max_grad_norm=0.5))
-    # norm over all weights: (144 + 144) ** 0.5
+    # Norm over all weights: (144 + 144) ** 0.5.
     gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}
     with jax.numpy_dtype_promotion("standard"):
         _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)

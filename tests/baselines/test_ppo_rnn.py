@@ -169,9 +169,9 @@ def test_minibatches_are_whole_environments(collected):
     whole = np.asarray(names).T
     for lengths, memory in seen:
         environment = np.asarray(lengths)[:, 0] // 100
-        # all steps of an environment, in order
+        # All steps of an environment, in order.
         np.testing.assert_array_equal(lengths, whole[environment])
-        # the recurrent state of the same environment
+        # The recurrent state of the same environment.
         np.testing.assert_array_equal(np.asarray(memory)[:, 0, 0], environment)
     for epoch in range(3):
         drawn = np.concatenate(rows[4 * epoch : 4 * epoch + 4])[:, 0] // 100

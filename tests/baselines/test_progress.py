@@ -244,7 +244,7 @@ def test_the_model_of_a_world_is_learned_first():
     settings = world.Settings(total_steps=400, gradient_steps=100)
     assert world.shown(settings, record) == "model loss 0.5 nats"
     small = {**record, "transition": [1.23e-07]}
-    # the whole line must fit into a terminal of 80 columns
+    # The whole line must fit into a terminal of 80 columns.
     steps = "  99,900 of 100,000 gradient steps  "
     assert len(f"{steps}{world.shown(settings, small)}  1,000 steps/s") <= 80
     later = {**record, "update": 3, "return": [0.25]}

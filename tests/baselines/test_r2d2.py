@@ -122,7 +122,7 @@ def test_no_gradient_passes_through_the_burn_in():
     assert (by_obs[:, 2:] != 0).any(axis=2).all()
     moved = sequences._replace(obs=obs.at[:, 0].add(1.0))
     changed = unrolled(agent, weights, moved) != unrolled(agent, weights, sequences)
-    # the observations of the burn-in have an effect on later values
+    # The observations of the burn-in have an effect on later values.
     assert changed.any(axis=(1, 2)).all()
 
     # The gradient is the same as if the sequence began with the recurrent state after the burn-in.
@@ -163,7 +163,7 @@ def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
     draw, shape = np.random.default_rng(6), (rows, settings.length)
     kind = draw.choice(3, shape, p=[0.7, 0.15, 0.15])
     cut = kind == 2
-    # the slot after a truncated step holds no step
+    # The slot after a truncated step holds no step.
     is_step = np.pad(~cut[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     cut &= is_step
     is_step = np.pad(~cut[:, :-1], ((0, 0), (1, 0)), constant_values=True)
@@ -274,7 +274,7 @@ def test_an_update_learns_and_updates_priorities():
     assert ((known != 0) & (known != 1)).any()
     for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
-            # first axis: environments, over which the devices divide the array
+            # First axis: environments, over which the devices divide the array.
             assert leaf.shape[0] == 4
 
 

@@ -118,9 +118,9 @@ def test_a_run_has_the_usual_files(finished):
     assert [row["steps"] for row in log] == [128 * i for i in range(1, 41)]
     assert all(row["lag"] == [0] and row["lag_max"] == [0] for row in log)
     assert {"return", "length", "episodes", "seconds", "steps_per_second"} <= set(log[-1])
-    # bytes of a hidden layer, a policy head and a value head
+    # Bytes of a hidden layer, a policy head and a value head.
     weights = 4 * (2 * 8 + 8 + 8 * 2 + 2 + 8 + 1)
-    # bytes of a step: observation, seven numbers, two flags of episode ends
+    # Bytes of a step: observation, seven numbers, two flags of episode ends.
     per_step = 2 * 4 + 7 * 4 + 2
     assert log[-1]["weight_bytes"] == [weights]
     assert log[-1]["fragment_bytes"] == [128 * per_step + 8 * 2 * 4]
@@ -196,7 +196,7 @@ def test_ape_x_learns(tmp_path, id):
     # An actor's first fragment lacks the last two steps of each environment, because their n-step
     # returns are not complete yet.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
-    # learning begins when the shards have 300 steps
+    # Learning begins when the shards have 300 steps.
     assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
     least = {EMPTY: 0.3}.get(id, 7)

@@ -14,7 +14,7 @@ from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
-# field of a new run in a task with missions, which selects the observation with the mission
+# Field of a new run in a task with missions, which selects the observation with the mission.
 DICT = {"obs": "dict"}
 
 
@@ -183,7 +183,7 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
 
-    # a further seed, recorded later, is merged into the line
+    # A further seed, recorded later, is merged into the line.
     assert record.main([str(table), str(tmp_path / "2")]) == 0
     (line,) = json.loads(table.read_text())
     assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1,2}"
@@ -191,11 +191,11 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["evaluation"]["mean_return"] == 2.0 and line["steps_per_second"] == 512.0
     assert all(len(returns) == 3 for returns in line["curve"]["returns"])
 
-    # a seed that is already recorded: it gets a second line
+    # A seed that is already recorded: it gets a second line.
     assert record.main([str(table), str(tmp_path / "1")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
     kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}
     table.write_text(json.dumps([kept]))
-    # the recorded line now has other versions, so the run gets another line
+    # The recorded line now has other versions, so the run gets another line.
     assert record.main([str(table), str(tmp_path / "2")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]

@@ -30,7 +30,7 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 def tasks(limit: int, **lengths: int):
     """Return trials with two tasks, an easy one and an impossible one, and their params."""
-    # be near a wall (easy); hold an object that does not exist
+    # Be near a wall (easy); hold an object that does not exist.
     goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
     both = xland.Benchmark(rulesets=jax.tree.map(lambda *leaves: jnp.stack(leaves), *rulesets))
@@ -218,7 +218,7 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
     run = runs.Run.open(out)
     evaluated = (out / "eval.json").read_text()
     whole = checkpoints.contents(checkpoints.saved(run.checkpoints)[-1])
-    # tasks are not saved, because there may be a million
+    # Tasks are not saved, because there may be a million.
     assert not any("tasks" in name for name in whole)
     shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
     assert train.main(["--resume", str(out), "--eval-episodes", "3"]) == 0

@@ -147,7 +147,7 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     expected = np.asarray(rollout.reward) + 0.5 * np.where(ended, 0.0, bonus)
     np.testing.assert_allclose(rewarded.reward, expected, rtol=1e-6)
     assert (np.asarray(rewarded.reward)[~ended] > 1).all()
-    # the returns of episodes do not include the bonus
+    # The returns of episodes do not include the bonus.
     np.testing.assert_array_equal(rewarded.returns, rollout.returns)
     assert float(after.bonus.seen.number) == led_to.size
 

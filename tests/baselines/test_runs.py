@@ -123,7 +123,7 @@ def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
         manifest.write_text(manifest.read_text()[:100])
     assert restored_update(run) == 1
     assert "00000002 is damaged" in capsys.readouterr().err
-    # training repeats this update, and its checkpoint replaces the damaged one
+    # Training repeats this update, and its checkpoint replaces the damaged one.
     run.save(2, changed(2))
     assert restored_update(run) == 2
 
@@ -230,7 +230,7 @@ def test_other_peoples_files_are_never_overwritten(tmp_path):
 def test_the_log_is_rewound_to_the_checkpoint(run):
     run.log([{"update": u, "steps": u * 8} for u in (1, 2, 3)])
     with (run.path / "log.jsonl").open("a") as file:
-        # a line that the machine could not finish, as if it lost power
+        # A line that the machine could not finish, as if it lost power.
         file.write('{"update": 4, "ste')
     assert [row["update"] for row in run.records()] == [1, 2, 3]
     run.write_json("eval.json", {})  # an evaluation of fewer steps than the run will have made

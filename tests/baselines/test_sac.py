@@ -87,7 +87,7 @@ def test_targets_and_losses_equal_the_papers(agent, runners):
 
 def test_the_temperature_rises_below_the_target_entropy(agent):
     gradient = jax.jit(jax.grad(lambda log, entropy: sac.temperature_loss(agent, log, entropy)[0]))
-    # the entropy -3 is below the target, -2 for two action components
+    # The entropy -3 is below the target, -2 for two action components.
     assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0
     assert gradient(jnp.float32(0.5), jnp.float32(-1.5)) == 0.5
 

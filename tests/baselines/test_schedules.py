@@ -195,7 +195,7 @@ def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
     with pytest.raises(runs.RunError, match=r"learning rate has fallen to 0.* --learning-rate"):
         resumed(run, MORE)
     assert resumed(run, PLANNED) == before, "it may be evaluated again"
-    # restart with the old initial learning rate, or with another one
+    # Restart with the old initial learning rate, or with another one.
     for first in (before.learning_rate, 1e-5):
         after = resumed(run, MORE, "--learning-rate", str(first))
         seen = [float(value(after, update)) for update in (PLANNED, 150, MORE)]

@@ -27,7 +27,7 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    # a reward of 4 in every step gives 8; ten times the largest return, 4, would be more
+    # A reward of 4 in every step gives 8; ten times the largest return, 4, would be more.
     assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
@@ -48,7 +48,7 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # rewards fit into the support, so the predicted values are too large
+    # Rewards fit into the support, so the predicted values are too large.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
@@ -61,7 +61,7 @@ def test_only_the_bound_that_is_passed_changes():
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
         # 0.05 is the squeezed reward of 0.1, so the atoms must stay close
         (100, 0.1, "--atoms 190"),
-        # rewards fit into the support, so the predicted values are too large
+        # Rewards fit into the support, so the predicted values are too large.
         (1, 1.0, "--spacing 0.1"),
     ],
 )

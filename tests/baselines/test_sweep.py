@@ -172,7 +172,7 @@ def test_values_of_a_range(text, values):
         (("learning_rate=0..1:3",), "by factors, from above 0"),
         (("gamma=0.9..0.99:0",), "give one or more finite values"),
         (("gamma=0.9,0.9",), "differ in their first six digits"),
-        # the two numbers are equal in float32
+        # The two numbers are equal in float32.
         (("gamma=0.99,0.99000001",), "differ in their first six digits"),
         (("gamma=0.9,1.1",), "gamma=1.1 must be at most 1"),
         (("gamma=nan",), "finite"),

@@ -41,7 +41,7 @@ def test_moments_are_a_moving_mean_corrected_for_its_start():
     np.testing.assert_allclose(rollout.value, expected, rtol=1e-5)
     np.testing.assert_allclose(value_scales.in_rewards(runner.weights, target), TARGETS, rtol=1e-5)
     runner, (_, _, target) = target_scaling.scale_targets(agent, runner, batch(TARGETS * 10))
-    # weights of the first and the second update in the running mean
+    # Weights of the first and the second update in the running mean.
     shares = np.float32([0.75, 1.0]) / 1.75
     mean = shares @ [TARGETS.mean(), 10 * TARGETS.mean()]
     square = shares @ [np.square(TARGETS).mean(), np.square(10 * TARGETS).mean()]
@@ -85,9 +85,9 @@ def test_rollouts_keep_values_in_rewards():
 
 
 def test_a_value_is_converted_from_both_scales():
-    # standard deviation of scaled rewards: 5
+    # Standard deviation of scaled rewards: 5.
     rewards = Moments(jnp.float32(9), jnp.float32([7]), jnp.float32([25]))
-    # target mean 2, deviation 2
+    # Target mean 2, deviation 2.
     scales = value_scales.Scales(jnp.float32([0.5, 1.0, 4.0]), rewards)
     weights = {"params": (), value_scales.SCALES: scales}
     assert value_scales.in_learned_rewards(weights, jnp.float32(3)) == 8

@@ -49,7 +49,7 @@ def test_targets_are_the_least_critic_near_the_target_actors_action(agent, runne
         return outputs, action, near, values, td3.td_target(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
-    # raw standard deviations that give the smallest standard deviation
+    # Raw standard deviations that give the smallest standard deviation.
     np.testing.assert_array_equal(outputs[:, 2:], -20)
     stretched = LOW + (HIGH - LOW) * (np.tanh(outputs[:, :2]) + 1) / 2
     np.testing.assert_allclose(action, stretched, rtol=1e-5, atol=1e-6)

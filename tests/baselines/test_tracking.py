@@ -157,7 +157,7 @@ def test_films_show_an_episode(looked_at):
     assert [film.name for film in films] == ["00000002.gif", "00000004.gif"]
     for film in films:
         with Image.open(film) as picture:
-            # at most 100 steps, the time limit, and the first frame
+            # At most 100 steps, the time limit, and the first frame.
             assert 2 <= picture.n_frames <= 101
 
 
@@ -197,7 +197,7 @@ def test_a_callback_ends_a_run(tmp_path):
     flags = [ID, *FLAGS, *total(4), "--out", str(out)]
     assert main(flags, callback=lambda row: row["update"] == 2) == 0
     rows = runs.Run.open(out).records()
-    # update 3 was already running when the callback ended the run
+    # Update 3 was already running when the callback ended the run.
     assert [row["update"] for row in rows] == [1, 2, 3]
     assert checkpoints.newest(out / "checkpoints") == 3 and (out / "eval.json").is_file()
 

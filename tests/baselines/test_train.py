@@ -442,7 +442,7 @@ def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
     asked = options.parse(argv)
     made = options.config(asked)
     assert made.fields == expected and made.env.obs == expected.get("obs", "image")
-    # the default embedding is wider if the mission names an object
+    # The default embedding is wider if the mission names an object.
     assert asked.settings.embed == (16 if expected else 8)
 
 

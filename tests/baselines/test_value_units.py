@@ -94,7 +94,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
     assert session.policy_output(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
-    # the best policy is of an earlier update, with the statistics of that time
+    # The best policy is of an earlier update, with the statistics of that time.
     best = runs.load_policy(run, best=True)
     assert value(best) == pytest.approx(TRUE, rel=0.1)
 

@@ -240,7 +240,7 @@ def test_a_fragment_learner_takes_ppos_steps(collected):
     for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):
         np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(metrics["value_loss"][0], losses["value_loss"], rtol=1e-4)
-    # one episode of each environment is truncated, after five of eight steps
+    # One episode of each environment is truncated, after five of eight steps.
     assert int(metrics["episodes"][0]) == 4
     assert after.obs == () and (after.key[0] != runner.key).any()
 

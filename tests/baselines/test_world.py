@@ -107,9 +107,9 @@ def test_observations_and_noisy_pictures_are_split_into_cells():
     look = jax.jit(pictures.split)
     one, other = (look(pictures.look(state), key) for key in jax.random.split(KEY))
     assert one.shape == (9, 48)
-    # the mean brightness of a cell is subtracted
+    # The mean brightness of a cell is subtracted.
     np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)
-    # the two pictures have separate noise
+    # The two pictures have separate noise.
     spread = float((one - other).std()) / latent_world.CONTRAST
     np.testing.assert_allclose(spread, 0.1 * np.sqrt(2), rtol=0.1)
 
@@ -121,7 +121,7 @@ def test_transitions_are_moves_of_the_puzzle():
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
     assert set(np.asarray(seen.action)) == set(range(6)) and len(seen.action) == 402
-    # the first four transitions are a walk, in which each begins where the last one ended
+    # The first four transitions are a walk, in which each begins where the last one ended.
     np.testing.assert_array_equal(before[1:4], after[0:3])
     goal = np.asarray(learner.env.goal(()))
     np.testing.assert_array_equal(seen.solved, (after == goal).all(axis=1))
@@ -221,7 +221,7 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    # no board has this code, so the search never finds the goal
+    # No board has this code, so the search never finds the goal.
     seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):

@@ -43,7 +43,7 @@ def _alike(a, b, allowed):
     same = np.asarray(a == b)
     if not np.issubdtype(a.dtype, np.floating):
         return same
-    # subtracting infinities warns, but they are compared by equality
+    # Subtracting infinities warns, but they are compared by equality.
     with np.errstate(invalid="ignore"):
         most = allowed.units * np.spacing(np.maximum(abs(a), abs(b))) + allowed.absolute
         return same | (abs(a - b) <= most) | (np.isnan(a) & np.isnan(b))

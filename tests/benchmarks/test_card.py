@@ -48,7 +48,7 @@ class Bench:
         return [], ""
 
     def run(self, *words: str) -> int:
-        # one job at a time, so that jobs run in the order of the list
+        # One job at a time, so that jobs run in the order of the list.
         words = ("--jobs", "1", *words)
         return card.main([*words, "--out", str(self.out), "--scratch", str(self.out.parent / "s")])
 

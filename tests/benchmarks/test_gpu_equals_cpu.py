@@ -33,7 +33,7 @@ ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test t
 # Time limit; in the rollouts every environment reaches it three times.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
-# division on a GPU is off by up to two units in the last place
+# Division on a GPU is off by up to two units in the last place.
 UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
 # Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
 # episode.

@@ -163,7 +163,7 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
     assert work["written"] + work["read"] <= 400
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "fresh"))
     assert work["kernels"] <= 16 and work["kernels_per_trip"] == 0
-    # of these bytes, 338 are moved to select between two grids
+    # Of these bytes, 338 are moved to select between two grids.
     assert work["written"] + work["read"] <= 1100
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
     assert work["kernels"] <= 21 and work["model_us"] <= 33

@@ -141,7 +141,7 @@ def test_changes_of_the_task_are_listed(table):
     (table.parent / "runs.json").write_text(json.dumps([*rows, with_preset]), "utf-8")
     found = reference.recorded(table.parent)
     assert [run["apart"] for run in found["Grid-MultiRoom-N6-v0"]] == [*changes.values()]
-    # the preset of this id has a novelty bonus
+    # The preset of this id has a novelty bonus.
     assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]
 
 

@@ -107,11 +107,11 @@ def test_a_balanced_episode_is_truncated_at_500_as_in_gymnasium(theirs):
 @pytest.mark.parametrize(
     ("level", "action", "ends"),
     [
-        # the cart's position after the step is 2.398, inside the limit 2.4
+        # The cart's position after the step is 2.398, inside the limit 2.4.
         ((2.39, 0.4, 0.0, 0.0), 1, False),
         ((2.39, 0.6, 0.0, 0.0), 1, True),  # the position is 2.402, beyond the limit
         ((-2.39, -0.6, 0.0, 0.0), 0, True),
-        # the pole's angle after the step is 0.208, inside the limit 0.2094
+        # The pole's angle after the step is 0.208, inside the limit 0.2094.
         ((0.0, 0.0, 0.2, 0.4), 0, False),
         ((0.0, 0.0, 0.2, 0.6), 0, True),  # the angle is 0.212, beyond the limit
         ((0.0, 0.0, -0.2, -0.6), 0, True),
@@ -172,7 +172,7 @@ def test_the_picture_shows_cart_and_pole_at_their_positions():
     np.testing.assert_allclose(middle[:2], [width / 2 - pixels, width / 2 + pixels], atol=1.0)
     assert middle[2] == pytest.approx(width / 2 + pixels / 2 * np.sin(0.2), abs=1.5)
     rows = np.nonzero(orange[0])[0]
-    # the pole is 1 m long, so its height in pixels is known
+    # The pole is 1 m long, so its height in pixels is known.
     assert np.ptp(rows) == pytest.approx(pixels, abs=4)
 
 

@@ -74,7 +74,7 @@ HOME = {"HOME": "/home/a"}
     [
         (HOME, "/home/a/.cache/jaxenvs"),
         ({**HOME, "XDG_CACHE_HOME": "/var/b"}, "/var/b/jaxenvs"),
-        # a path that is not absolute is ignored
+        # A path that is not absolute is ignored.
         ({**HOME, "XDG_CACHE_HOME": "b"}, "/home/a/.cache/jaxenvs"),
         ({**HOME, "JAXENVS_CACHE": "/c"}, "/c"),
         ({**HOME, "JAXENVS_CACHE": "~/c"}, "/home/a/c"),

@@ -325,7 +325,7 @@ def test_completed_puzzles_are_those_that_solve_accepts(scripts):
     assert not puzzles & {"Puzzle-2048-v0", "Puzzle-Minesweeper-10x10-v0"} and len(puzzles) > 20
 
 
-# files and folders in the shell's working directory
+# Files and folders in the shell's working directory.
 FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}
 DOOR = {"Grid-DoorKey-16x16-v0"}
 COMPLETED = [
@@ -383,7 +383,7 @@ def in_bash(script: str, words: list[str]) -> set[str]:
     given = f"{script}\n{ask}"
     done = subprocess.run(["bash", "-u"], input=given, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    # if the script gives no words, bash itself completes file names
+    # If the script gives no words, bash itself completes file names.
     return set(done.stdout.split()) or FILES
 
 

@@ -38,7 +38,7 @@ def test_train_and_the_players_parse_values_alike(text, value, monkeypatch):
     pair, made, env = f"size={text}", {}, jaxenvs.make("Grid-v0")
     monkeypatch.setattr(parser.registry, "make", lambda id, **given: made.update(given) or env)
     parser.make_env("Grid-v0", [pair])
-    # compare by `repr`, because True == 1
+    # Compare by `repr`, because True == 1.
     assert repr(made) == repr(trained((pair,))) == repr({"size": value})
 
 
@@ -85,7 +85,7 @@ def test_pairs_may_share_an_option_or_not_and_precede_other_arguments():
     rest, pairs = "ID --seed 3 --gif e=5.gif", "--set a=1 b=2 c=3 d=4"
     assert gathered(words.split()) == f"{rest} {pairs}".split()
     assert gathered(["ID"]) == ["ID"]
-    # left as it is; `parse` raises the error
+    # Left as it is; `parse` raises the error.
     assert gathered(["ID", "--set", "size"]) == ["ID", "--set", "size"]
     assert gathered(["--set", "--help"]) == ["--set", "--help"]
     assert gathered(["ID", "--set"]) == ["ID", "--set"]

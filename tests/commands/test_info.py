@@ -226,10 +226,10 @@ def test_list_searches_families_ids_aliases_and_summaries(capsys):
     for family in ("Craft", "grid"):  # only the family's ids, although others contain the word
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
-    # the search word is an alias of the id
+    # The search word is an alias of the id.
     assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]
     lava = listed(capsys, "lava")
-    # the word also occurs in the summary of this id's class
+    # The word also occurs in the summary of this id's class.
     assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}
     both = listed(capsys, "babyai", "open")
     assert "BabyAI-OpenDoor-v0" in both and all(id.startswith("BabyAI-") for id in both)
@@ -241,9 +241,9 @@ def learned(id: str) -> list[bool]:
 
 
 def test_a_run_no_better_than_random_play_is_marked_as_not_learned():
-    # both runs have return 0, like random play
+    # Both runs have return 0, like random play.
     assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]
-    # the first run, plain PPO, is worse than random play
+    # The first run, plain PPO, is worse than random play.
     assert learned("Grid-DistShift2-v0") == [False, True]
     assert all(learned("Grid-DoorKey-5x5-v0"))
     assert learned("Craft-Classic-Ids-v0")[0]

@@ -27,24 +27,24 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(0.1, 5, episodes=32), NEVER, True),
         (run(0.2, 1, episodes=4), NEVER, False),  # a large difference, but possibly by chance
         (run(0.079, 30), SELDOM, False),  # p < 0.001, but the difference is too small
-        # p = 0.008 for successes, but the return is four standard errors higher: successes are
-        # faster
+        # P = 0.008 for successes, but the return is four standard errors higher: successes are
+        # faster.
         (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
-        # p = 0.0015 is too large; that the return is 4 standard errors higher does not count here
+        # P = 0.0015 is too large; that the return is 4 standard errors higher does not count here.
         (run(0.12, 9, episodes=64), SELDOM, False),
         # 4 standard errors count if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),
-        # three standard errors of the difference are 2.0, so this is not enough
+        # Three standard errors of the difference are 2.0, so this is not enough.
         (run(21.9, None), SCORED, False),
         (run(22.1, None), SCORED, True),
-        # compared by return, because random play has no record of successes
+        # Compared by return, because random play has no record of successes.
         (run(22.1, 1), SCORED, True),
         (run(-0.1, 0), FALLEN, True),  # no success yet, but a far higher return
         (run(-1.0, 0), FALLEN, False),
         (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
-        # another task, on which there is no random play to compare with
+        # Another task, on which there is no random play to compare with.
         (run(0.003, 1, apart=("size=5",)), NEVER, True),
     ],
 )

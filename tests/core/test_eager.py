@@ -107,13 +107,13 @@ class Line(Env):
         return LineState(time=jnp.int32(0), cell=jnp.asarray(level, jnp.int32))
 
     def step_state(self, key, state, action, params):
-        """Walk."""
+        """Walk to a neighbouring cell, within the row."""
         self.called.append(action)
         cell = jnp.clip(state.cell + action.astype(jnp.int32) - 1, 0, self.size - 1)
         return Transition(state.replace(cell=cell), jnp.float32(0), cell < 0)
 
     def observe(self, state, params=None):
-        """The cell."""
+        """Observe the index of the walker's cell."""
         self.called.append(state.cell)
         return state.cell
 
@@ -248,7 +248,7 @@ class Twice(wrappers.Wrapper):
     """A third-party environment that overrides `step`."""
 
     def step(self, key, state, action, params=None):
-        """Step twice."""
+        """Make two steps of the environment."""
         return super().step(key, super().step(key, state, action, params).state, action, params)
 
 

@@ -23,7 +23,7 @@ def pictures(page: str) -> list[Image.Image]:
 
 
 def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
-    # a long limit in seconds, because the machine may be busy
+    # A long limit in seconds, because the machine may be busy.
     monkeypatch.setattr(notebook, "PATIENCE", 60)
     env = jaxenvs.make(GRID)
     page = env._repr_html_()

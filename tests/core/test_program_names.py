@@ -69,7 +69,7 @@ ORIGINS = [
         {"vcs_info": {"vcs": "git", "commit_id": "1"}, "url": "https://a.b/c"},
         '"jaxenvs[train] @ git+https://a.b/c"',
     ),
-    # installed from a package index, where the extra can be found by name
+    # Installed from a package index, where the extra can be found by name.
     (None, '"jaxenvs[train]"'),
 ]
 
@@ -83,7 +83,7 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    # metadata without an origin, as a build leaves it in the checkout, then the real one
+    # Metadata without an origin, as a build leaves it in the checkout, then the real one.
     found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)

@@ -187,7 +187,7 @@ BAD_IDS = [
 ]
 
 
-# malformed as ids, because they lack a version, but valid as aliases
+# Malformed as ids, because they lack a version, but valid as aliases.
 UNVERSIONED = ("Grid-v", "Grid-0")
 
 

@@ -102,7 +102,7 @@ def test_levels_have_the_distribution_of_exact():
     places = np.unique(np.stack(places), return_inverse=True)[1].reshape(steps, rows)
     kinds = places.max() + 1
     assert chisquare(np.bincount(places.reshape(-1))).pvalue > 1e-4
-    # neighbouring rows, and consecutive steps
+    # Neighbouring rows, and consecutive steps.
     pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]
     for a, b in pairs:
         table = np.zeros((kinds, kinds))
@@ -177,7 +177,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     *_, restart = batch(ROOMS, 9, stock_size=8, chunk=3)
     with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
         restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
-    # ring size + chunk size is 9, as in the first batch, so the arrays have the same shape
+    # Ring size + chunk size is 9, as in the first batch, so the arrays have the same shape.
     *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)
     state, levels = reset(KEY).state, []
     for time in range(3):

@@ -65,7 +65,7 @@ DIFFERENT = [
     {"table": np.arange(1, 7, dtype=np.int32).reshape(2, 3)},
     {"table": np.arange(6, dtype=np.int32)},
     {"table": np.arange(6, dtype=np.int16).reshape(2, 3)},
-    # the same bytes in memory, but another byte order
+    # The same bytes in memory, but another byte order.
     {"table": np.arange(6, dtype="<i4").view(">i4").reshape(2, 3)},
     {"max_steps_in_episode": 10},
     {"max_steps_in_episode": 9.0},

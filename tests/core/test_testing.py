@@ -135,7 +135,7 @@ class Nothing(Walk):
     """Fault: a reward is NaN."""
 
     def step_state(self, key, state, action, params):
-        """0 / 0."""
+        """Make the reward NaN (0 / 0)."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=moved.reward / moved.reward)
 
@@ -426,7 +426,7 @@ class NumbersForMask(Walk):
     """Fault: the mask is not boolean."""
 
     def action_mask(self, state, params=None):
-        """Ones."""
+        """Return a mask of integers."""
         return jnp.ones(2, jnp.int32)
 
 

@@ -163,7 +163,7 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
         same(after, restart_fresh(key, before.state, chosen, params))
         changed = differs(after.state.env, before.state.env)
         assert not (changed & ~chosen).any(), name  # only done rows have changed
-        # about 30 % may be unchanged: levels of 5x5 cells sometimes repeat
+        # About 30 % may be unchanged: levels of 5x5 cells sometimes repeat.
         assert changed.sum() >= chosen.sum() * 0.7 - 1, name
 
 

@@ -33,7 +33,7 @@ IDS = [
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]
-# members that a wrapper computes from forwarded ones
+# Members that a wrapper computes from forwarded ones.
 COMPUTED = COMPOSED | public(Derived).keys() - {"check_values"}
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
@@ -110,10 +110,10 @@ def test_values_are_those_of_the_environment_inside(id):
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
-        # the function for mouse clicks takes the wrapper's state, so it differs
+        # The function for mouse clicks takes the wrapper's state, so it differs.
         if name == "controls":
             mine, wanted = mine.actions, wanted.actions
-        # it contains functions, which are new objects in each call
+        # It contains functions, which are new objects in each call.
         if name == "vocabulary" and wanted is not None:
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))
         assert mine == wanted, name

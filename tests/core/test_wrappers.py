@@ -169,7 +169,7 @@ def test_onehot_expands_each_part_of_a_dict():
 
 
 def test_onehot_refuses_what_it_cannot_count(as_a_user):
-    # its observation is float32
+    # Its observation is float32.
     stacked = wrappers.Flatten(env=jaxenvs.make("Grid-v0", obs="dict"))
     with pytest.raises(ValueError, match="small integers"):
         wrappers.OneHot(env=stacked)

@@ -217,7 +217,7 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 def test_success_does_not_depend_on_a_changed_reward():
     """LavaGap defines success by a reward above 0."""
     level = LAVA.sample_level(KEY)
-    # a goal two cells in front of the agent
+    # A goal two cells in front of the agent.
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
     lowered = wrappers.TransformReward(LAVA, lambda reward: reward - 5)
     for env in (

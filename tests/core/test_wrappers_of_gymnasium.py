@@ -95,7 +95,7 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
         total = 0.0 if terminated else total
     got = [step[1] for step in ours if step[1]]
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
-    # index of the first episode end, up to which the wrappers agree
+    # Index of the first episode end, up to which the wrappers agree.
     first = next(i for i, step in enumerate(ours) if step[2])
     same_play(ours[:first], theirs[:first], 1e-4)
     assert not np.allclose(got, [step[1] for step in theirs if step[1]], rtol=1e-2)
@@ -153,7 +153,7 @@ def test_rewards_are_changed_and_clipped():
 
 def test_a_limit_truncates_as_theirs_but_not_where_the_task_ends():
     actions = actions_of(CARTPOLE, 0) + [0, 1] * 15
-    # index of the step in which the pole falls first
+    # Index of the step in which the pole falls first.
     limit = next(i for i, step in enumerate(played(CARTPOLE, actions)) if step[2])
     ours = played(wrappers.TimeLimit(CARTPOLE, limit), actions)
     theirs = played(gymnasium.wrappers.TimeLimit(to_gymnasium(CARTPOLE), limit), actions)
@@ -171,7 +171,7 @@ def test_an_action_is_repeated_until_the_episode_ends():
     if known is not None:
         same_play(played(known(to_gymnasium(CARTPOLE), 3), actions), theirs)
     assert {step[1] for step in theirs} >= {3.0} and any(0 < s[1] < 3 and s[2] for s in theirs)
-    # index of the first episode end; later resets use other keys
+    # Index of the first episode end; later resets use other keys.
     end = next(i for i, step in enumerate(theirs) if step[2])
     same_play(ours[: end + 1], theirs[: end + 1])
 

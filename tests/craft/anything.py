@@ -15,7 +15,7 @@ from jaxenvs.craft.tables import Action, Block, Item
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
 OPEN = [*GROUND, Block.SAND]  # blocks on which torches may lie
 SOLID = [int(block) for block in FULL.solid]
-# distances of drawn values from the ends of a counter's range
+# Distances of drawn values from the ends of a counter's range.
 EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
@@ -212,7 +212,7 @@ class Anything:
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        # fraction of live mobs; with 0 the necromancer is vulnerable
+        # Fraction of live mobs; with 0 the necromancer is vulnerable.
         share = rng.choice([0, 0.75]) if strikes else 0.75
         seen[:] = False
         for role, kind in peer.KINDS.items():

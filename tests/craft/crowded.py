@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-# number of cells that slots share; the last two are one view size before the first two
+# Number of cells that slots share; the last two are one view size before the first two.
 MEETINGS = 4
 
 

@@ -22,7 +22,7 @@ PARAMS = EnvParams()
 UNIFORM = functools.partial(jax.random.uniform, shape=(SIZE, SIZE))
 HILL_FLOORS = np.array([row.floor for row in HILLS])
 DUNGEON_FLOORS = np.array([row.floor for row in DUNGEONS])
-# indices of the floors in the order in which they are generated
+# Indices of the floors in the order in which they are generated.
 BUILT = np.concatenate([HILL_FLOORS, DUNGEON_FLOORS])
 ORDER = np.argsort(BUILT)
 

@@ -11,7 +11,7 @@ from lockstep import Sides, differences, play
 
 from jaxenvs.craft.tables import Action
 
-# names of the policies; "able" takes actions that have an effect
+# Names of the policies; "able" takes actions that have an effect.
 PLAY = ("random", "busy", "walker", "able")
 ODDS = np.ones((4, 43))
 ODDS[1, Action.DO] = 40

@@ -14,7 +14,7 @@ from jaxenvs.craft.tables import Action, Block
 ENV = jaxenvs.make("Craft-Ids-v0")
 CLONES, AHEAD = 384, 8  # number of clones, and number of steps of a rollout
 FAR = np.float32(1e4)  # distance that stands for unreachable cells
-# vectors of a step to the left, right, up and down
+# Vectors of a step to the left, right, up and down.
 WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)
 SHOT_REACH = 8  # shoot at mobs up to this many cells away
 WALKED = (

@@ -17,7 +17,7 @@ DUG = {  # block -> level of the pickaxe that removes it
     **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
     **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
 }
-# cost in steps to dig through a block, and to bridge water or lava
+# Cost in steps to dig through a block, and to bridge water or lava.
 DIG_COST, BRIDGE_COST = 2.2, 3.5
 ITEM_VALUES = {  # item -> its value in the choice of clones; a point of health has the value 3
     **{"diamond": 8.0, "sapphire": 5.0, "ruby": 5.0, "iron": 2.0, "coal": 0.6, "sapling": 0.5},

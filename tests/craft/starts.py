@@ -13,7 +13,7 @@ from jaxenvs.craft import CLASSIC, Block
 SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
-# vectors of a step to the left, right, up and down
+# Vectors of a step to the left, right, up and down.
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])
 # Kinds of random ground, from mostly open to a maze of all blocks: weights of the blocks.
 GROUNDS = [

@@ -111,7 +111,7 @@ def test_a_hit_on_a_sleeping_player_is_harder_and_wakes_with_the_achievement():
 
 def test_quirk_the_second_zombie_hits_an_awake_player():
     asleep = scene.scene("Z > Z", sleeping=True, vitals={"energy": 3})
-    # health 9, minus 7 for the blow asleep, minus 2 for the next one
+    # Health 9, minus 7 for the blow asleep, minus 2 for the next one.
     assert play(asleep, A.NOOP)[0].vitals["health"] == 0
 
 
@@ -242,7 +242,7 @@ def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nea
 
 @appears
 def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
-    # at this time it is full daylight
+    # At this time it is full daylight.
     state = scene.scene("> " + ", " * 10 + blocks[0], at=(4, 0), time=60)
     assert born(kind, state, uniform=chance - 1e-4).alive
     assert not born(kind, state, uniform=chance + 1e-4).alive

@@ -217,7 +217,7 @@ def test_potions_are_permuted():
 def test_a_later_room_covers_the_chest_of_an_earlier_one():
     draws = DRAW(jax.random.key(0))
     rooms = jax.tree.map(np.array, draws.rooms)
-    # room i is in part i of the floor, so the second room is below the first
+    # Room i is in part i of the floor, so the second room is below the first.
     rooms.chunk[:] = np.arange(dungeons.ROOMS)
     rooms.has_fountain[:], rooms.size[:] = False, 9
     rooms.offset[:, :2], rooms.chest[:, :2] = ((10, 0), (0, 0)), ((7, 3), (1, 5))
@@ -340,7 +340,7 @@ def ways_down(worlds, floors=range(LAST)):
 
 def test_ladders_of_dungeons_can_be_walked_to():
     worlds = jax.tree.map(lambda x: x[:24], our_worlds(96))
-    # below 1, because the sewers have water on the way
+    # Below 1, because the sewers have water on the way.
     assert ways_down(worlds, (1, 4)).mean() > 0.9
 
 

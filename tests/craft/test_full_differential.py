@@ -39,7 +39,7 @@ def test_one_action_reaches_each_achievement_in_both_games():
     assert not different
 
 
-# with seed 60 a projectile breaks a block that a new torch lights
+# With seed 60 a projectile breaks a block that a new torch lights.
 @pytest.mark.parametrize("seed", [0, 60])
 def test_states_of_any_kind_play_as_the_package(seed):
     assert not any_step(seed)[0]

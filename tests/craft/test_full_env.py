@@ -43,7 +43,7 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     _, symbolic, ids, expanded, *_ = seen()
     assert ids.dtype == np.uint8 and ids.shape[1] == ENV.layout.size <= 1000
     tolerance = np.full(8268, 1e-6)
-    # rounding: health is stored in 256ths, light in 255ths
+    # Rounding: health is stored in 256ths, light in 255ths.
     tolerance[[8239, 8260]] = 1 / 2560, 1 / 500
     assert (abs(symbolic - expanded) <= tolerance).all()
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
@@ -118,7 +118,7 @@ def test_a_game_begins_on_any_floor_with_a_kit():
 
 def test_levels_have_the_kit_of_the_field_or_a_drawn_one(monkeypatch):
     level = peer.level_of(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds()))
-    # the test looks only at the kit, so it needs no terrain
+    # The test looks only at the kit, so it needs no terrain.
     monkeypatch.setattr(floors, "draw", lambda key, angles: None)
     monkeypatch.setattr(floors, "build", lambda draws, diamond: level)
 

@@ -88,7 +88,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            # signed, because -1 means that there is none
+            # Signed, because -1 means that there is none.
             colour = flat[np.arange(count), index].astype(int) >> 4
             for part, value in zip(
                 ("row", "column", "colour"),
@@ -259,7 +259,7 @@ def of_hallway(sample):
     """Return, for Memory, the end of the hallway, the agent's place in it, the three objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
-    # column of the first wall in the top row
+    # Column of the first wall in the top row.
     end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1
     upper = sample.kinds[np.arange(count), middle - 2, end + 1]
     return {

@@ -11,7 +11,7 @@ import jaxenvs
 from jaxenvs.babyai import mission as m
 from jaxenvs.grid import Kind
 
-# phrases of Fetch's missions, by their index
+# Phrases of Fetch's missions, by their index.
 PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
 

@@ -20,7 +20,7 @@ RANDOM_LENGTH = 300  # largest number of steps of an episode of random play
 # Probabilities of the actions left, right, forward, pick up, drop, toggle and done.
 UNIFORM = np.full(7, 1 / 7)
 BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
-# probabilities of actions with which the agent never moves
+# Probabilities of actions with which the agent never moves.
 STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])
 
 NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)

@@ -146,6 +146,6 @@ def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
 def test_outside_the_grid_there_is_wall():
     seen = view_of("^ .", see_through_walls=True)
     outside = np.ones((7, 7), bool)
-    # the last two rows of the view show rows 0 and 1 of the map, columns 0 to 3
+    # The last two rows of the view show rows 0 and 1 of the map, columns 0 to 3.
     outside[5:, 2:6] = False
     assert (seen[outside] == tiles.WALL).all()

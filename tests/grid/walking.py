@@ -13,7 +13,7 @@ from jaxenvs.grid import Action
 
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # vectors of a step to the right, down, left and up
 PORTABLE = ("key", "ball", "box")
-# approximate number of actions to move an object away, and to fetch a key
+# Approximate number of actions to move an object away, and to fetch a key.
 CLEARING, UNLOCKING = 30, 60
 
 

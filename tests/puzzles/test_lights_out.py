@@ -26,7 +26,7 @@ def test_a_press_switches_a_cross(lamp, drawing):
 
 def test_a_press_reaches_the_second_word():
     puzzle = LightsOut(size=7)
-    # press at row 3, column 5: it switches lamps from number 19 to 33
+    # Press at row 3, column 5: it switches lamps from number 19 to 33.
     move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))
     lit = np.flatnonzero(np.asarray(puzzle.observe_board((), move.board)))
     np.testing.assert_array_equal(lit, [19, 25, 26, 27, 33])
@@ -91,7 +91,7 @@ def test_levels_are_uniform_over_solvable_boards():
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board[0]))
     boards = np.asarray(draw(jax.random.split(jax.random.key(1), 1 << 16)))
     counts = np.bincount(boards, minlength=512)
-    # each board is expected 128 times
+    # Each board is expected 128 times.
     assert len(counts) == 512 and counts.min() > 70 and counts.max() < 200
     puzzle = LightsOut()
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))

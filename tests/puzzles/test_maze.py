@@ -76,7 +76,7 @@ def test_start_and_target_are_uniform_over_free_cells():
     assert not walls[rows, start].any()
     assert not walls[rows, target].any()
     assert (start != target).all()
-    # corners are free in every map, cells at the sides in three of four
+    # Corners are free in every map, cells at the sides in three of four.
     for cells in (start, target):
         counts = np.bincount(cells, minlength=9)[[0, 2, 6, 8]]
         np.testing.assert_allclose(counts / 4000, 1 / 7, atol=0.025)

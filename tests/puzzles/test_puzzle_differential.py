@@ -15,7 +15,7 @@ from jaxenvs.puzzles import Cube, Game2048, Minesweeper, PuzzleLevel
 from jaxenvs.puzzles.minesweeper import COVERED, MINE
 
 BOARDS = 2048
-# each package's action for up, right, down and left
+# Each package's action for up, right, down and left.
 ACTIONS = {"jumanji": (0, 1, 2, 3), "pgx": (1, 2, 3, 0)}
 VERSIONS = {"jumanji": "1.1.2", "pgx": "2.6.0"}
 
@@ -164,12 +164,12 @@ def test_minesweeper_numbers_rewards_and_ends():
     board, their_reward, their_end = map(
         np.asarray, loosely(jax.vmap(play_theirs))(keys, mines, actions)
     )
-    # steps up to the end, the last step included
+    # Steps up to the end, the last step included.
     alive = np.cumsum(their_end, axis=1) - their_end == 0
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])
     shown = np.where(board < 0, COVERED, board)
-    # this library shows the mine that exploded; Jumanji shows a number there
+    # This library shows the mine that exploded; Jumanji shows a number there.
     exploded = obs == MINE
     np.testing.assert_array_equal(np.where(exploded, shown, obs)[alive], shown[alive])
     assert (exploded.any(axis=(2, 3)) <= end)[alive].all()
@@ -186,7 +186,7 @@ def test_cube_stickers(size):
     package("jumanji", "jumanji")
     utils = package("jumanji", "jumanji.environments.logic.rubiks_cube.utils")
     cube = Cube(size=size, turns="half", all_faces=True)
-    # the turns, in the order of Jumanji's actions
+    # The turns, in the order of Jumanji's actions.
     names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]
     rng = np.random.default_rng(size)
     theirs = rng.integers(0, len(names), 300)

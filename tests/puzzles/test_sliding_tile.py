@@ -141,7 +141,7 @@ def test_every_board_of_the_smallest_is_drawn():
     """There are 12 boards, which are equally likely."""
     counts = np.unique(drawn(SlidingTile(size=2), 6000), axis=0, return_counts=True)[1]
     assert len(counts) == 12
-    # chi-square value for 11 degrees of freedom and p = 1e-3
+    # Chi-square value for 11 degrees of freedom and p = 1e-3.
     assert ((counts - 500) ** 2 / 500).sum() < 31.3
 
 

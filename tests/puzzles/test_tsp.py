@@ -57,7 +57,7 @@ def test_a_trip_around_the_square():
         (2, 0.0, board(2)),
         (3, -1.0, board(3, 2)),
         (0, 0.0, board(3, 2)),
-        # the reward includes the way to the last city and back home
+        # The reward includes the way to the last city and back home.
         (1, -root - 1, env.goal(level.instance)),
     ]
     for number, (action, reward, after) in enumerate(plan, 1):

@@ -84,7 +84,7 @@ def test_the_layout_of_a_pyraminx_describes_the_order_of_its_stickers():
     layout = dict(puzzle.observation_layout)
     for face in range(4):
         axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
-        # a vertex is on all faces but the opposite one
+        # A vertex is on all faces but the opposite one.
         for place, vertex in enumerate(axial.split(", ")):
             others = {*range(4)} - {face, "ULRB".index(vertex)}
             assert {*around(puzzle, face, place)} == others

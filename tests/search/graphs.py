@@ -17,7 +17,7 @@ class Graph(NamedTuple):
 
     after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
     cost: Any  # float32 (vertices, actions): cost of each action
-    # int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none
+    # Int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none.
     before: Any
     bound: Any  # float32 (vertices,): value of the heuristic
     goal: Any  # int32 (): index of a vertex
@@ -126,7 +126,7 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    # the heuristic may be infinite where the goal is unreachable, and is so for half of these
+    # The heuristic may be infinite where the goal is unreachable, and is so for half of these.
     seen = rng.random((count, VERTICES)) < 0.5
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))

@@ -27,7 +27,7 @@ class Way(NamedTuple):
     unit_cost: bool = False
     weight: float = 1.0
     terminate: str = "optimal"
-    # whether all graphs are levels of one search; otherwise each graph is searched alone
+    # Whether all graphs are levels of one search; otherwise each graph is searched alone.
     table: bool = False
 
 
@@ -76,7 +76,7 @@ def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # the other tests have this number of levels too, so that programs are shared
+    # The other tests have this number of levels too, so that programs are shared.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]

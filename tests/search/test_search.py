@@ -15,7 +15,7 @@ from jaxenvs.puzzles import TSP, Maze, Move, SlidingTile, Sokoban
 from jaxenvs.search import open_list, store
 
 EIGHT = SlidingTile(size=3)
-# one of the two boards that are 31 moves from the goal, the most possible
+# One of the two boards that are 31 moves from the goal, the most possible.
 HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)
 
 
@@ -374,13 +374,13 @@ def test_the_store_under_many_collisions_matches_a_dictionary():
 
 def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     rng = np.random.default_rng(1)
-    # there are 8 ranges, of which the second begins at 0
+    # There are 8 ranges, of which the second begins at 0.
     middle, width = jnp.float32(3), jnp.float32(1)
     todo, model = open_list.empty(20_000, middle, width, buckets=8), [[] for _ in range(8)]
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        # bucket 8 means that the entry is in no bucket
+        # Bucket 8 means that the entry is in no bucket.
         bucket = rng.integers(0, 9, 1500).astype(np.int32)
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
@@ -443,6 +443,6 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    # each bucket has a page, for any number of nodes
+    # Each bucket has a page, for any number of nodes.
     fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

@@ -9,7 +9,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-# with 3x3 tiles the program is compiled once for all tests
+# With 3x3 tiles the program is compiled once for all tests.
 PROVEN = ["--terminate", "optimal", *FAST]
 
 

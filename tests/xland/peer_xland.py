@@ -140,7 +140,7 @@ def differences(theirs, ours, limit):
     """Return the names of results that differ, with the number of steps in which they do."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
-    # in steps after the limit, XLand-MiniGrid ignores the limit
+    # In steps after the limit, XLand-MiniGrid ignores the limit.
     known = np.arange(ours["ended"].shape[1]) < limit
     for name in ("ended", "reward"):  # after the limit, its rewards are negative
         ours[name] = np.where(known, ours[name], theirs[name])

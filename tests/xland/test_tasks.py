@@ -183,7 +183,7 @@ def test_tasks_are_sampled_uniformly(trivial):
     drawn = jax.jit(jax.vmap(Benchmark.sample_ruleset, in_axes=(None, 0)))(small, keys).packed()
     tasks = np.column_stack([drawn.goal, drawn.init_tiles])
     _, counts = np.unique(tasks, axis=0, return_counts=True)
-    # the bound is the chi-square value for p = 1e-4
+    # The bound is the chi-square value for p = 1e-4.
     assert counts.shape == (8,) and ((counts - 512) ** 2 / 512).sum() < 29.9
 
 

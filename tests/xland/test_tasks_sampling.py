@@ -18,8 +18,8 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-# p-value that fails a test; values that occur more rarely than this in both samples together are
-# merged
+# P-value that fails a test; values that occur more rarely than this in both samples together are
+# merged.
 REJECT, RARE = 1e-4, 10
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
 MIXED = Recipe(2, 0.2, 2, 2)  # a recipe that uses every part of the task generator

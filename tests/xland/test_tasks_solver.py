@@ -61,7 +61,7 @@ def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
         ("goal: hold(red ball)\nmap: red ball", ("..b", "...", "^.."), 5),
         # pick up, turn, put down next to the square
         ("goal: near(red ball, blue square)\nmap: red ball, blue square", ("b.s", "^..", "..."), 4),
-        # the ball and the square become a pyramid, which the agent then faces
+        # The ball and the square become a pyramid, which the agent then faces.
         (
             "goal: hold(green pyramid)\nnear(red ball, blue square) -> green pyramid\n"
             "map: red ball, blue square",
