@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 # `__init__.py`, so this is False even if the checkout's folder is named `jaxenvs`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
-NEEDED = ("jax", "numpy", "jaxtyping")  # packages that `import jaxenvs` needs
+NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs` fails
 
 
 def main(argv: list[str]) -> int:

@@ -176,7 +176,7 @@ def _report(records: list[dict[str, Any]], args: argparse.Namespace) -> dict[str
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")

@@ -100,7 +100,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function that was traced for a described mesh."""
+    """Compile a function that was traced for a described mesh, without JAX's compilation cache."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -303,7 +303,7 @@ def choose_target(here: bool) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     args = _parser().parse_args(argv)
     choose_target(args.here)
     records = []

@@ -26,7 +26,7 @@ from .tables.registry import RESULTS
 from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
-DIGITS = 4  # significant digits of a stored feature
+DIGITS = 4  # number of significant digits of a feature in the data file
 # Prior means of the coefficients, from the clock frequency, the number of execution units and the
 # bandwidths of an H200; the last ones are guesses.
 PRIOR = Coefficients(
@@ -166,7 +166,7 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 
 
 def family(program: str) -> str:
-    """Return the family of a program, such as `grid`: its kind of environment."""
+    """Return the family of a program: its kind of environment, such as `grid` or `Classic`."""
     kind = "reset " if program.startswith("reset") else ""
     return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
@@ -176,7 +176,8 @@ def report() -> dict[str, Any]:
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        print(f"    {name}: float = {value:.4g}")  # in the form of the fields of `Coefficients`
+        # Print each in the form in which `Coefficients` declares its fields.
+        print(f"    {name}: float = {value:.4g}")
     by_program = held_out(measured, lambda name: name)
     figures = {
         "device": "NVIDIA H200",
@@ -233,7 +234,7 @@ def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, 
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Fit the model as the command-line arguments ask; print tables and write `--json`."""
     parser = instrument.parser("kernel_model", __doc__)
     add = parser.add_argument
     add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")

@@ -110,7 +110,7 @@ def about(clone: Path | None) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")

@@ -61,7 +61,7 @@ def peak(compiled: Compiled) -> int:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")

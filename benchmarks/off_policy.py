@@ -169,7 +169,7 @@ def size(text: str) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("off_policy", __doc__)
     add, some = parser.add_argument, number(1, 2**31 - 1)
     names = [setting.name for setting in SETTINGS]

@@ -66,7 +66,7 @@ def measure(name: str, out: Path | None, quick: bool = False) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Make the runs that the command-line arguments name; copy their figures to `--out`."""
     made = Parser("python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0])
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))

@@ -104,7 +104,7 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")

@@ -86,7 +86,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Return the bytes of one environment's state, without its task."""
+    """Return the bytes of one environment's state; its task does not count."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 
@@ -124,7 +124,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("rule_worlds", __doc__)
     add = parser.add_argument
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])

@@ -47,7 +47,7 @@ class Described(Devices):
 
     @property
     def mesh(self) -> Mesh:
-        """Mesh of the described devices."""
+        """Mesh of the described H200s, over which arrays are divided."""
         return gpu_work.described(self.count, DEVICES)
 
 
@@ -237,7 +237,7 @@ def _parser() -> Parser:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     args = _parser().parse_args(argv)
     if args.described:
         gpu_work.choose_target(False)

@@ -36,8 +36,8 @@ WORLDS = {
     "Crafter-v0": "crafter, whose step computes",
 }
 ACTORS = (1, 2, 4, 8)
-ENVS = 4  # environments per actor
-BATCH = 512  # environment steps per update
+ENVS = 4  # number of environments per Ray actor
+BATCH = 512  # number of environment steps per update, over all actors
 COMMON = (
     *("--hidden", "64", "64", "--embed", "8", "--learning-rate", "1e-3", "--gamma", "0.98"),
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
@@ -299,7 +299,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; results are written after each run."""
+    """Make the runs that the file lacks, writing results after each run; draw them if asked."""
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     add = parser.add_argument
     add("--seconds", type=float, default=60.0, help="seconds of each run")

@@ -63,7 +63,7 @@ def measure(
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")

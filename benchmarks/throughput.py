@@ -34,7 +34,7 @@ EXAMPLES = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+    """Run `jaxenvs bench`: measure, print tables, write figures; return the exit code."""
     args = _parser().read(sys.argv[1:] if argv is None else argv)
     _fill_in(args)
     try:

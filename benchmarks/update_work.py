@@ -59,7 +59,7 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("update_work", __doc__)
     parser.add_argument("--ids", nargs="+", default=IDS, help="environments to train in")
     args = parser.parse_args(argv)

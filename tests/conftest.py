@@ -23,7 +23,7 @@ os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writin
 import jax
 import pytest
 
-# Beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
+# beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
 # header of the test run says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:

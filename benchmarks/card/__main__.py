@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code: 1 if a job failed."""
+    """Run the jobs that the arguments select; return the exit code, 1 if a job failed."""
     args = _parser().parse_args(argv)
     if args.list:
         print(listed())
@@ -97,7 +97,8 @@ def _parser() -> Parser:
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
     add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
-    add("--job", help=argparse.SUPPRESS)  # marks a job's process; stdin has its input
+    # Internal option: run one job in this process, with the input from stdin.
+    add("--job", help=argparse.SUPPRESS)
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
 
@@ -159,7 +160,7 @@ def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | Non
 
 
 class Run:
-    """Runner of the jobs of one command, with their limits on time and files."""
+    """Runs the jobs of one `card` command within its limits on time and on the number of files."""
 
     def __init__(self, args: argparse.Namespace, about: dict[str, Any], end: float) -> None:
         self.args, self.about, self.end = args, about, end

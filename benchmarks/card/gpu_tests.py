@@ -30,7 +30,7 @@ class Keeper:
         items[:] = rest[:3] if self.work.tiny else rest
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Record the outcome of a test or of its failed setup; stop if no time is left."""
+        """Record the outcome of a test, or of its setup if that failed; stop if no time is left."""
         import pytest
 
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):

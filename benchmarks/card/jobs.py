@@ -27,7 +27,7 @@ class Job(NamedTuple):
     # Estimated minutes of the job or, for a job that runs in slices, of one slice. Compilation is
     # included.
     minutes: float
-    most: float = 9.0  # limit in minutes, compilation included
+    most: float = 9.0  # time limit in minutes, compilation included; then the process is killed
     needs: tuple[str, ...] = ()  # packages without which the job can measure nothing
     # Environment variables that are set for the job's process if there is a GPU.
     environment: Mapping[str, str] = MappingProxyType({})

@@ -24,7 +24,7 @@ OUTPUT = 40  # number of last output lines that are kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
 OVERRUN = 124  # exit code of a process that reaches its time limit, as in timeout(1)
 LOCK = "device.lock"
-# XLA flags that shorten compilation.
+# XLA flags that shorten compilation; used in tiny runs on a CPU, where speed does not matter.
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -105,7 +105,8 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        with contextlib.suppress(BrokenPipeError):  # the process has ended; its output shows why
+        # Raised if the process has ended; its output shows why.
+        with contextlib.suppress(BrokenPipeError):
             assert process.stdin is not None
             process.stdin.write(order.as_json())
             process.stdin.close()
@@ -139,14 +140,14 @@ def _echo(name: str, process: subprocess.Popen, output: deque[str]) -> None:
 
 @contextlib.contextmanager
 def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
-    """Kill the process of a job and its children on leaving the context."""
+    """When the context ends, kill the process of a job and its child processes."""
     try:
         yield
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join()  # returns, because no process is left to write to the pipe
+        reader.join()  # the thread ends, because no process is left that could write to the pipe
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None

@@ -14,7 +14,7 @@ from ..harness.contestants import NO_RESET, Contestant
 from .results import Records, Work
 from .steps import DOORKEY, IDS, MISSIONS, SYMBOLIC, TASKS, WHOLE_IDS, WITH_BARE, kernel_records
 
-FULL = 65_536  # number of environments
+FULL = 65_536  # number of environments that is enough to use the whole GPU
 ENDING = ".hlo.json.gz"
 PROGRAMS = (  # programs to profile (id, number of environments, reset source), by importance
     *((IDS, FULL, source) for source in WITH_BARE),

@@ -60,7 +60,8 @@ class Work:
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds that the longest case so far has taken
-        self.unwritten: OSError | None = None  # error of the last attempt to write the file
+        # Error of the last attempt to write the result file, or None if it succeeded.
+        self.unwritten: OSError | None = None
 
     def left(self) -> float:
         """Return the seconds until the job must end; negative after that."""
@@ -68,7 +69,7 @@ class Work:
         return self.begun + limit - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Return whether this case already has a record or has failed."""
+        """Return whether a case, given by entries of its records, has a record or has failed."""
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
@@ -92,7 +93,7 @@ class Work:
         self.longest = max(self.longest, taken)
 
     def keep(self, records: Iterable[dict[str, Any]]) -> None:
-        """Add records and write the file."""
+        """Add records and write the result file."""
         self.records += records
         self.write(RUNNING)
 
@@ -147,7 +148,7 @@ def absent(packages: Iterable[str]) -> list[str]:
 def _there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ImportError:  # the parent package is missing
+    except ImportError:  # raised if the parent package is missing
         return False
 
 
@@ -157,7 +158,7 @@ def about(commit: str) -> dict[str, Any]:
     named = {
         "device": device.device_kind,
         "platform": device.platform,
-        "driver": _output(*DRIVER),  # empty without an NVIDIA GPU
+        "driver": _output(*DRIVER),  # driver version; empty without an NVIDIA GPU
         **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
         "commit": commit or committed(),
         "code": code(),

@@ -140,7 +140,8 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
         for name, (batch, programs) in compiling.items():
             try:
                 runners.append(timing.BatchRunner(batch, seconds, programs.result()))
-            except (RuntimeError, ValueError) as error:  # most likely out of memory
+            # The most likely reason is that memory ran out.
+            except (RuntimeError, ValueError) as error:
                 work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
     return [flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]

@@ -79,7 +79,7 @@ def write(file: Path | None, figures: dict[str, Any]) -> None:
 
 
 def use_one_core() -> None:
-    """Pin this process and its children to one core."""
+    """Pin this process and its child processes to one CPU core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 

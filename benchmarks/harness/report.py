@@ -14,7 +14,8 @@ from . import instrument
 
 PANELS = 4  # largest number of panels side by side in the figure
 
-Group = Sequence[dict[str, Any]]  # records of the contestants that took turns with each other
+# Records of contestants that were measured in turns on the same id and batch size.
+Group = Sequence[dict[str, Any]]
 
 
 def progress(group: Group) -> None:
@@ -102,7 +103,7 @@ def draw(measured: Group, path: Path, about: str) -> None:
 
 
 def _panel(panel: Any, measured: Group) -> None:
-    """Draw a line for each contestant; a single environment is a horizontal line."""
+    """Draw a line for each contestant; one that steps a single environment is a horizontal line."""
     for name in dict.fromkeys(map(label, measured)):
         line = [each for each in measured if label(each) == name]
         figures = [each["steps_per_second"] for each in line]

@@ -36,14 +36,15 @@ class Learner:
         self.trainings.append({"seed": seed, **self._answer()})
 
     def close(self) -> None:
-        """End the process."""
-        with contextlib.suppress(BrokenPipeError):  # the process has ended
+        """Let the process end by closing its input, and wait for it."""
+        with contextlib.suppress(BrokenPipeError):  # raised if the process has ended
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the process has ended, so `_answer` raises
+        # If the process has ended, the next `_answer` raises a better error.
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
 

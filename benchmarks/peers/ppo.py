@@ -23,7 +23,7 @@ import numpy as np
 
 from .off_policy import LAST, last_mean, serve
 
-ID = "Classic-CartPole-v0"  # our id; the other libraries use CartPole-v1
+ID = "Classic-CartPole-v0"  # this library's id; the other libraries use CartPole-v1
 HIDDEN = (64, 64)  # layer widths of the actor and of the critic, with tanh activation
 EPISODES = 128  # number of episodes of an evaluation
 
@@ -37,7 +37,7 @@ class Setting:
     rollout_steps: int
     epochs: int
     minibatches: int
-    steps: int = 500_000  # environment steps per training
+    steps: int = 500_000  # number of environment steps of a training
     learning_rate: float = 2.5e-4
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -121,7 +121,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines.on_policy import ppo
     from jaxenvs.baselines.run import loop
 
-    # Fields of `Setting` that have the same names in our settings.
+    # All remaining fields of `Setting` have the same names in this library's settings.
     equal = dataclasses.asdict(setting)
     del equal["name"]
     steps = equal.pop("steps")
@@ -158,7 +158,7 @@ def chunk_of(setting: Setting) -> int:
 
 
 def two_networks(env: Any) -> Any:
-    """Return a network that is an actor and a critic without shared weights."""
+    """Return an actor-critic network whose actor and critic share no weights."""
     import flax.linen as nn
 
     from jaxenvs.baselines.networks import layers, policies

@@ -27,8 +27,8 @@ PGX_IDS = {"Puzzle-2048-v0": "2048"}
 class Level(NamedTuple):
     """Environment of jumanji that corresponds to one of this library's ids."""
 
-    module: str  # module below `jumanji.environments`
-    env: str  # class in that module
+    module: str  # name of a module inside `jumanji.environments`
+    env: str  # name of the environment's class in that module
     # Name of the level generator's class in the submodule `generator`, and keyword arguments for
     # it; None selects jumanji's default generator.
     generator: tuple[str, dict[str, int]] | None = None

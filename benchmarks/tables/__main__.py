@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+    """Write the tables, or check them with `--check`; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.tables")
     parser.description = (__doc__ or "").split("\n")[0]
     add = parser.add_argument

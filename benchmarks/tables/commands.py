@@ -3,7 +3,7 @@
 from .registry import table
 from .text import Table
 
-BENCH = "throughput"  # module of the command `jaxenvs bench`, listed first
+BENCH = "throughput"  # module of the command `jaxenvs bench`, which the table lists first
 
 
 @table("commands", "benchmarks/*.py", "benchmarks/*/__main__.py")

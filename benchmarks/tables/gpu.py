@@ -148,7 +148,7 @@ def model_time(row: Mapping[str, Any]) -> str:
 
 
 def moved(row: Mapping[str, Any]) -> str:
-    """Format bytes per environment as `written + read`."""
+    """Format the bytes that a step moves per environment as `written + read`."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
     if row.get("kernels_per_trip"):
         text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"

@@ -24,7 +24,7 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 class PageError(ValueError):
-    """A page has a table's start marker without an end marker."""
+    """Raised for a page on which a table's start marker has no end marker."""
 
 
 def pages(root: Path) -> list[Path]:

@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
-GAP = "  "  # space between columns
+GAP = "  "  # text between two columns
 
 
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:

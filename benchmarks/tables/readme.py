@@ -210,7 +210,7 @@ def peers(*benches: dict[str, Any]) -> Table:
 
 
 def _factors(*benches: dict[str, Any]) -> list[str]:
-    """Return the cell of column `jaxenvs is faster by` for each of `PEERS`."""
+    """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
     # Game -> (rows that were measured in turns, name of our row with the peers' observation).

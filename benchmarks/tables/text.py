@@ -15,7 +15,7 @@ class Table(NamedTuple):
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    note: str = ""  # paragraph below the table
+    note: str = ""  # paragraph that follows the table
 
     def __str__(self) -> str:
         """Return the table as Markdown, without a newline at the end."""

@@ -206,7 +206,7 @@ def test_accelerators_compute_the_same_function(monkeypatch, obs):
     obs = env.reset(jax.random.key(0)).obs
     network = policies.ActorCritic.of(env, (16,), 8)
     weights = jax.jit(network.init)(jax.random.key(1), obs)
-    # So that biases are not 0 and have an effect.
+    # Add this so that biases are not 0 and have an effect.
     weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)
 
     def answers():

@@ -17,7 +17,7 @@ class Graph(NamedTuple):
 
     after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
     cost: Any  # float32 (vertices, actions): cost of each action
-    # Int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none.
+    # int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none.
     before: Any
     bound: Any  # float32 (vertices,): value of the heuristic
     goal: Any  # int32 (): index of a vertex
