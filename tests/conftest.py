@@ -53,7 +53,11 @@ if SHAPES_CHECKED:
         return call
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """Apply `jaxtyped`, except to nested functions, which would be decorated in each call."""
+        """Apply jaxtyping's `jaxtyped` at a function's first call.
+
+        Nested functions stay unchecked, because they would be decorated anew in each call of the
+        outer function.
+        """
         decorate = jaxtyped(*args, **options)
 
         def chosen(it: Any) -> Any:
@@ -206,7 +210,7 @@ def build(id: str) -> testing.Subject:
 
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], testing.Subject]:
-    """Return `compiled(id)`: the environment with shared jitted functions."""
+    """Return `build`: a function from an id to an environment with shared compiled functions."""
     return build
 
 

@@ -42,7 +42,7 @@ DIFFERENTIAL = (
     "Grid-GoToDoor-5x5-v0",  # action `done` ends the episode
     "Grid-LavaCrossingS9N1-v0",  # lava, and a goal cell
     "Grid-MemoryS7-v0",  # an object to remember, and a right and a wrong way to end
-    "Grid-ObstructedMaze-1Dl-v0",  # a ball in front of a door
+    "Grid-ObstructedMaze-1Dl-v0",  # a ball that blocks a door
     "Grid-PutNear-6x6-N2-v0",  # dropping an object ends the episode
     "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )

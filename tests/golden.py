@@ -29,7 +29,8 @@ SEEDS, STEPS = 3, 256
 # Number of steps to compare for environments with chaotic motion, in which a difference in the last
 # bit of a float soon changes the trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
-WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # weight of each step's reward
+# weight of each step's reward in the sum that is compared
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)
 TRACES = json.loads(FILE.read_text())
 
 

@@ -27,7 +27,7 @@ class Mutation(NamedTuple):
     file: str
     old: str  # text that occurs exactly once in the file
     new: str
-    tests: str  # files under `tests/`, and options of pytest, that should detect it
+    tests: str  # test files under `tests/` that should detect the fault, and options of pytest
 
 
 FULL = "craft/test_full_differential.py"
@@ -420,7 +420,7 @@ def broken_copy(mutation: Mutation, folder: Path) -> Path:
 
 
 def first_failure(mutation: Mutation) -> tuple[str, float]:
-    """Return the first test that fails, or `survives`, and the seconds until then."""
+    """Return the name of the first test that fails, or `survives`, and the seconds until then."""
     with tempfile.TemporaryDirectory() as folder:
         tree = broken_copy(mutation, Path(folder))
         environment = os.environ | {"PYTHONPATH": str(tree)}

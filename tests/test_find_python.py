@@ -1,4 +1,4 @@
-"""`.ci/find-python` finds interpreters on the PATH, of pyenv and of uv."""
+"""Tests of `.ci/find-python`, which finds Python interpreters on the PATH, of pyenv and of uv."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The tests of a file run in one worker, so that shared programs are compiled once."""
+"""Test that all tests of a file run in one worker, which compiles their programs once."""
 
 import pytest
 

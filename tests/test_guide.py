@@ -43,7 +43,7 @@ MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Put the guide's package on the path as an installer does: the module and its entry points."""
+    """Put the guide's module and its entry points on the path, as if it were installed."""
     site = tmp_path_factory.mktemp("site")
     project = tomllib.loads((DOCS / "own" / "pyproject.toml").read_text())
     name, version = project["project"]["name"], project["project"]["version"]

@@ -1,4 +1,4 @@
-"""The mutations of `mutations.py` can still be applied; the script itself takes minutes."""
+"""Test that the faults of `mutations.py` can still be made; the script itself takes minutes."""
 
 from mutations import MUTATIONS, ROOT
 

@@ -1,4 +1,7 @@
-"""The saved notebooks have run, are small and open in Colab. `make notebooks` runs them."""
+"""Tests that the saved notebooks have run, are small and open in Colab.
+
+`make notebooks` runs the notebooks.
+"""
 
 import ast
 import json

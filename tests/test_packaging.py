@@ -1,4 +1,4 @@
-"""The distribution: allowed imports between packages, cost of an import, shipped files."""
+"""Tests of the distribution: imports between packages, cost of an import, shipped files."""
 
 import ast
 import fnmatch
@@ -66,7 +66,10 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def unit(module: str) -> str:
-    """Return `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules."""
+    """Return the unit of a module, for `ARROWS`.
+
+    It is `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules.
+    """
     name = module.split(".")[1:2]
     return name[0] if name and name[0] in ARROWS else ""
 
@@ -83,7 +86,7 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _targets(module: str, node: ast.AST) -> list[str]:
-    """Return the dotted names that an import statement may load."""
+    """Return the dotted names of all modules and members that an import statement may load."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -94,7 +97,7 @@ def _targets(module: str, node: ast.AST) -> list[str]:
 
 
 class WithoutTypeOnly(ast.NodeTransformer):
-    """Drops `if TYPE_CHECKING:` blocks, which never run."""
+    """AST transformer that drops `if TYPE_CHECKING:` blocks, which never run."""
 
     def visit_If(self, node: ast.If) -> Any:
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
@@ -287,7 +290,10 @@ print(time.process_time() - before)
 
 @pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Measure processor time, which other work hardly affects; best of three, with bytecode."""
+    """Measure the CPU time of an import, the best of three, with cached bytecode.
+
+    Other work on the machine hardly affects CPU time.
+    """
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
@@ -300,7 +306,7 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """No code reads pickles, object arrays or archives; a new reader needs hostile tests."""
+    """No code may read pickles, object arrays or archives, which could run code."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
@@ -414,7 +420,10 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax requires `pygame`, we `pygame-ce`: craftax is installed without its dependencies."""
+    """craftax requires `pygame`, this library `pygame-ce`, which writes the same folder.
+
+    So craftax must be installed without its dependencies.
+    """
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")
     for name, version in pins.items():

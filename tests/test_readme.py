@@ -1,4 +1,4 @@
-"""README: its code runs, its links lead to files, and its figures are those of the tables."""
+"""Tests of README.md: its code runs, its links lead to files, its figures match the tables."""
 
 import re
 from pathlib import Path
@@ -41,7 +41,10 @@ def test_its_commands_exist_and_the_page_of_commands_has_all():
 
 
 def test_its_figures_are_those_of_the_tables():
-    """Tables of docs/performance.md are written from the JSON of the measurements."""
+    """The figures of README.md must occur in docs/performance.md.
+
+    The tables of that page are written from the JSON of the measurements.
+    """
     figures = README.partition("## Three figures")[2].partition("\n## ")[0]
     told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
     performance = (ROOT / "docs" / "performance.md").read_text()

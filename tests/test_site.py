@@ -1,4 +1,4 @@
-"""Parts of the documentation: pages as Markdown, links, pictures, and code that runs."""
+"""Tests of the documentation: pages as Markdown, links, pictures, and code that runs."""
 
 import importlib.util
 import io
@@ -24,7 +24,7 @@ BY_DEFAULT = ("first-steps", "training")
 
 @pytest.fixture(scope="module")
 def pages():
-    """Import the hook of mkdocs without mkdocs."""
+    """Import the module that mkdocs runs as a hook, without mkdocs."""
     sys.path.insert(0, str(DOCS))  # mkdocs adds the folder of a hook to the path in the same way
     try:
         spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
@@ -154,7 +154,7 @@ SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / na
 
 
 def headless(text: str) -> list[str]:
-    """Return the heads of tables in which a column has no name."""
+    """Return the heading lines of the tables in which a column has no name."""
     return [head for head in HEAD.findall(text) if not all(map(str.strip, head[1:-1].split("|")))]
 
 

@@ -36,7 +36,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Return whether JAX starts with the flags."""
+    """Return whether JAX starts in a process in which these XLA flags are set."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -28,7 +28,7 @@ class Drop(Push):
     """Environment `Push` that terminates if the sum of the action's components exceeds 3."""
 
     def step_state(self, key, state, action, params):
-        """The end."""
+        """Terminate if the action's sum is above 3."""
         transition = super().step_state(key, state, action, params)
         return Transition(transition.state, transition.reward, action.sum() > 3)
 
@@ -38,7 +38,7 @@ class Unbounded(Push):
 
     @property
     def action_space(self):
-        """Two numbers, one of them bounded."""
+        """Return a space of two numbers, of which only one is bounded."""
         return Box(np.float32([-1, -np.inf]), np.float32([1, np.inf]), (2,), np.float32)
 
 
@@ -47,7 +47,7 @@ class Whole(Push):
 
     @property
     def action_space(self):
-        """Two of them."""
+        """Return a space of two integers."""
         return Box(0, 3, (2,), np.int32)
 
 
@@ -56,18 +56,18 @@ class Square(Push):
 
     @property
     def action_space(self):
-        """A 2 x 2 matrix whose columns have different bounds."""
+        """Return a space of 2 x 2 matrices whose columns have different bounds."""
         low = np.float32([[-1, 0], [-1, 5]])
         return Box(low, low + 2, (2, 2), np.float32)
 
     @property
     def observation_space(self):
-        """Numbers and a category."""
+        """Return a Dict space of numbers and a category."""
         parts = {"time": Box(0.0, 9.0, (1,), np.float32), "code": Box(0, 5, (2,), np.uint8)}
         return Dict(parts)
 
     def observe(self, state, params=None):
-        """The time, twice."""
+        """Observe the time in both entries."""
         time = super().observe(state, params)
         return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
 

@@ -48,7 +48,7 @@ def tiles():
 
 
 def masks(agent, states):
-    """Return the legal actions of each state."""
+    """Return the mask of legal actions of each state."""
     return jax.jit(jax.vmap(agent.env.env.action_mask))(states)
 
 

@@ -44,21 +44,21 @@ class Walk(Env):
 
     @property
     def default_params(self) -> Params:
-        """A limit that truncates some episodes."""
+        """Return params with a time limit that truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
     def action_space(self) -> Discrete:
-        """Right and down."""
+        """Return a space of two actions, right and down."""
         return Discrete(2)
 
     @property
     def observation_space(self) -> Box:
-        """A map."""
+        """Return a space of maps of the cells."""
         return Box(0, 3, (SIDE, SIDE), np.uint8)
 
     def draw_level(self, key, params):
-        """A cell of the first row."""
+        """Draw a start cell in the first row."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 4)
 
     def reset_state(self, key, level, params):
@@ -75,7 +75,7 @@ class Walk(Env):
         return Transition(after, (cell == 5).astype(jnp.float32), cell == 10)
 
     def observe(self, state, params=None):
-        """The map."""
+        """Observe the map."""
         cells = jnp.zeros(SIDE * SIDE, jnp.uint8).at[5].set(2).at[10].set(3)
         return cells.at[state.cell.astype(jnp.int32)].set(1).reshape(SIDE, SIDE)
 
@@ -93,16 +93,16 @@ class Timed(Choosy):
 
     @property
     def observation_space(self) -> Box:
-        """Bytes."""
+        """Return a space of bytes, the map followed by the time."""
         return Box(0, 3, (SIDE * SIDE + 1,), np.uint8)
 
     @property
     def vocabulary(self):
-        """A map and a number."""
+        """Return the vocabulary of the observation: a map and a number."""
         return of_bytes((SIDE, SIDE), (4,), (3,))
 
     def observe(self, state, params=None):
-        """The map and the time."""
+        """Observe the map and the time modulo 3."""
         now = (state.time % 3).astype(jnp.uint8)[None]
         return jnp.concatenate([super().observe(state).reshape(-1), now])
 
@@ -329,7 +329,8 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
                 assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
-                assert cell[row, step + 1] < 4  # the next episode begins in the first row
+                # after the end, the next episode begins in the first row
+                assert cell[row, step + 1] < 4
                 met.add("end")
     assert met == {True, False, None, "end"}
 

@@ -66,7 +66,7 @@ def planned(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imagined(tmp_path_factory):
-    """A run of MuZero."""
+    """Return an untrained run of MuZero."""
     return made(tmp_path_factory.mktemp("runs") / "cartpole", "muzero", CARTPOLE)
 
 

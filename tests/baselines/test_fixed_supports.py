@@ -96,8 +96,8 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Least and largest discounted returns that play can reach, where the range of rewards alone does
-# not tell: pattern of an id, bounds for a discount of 0.99.
+# Start of an id -> smallest and largest discounted return that play can reach, for a discount of
+# 0.99. Listed are ids whose bounds do not follow from the range of rewards alone.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),

@@ -26,7 +26,7 @@ def sigmoid(x):
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
-    """Return standard normal numbers."""
+    """Return standard normal numbers of this shape."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 

@@ -220,7 +220,7 @@ class AllLegal(Endless):
     """Environment that overrides `action_mask`, but always allows all actions."""
 
     def action_mask(self, state, params=None):
-        """Both."""
+        """Allow both actions."""
         return jnp.ones(2, jnp.bool_)
 
 

@@ -116,7 +116,7 @@ class Replayed(gymnasium.vector.VectorEnv):
         self.observation_space = self.action_space = gymnasium.spaces.Discrete(1)
 
     def reset(self, *, seed=None, options=None):
-        """Begin."""
+        """Begin with the first rewards."""
         self.now = -1
         return np.zeros(self.num_envs), {}
 

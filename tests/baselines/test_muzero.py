@@ -171,7 +171,7 @@ def shaken(weights):
 
 @functools.partial(jax.jit, static_argnums=0)
 def drawn(agent: Learner, runner: muzero.Runner) -> Window:
-    """Return uniformly sampled windows."""
+    """Return windows that are sampled uniformly from the replay buffer."""
     nothing = muzero.Learned((), (), (), ())
     return muzero.sample_windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
 
@@ -254,11 +254,11 @@ class Board(Endless):
 
     @property
     def observation_space(self) -> Box:
-        """A category of each cell."""
+        """Return a space of 2 x 2 boards of categories."""
         return Box(0, self.top, (2, 2), np.uint8)
 
     def observe(self, state, params=None):
-        """The parity of the time in every cell."""
+        """Observe the parity of the time in every cell."""
         return jnp.full((2, 2), state.time % 2, jnp.uint8)
 
 
@@ -268,7 +268,7 @@ def scaled(x):
 
 
 def layer(part, x):
-    """A dense layer."""
+    """Return the output of a dense layer with the weights `part`."""
     return x @ part["kernel"] + part["bias"]
 
 
@@ -539,7 +539,7 @@ def test_plans_follow_predicted_rewards():
         """MuZero network whose model predicts a reward by action and never changes its state."""
 
         def transition(self, latent, action):
-            """Return the reward of the action."""
+            """Return the unchanged latent state and the reward of the action."""
             return latent, jnp.log(jnp.maximum(tops, 1e-9))[action]
 
     given = {
@@ -723,7 +723,7 @@ class Lever(Endless):
     """Environment: action 1 has reward 1 and continues; action 0 ends the episode, reward 0."""
 
     def step_state(self, key, state, action, params):
-        """Return a reward or terminate."""
+        """Give the reward of the lever, or terminate."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 

@@ -60,7 +60,7 @@ def test_a_recurrent_network_trains_on_sequences():
 
 
 def test_the_generic_unroll_equals_the_faster_one():
-    """`Recurrent` overrides `unroll`; the generic one of `Network` gives the same results."""
+    """`Recurrent` overrides `unroll`; the generic `unroll` of `Network` gives the same results."""
     network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
@@ -105,7 +105,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     [("relu", lambda x: np.maximum(x, 0)), ("silu", lambda x: x / (1 + np.exp(-x)))],
 )
 def test_the_activation_is_between_layers(activation, function):
-    """Compared with NumPy."""
+    """Compare a network with one hidden layer with NumPy."""
     network = learner(Countdown(), activation=activation).network
     obs = jnp.full(1, 3.0)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -116,7 +116,7 @@ def test_the_activation_is_between_layers(activation, function):
 
 
 def test_a_convolution_is_a_sum_over_squares():
-    """Compared with two loops over a picture padded with zeros."""
+    """Compare convolutions with loops over a picture padded with zeros."""
     space = Box(0, 255, (5, 7, 3), np.uint8)
     encoder = encoders.Encoder(space, 8, conv=(3, 4, 2, 6))
     obs = np.random.default_rng(0).integers(0, 256, space.shape, np.uint8)
@@ -139,7 +139,7 @@ def test_a_convolution_is_a_sum_over_squares():
     np.testing.assert_allclose(features, cells.reshape(-1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.usefixtures("as_a_user")  # so that errors are the library's, not jaxtyping's
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -174,7 +174,7 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # As the installed command does, in whose folder nothing of this one is.
+        # Run it like the installed command, which does not have the current folder on its path.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )
@@ -195,11 +195,11 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
 
 
 def test_ids_of_a_module(tmp_path, monkeypatch):
-    """The module is imported first; registered ids stay unchanged."""
+    """For an id `module:Id`, the module is imported first; registered ids stay unchanged."""
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.list()  # registers all families, so that the patch does not undo one
+    registry.list()  # registers all families now, so that undoing the patch does not remove one
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5

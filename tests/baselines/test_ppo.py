@@ -180,7 +180,7 @@ class Hurried(Clock):
     """Environment `Clock` whose state determines the time limit; it is always four steps here."""
 
     def time_limit(self, state, params):
-        """Four steps."""
+        """Return a time limit of four steps in all states that occur."""
         return jnp.where(state.time < 9, 4, 6)
 
 

@@ -31,7 +31,7 @@ from jaxenvs.core.wrappers import PreviousStep
 class CueState(State):
     """State with the cue of the episode, which is visible only at step 0."""
 
-    cue: Int32[Array, ""]  # 0 or 1
+    cue: Int32[Array, ""]  # the cue, 0 or 1
 
 
 class Cue(Endless):
@@ -39,16 +39,16 @@ class Cue(Endless):
 
     @property
     def default_params(self) -> Params:
-        """A limit that is never reached."""
+        """Return params with a time limit that is never reached."""
         return Params(max_steps_in_episode=np.int32(50))
 
     @property
     def observation_space(self) -> Box:
-        """Cue 0, cue 1, question."""
+        """Return a space of three flags: cue 0, cue 1, question."""
         return Box(0.0, 1.0, (3,), np.float32)
 
     def draw_level(self, key, params):
-        """A cue."""
+        """Draw a cue."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 2)
 
     def reset_state(self, key, level, params):
@@ -56,12 +56,12 @@ class Cue(Endless):
         return CueState(time=jnp.int32(0), cue=level)
 
     def step_state(self, key, state, action, params):
-        """The sixth action is the answer."""
+        """Take the sixth action as the answer, and end the episode."""
         asked = state.time == 6
         return Transition(state, (asked & (action == state.cue)).astype(jnp.float32), asked)
 
     def observe(self, state, params=None):
-        """The cue at first, at last the question, nothing in between."""
+        """Observe the cue at first, the question at last, and nothing in between."""
         first, asked = state.time == 0, state.time == 5
         seen = [first & (state.cue == 0), first & (state.cue == 1), asked]
         return jnp.stack(seen).astype(jnp.float32)
@@ -314,7 +314,7 @@ def test_the_previous_step_is_observed_if_set(neighbours):
 
 
 def env_obs(env):
-    """Return a function from a key to an observation."""
+    """Return a function from a key to the first observation of an environment."""
     return lambda key: env.reset(key).obs
 
 

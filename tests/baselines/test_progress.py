@@ -144,7 +144,7 @@ class Terminal(io.StringIO):
     """Text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Return what terminals return."""
+        """Return True, as terminals do."""
         return True
 
 

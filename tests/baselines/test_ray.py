@@ -93,7 +93,7 @@ def evaluation(out: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def finished(cluster, tmp_path_factory):
-    """Return a synchronous run of 40 updates."""
+    """Return the folder of a finished synchronous run of 40 updates."""
     out = tmp_path_factory.mktemp("ray") / "run"
     argv = [SIGNAL, "--ray", *SMALL, "--total-steps", str(40 * 128), "--out", str(out)]
     argv += ["--checkpoint-seconds", "3600"]  # no checkpoint between the first and the last

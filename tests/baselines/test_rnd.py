@@ -198,7 +198,7 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
     runners, _ = loop.run_chunk(agent, runners)
     checkpoints.save(tmp_path, 1, loop.split(jax.device_get(runners)), "this test")
     runners, metrics = loop.run_chunk(agent, runners)
-    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # compares weak types too
     assert np.isfinite(metrics["value_loss"]).all()
     np.testing.assert_array_equal(runners.bonus.earned.number, 2 * 8 * 16)
     jax.tree.map(np.testing.assert_array_equal, getattr(runners.bonus, "target", ()), fixed)

@@ -472,13 +472,13 @@ class Errand(Clock):
 
     @property
     def observation_space(self):
-        """A word, and the time."""
+        """Return a Dict space of a word and the time."""
         return spaces.Dict(
             {"mission": spaces.Box(0, 3, (1,), np.uint8), "time": Clock().observation_space}
         )
 
     def observe(self, state, params=None):
-        """Always the same word."""
+        """Observe always the same word, and the time."""
         return {"mission": jnp.ones(1, jnp.uint8), "time": super().observe(state, params)}
 
 

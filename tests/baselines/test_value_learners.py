@@ -1,4 +1,4 @@
-"""C51, QR-DQN, IQN and Rainbow: targets and losses against NumPy, noise, resets, whole runs."""
+"""Tests of C51, QR-DQN, IQN and Rainbow: targets and losses against NumPy, noise, resets, runs."""
 
 import functools
 
@@ -37,7 +37,8 @@ def masked_batch():
     draw = np.random.default_rng(3)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
     batch = some_batch(ROWS)
-    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True  # taken actions are legal
+    # actions that were taken must be legal
+    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True
     return batch._replace(mask=jnp.asarray(masks[0]), next_mask=jnp.asarray(masks[1]))
 
 

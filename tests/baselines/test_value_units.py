@@ -1,7 +1,7 @@
-"""Values outside of training: discounted returns in units of the environment's reward.
+"""Tests that policies return values in units of the environment's reward, as discounted returns.
 
-The true one is known: a reward of `PAY` in every step, for ever. Time limits cut episodes, which
-learners bootstrap.
+The true value is known, because the reward is `PAY` in every step, for ever. Time limits truncate
+episodes, and learners bootstrap there.
 """
 
 import functools
@@ -37,7 +37,7 @@ class Salary(Endless):
     """Environment with the same reward, `PAY`, in every step."""
 
     def step_state(self, key, state, action, params):
-        """The reward."""
+        """Give the reward `PAY`."""
         return super().step_state(key, state, action, params)._replace(reward=jnp.float32(PAY))
 
 
@@ -46,11 +46,11 @@ class SalaryMap(Salary):
 
     @property
     def observation_space(self):
-        """A map."""
+        """Return a space of maps."""
         return Box(0, 2, (3, 3), np.uint8)
 
     def observe(self, state, params=None):
-        """Always the same."""
+        """Observe always the same map."""
         return jnp.ones((3, 3), jnp.uint8)
 
 
@@ -157,7 +157,7 @@ def as_older_versions_saved(run):
 SCALED = {"target_scaling": 0.2, "reward_scaling": True}
 ROLLOUTS = {"learning_rate": 0.01, "rollout_steps": 20}
 REPLAYED = {"learning_rate": 0.01, "capacity": 512, "target_rate": 0.1}
-LEARNERS = {  # with settings for few steps, and the number of these
+LEARNERS = {  # learner -> settings with which few steps are enough, and the number of these steps
     "ppo": ({**ROLLOUTS, "target_scaling": 0.2}, 8_000),
     "ppo-rnn": ({**ROLLOUTS, **SCALED, "normalize_obs": True}, 8_000),
     "ppo-trxl": ({**ROLLOUTS, **SCALED}, 8_000),

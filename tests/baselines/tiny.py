@@ -37,17 +37,17 @@ class Endless(Env):
 
     @property
     def default_params(self) -> Params:
-        """Five steps."""
+        """Return params with a time limit of five steps."""
         return Params(max_steps_in_episode=np.int32(5))
 
     @property
     def action_space(self) -> Discrete:
-        """Two equivalent actions."""
+        """Return a space of two actions, which have the same effect."""
         return Discrete(2)
 
     @property
     def observation_space(self) -> Box:
-        """One number."""
+        """Return a space of one number."""
         return Box(0.0, 9.0, (1,), np.float32)
 
     def reset_state(self, key, level, params):
@@ -59,15 +59,18 @@ class Endless(Env):
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
-        """A constant, so the time is hidden."""
+        """Observe a constant, so that the time is hidden."""
         return jnp.ones(1, jnp.float32)
 
 
 class Clock(Endless):
-    """`Endless` that observes the time: the final observation of a truncated episode is 5."""
+    """Environment `Endless` that observes the time.
+
+    So the final observation of a truncated episode is 5.
+    """
 
     def observe(self, state, params=None):
-        """The time."""
+        """Observe the time."""
         return state.time[None].astype(jnp.float32)
 
 
@@ -79,7 +82,7 @@ class Push(Clock):
 
     @property
     def action_space(self):
-        """Two numbers with different bounds."""
+        """Return a space of two numbers with different bounds."""
         return Box(LOW, HIGH, (2,), np.float32)
 
     def step_state(self, key, state, action, params):
@@ -95,17 +98,17 @@ class CountdownState(State):
 
 
 class Countdown(Endless):
-    """Episodes of a random length of 1 to 8 steps, whose final reward is that length."""
+    """Environment with episodes of 1 to 8 steps, whose final reward is the length."""
 
     fully_observed = False  # the length is hidden
 
     @property
     def default_params(self) -> Params:
-        """A limit that truncates episodes of 7 and 8 steps before their reward."""
+        """Return a time limit that truncates episodes of 7 and 8 steps before their reward."""
         return Params(max_steps_in_episode=np.int32(6))
 
     def draw_level(self, key, params):
-        """A length."""
+        """Draw the length of the episode."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 8) + 1
 
     def reset_state(self, key, level, params):
@@ -118,7 +121,7 @@ class Countdown(Endless):
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 
     def succeeded(self, step):
-        """A reward of more than 3 is a success."""
+        """Return whether the reward is more than 3, which counts as success."""
         return step.reward > 3
 
 
@@ -128,7 +131,7 @@ REPLAY = {
 }
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
-# Small settings of each learner for tests.
+# Learner -> small settings for tests.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},

@@ -19,13 +19,13 @@ class Signal(gymnasium.Env):
         self._length, self._cut, self._pause = length, cut, pause
 
     def reset(self, *, seed=None, options=None):
-        """A new signal."""
+        """Begin an episode with a new signal."""
         super().reset(seed=seed)
         self._time = 0
         return self._look(), {}
 
     def step(self, action):
-        """The next signal."""
+        """Reward the action if it equals the signal, and show the next signal."""
         assert action in (1, 2)  # the actions are 1 and 2: the space starts at 1
         time.sleep(self._pause)
         reward = float(self._signal == action - 1)
@@ -57,7 +57,7 @@ class Parts(Signal):
         )
 
     def _look(self) -> dict:
-        """Return the lowest value of every part but the signal."""
+        """Return an observation with the lowest value in every part, except for the signal."""
         obs = {
             name: np.zeros(space.shape, space.dtype)
             for name, space in self.observation_space.items()
@@ -112,7 +112,7 @@ class Failing(Signal):
     """Environment `Signal` that raises in its third step."""
 
     def step(self, action):
-        """Divide by zero."""
+        """Raise `ZeroDivisionError` in the third step."""
         return super().step(action) if self._time < 2 else 1 / 0
 
 
@@ -120,12 +120,12 @@ class Fussy(Signal):
     """Environment `Signal` in which only the right action is legal; the info has the mask."""
 
     def reset(self, *, seed=None, options=None):
-        """Return the mask in the info."""
+        """Return the result of `Signal` with the action mask in the info."""
         obs, _ = super().reset(seed=seed)
         return obs, {"action_mask": self._allowed()}
 
     def step(self, action):
-        """Return the mask in the info."""
+        """Return the result of `Signal` with the action mask in the info."""
         assert self._allowed()[action - 1]
         *seen, _ = super().step(action)
         return *seen, {"action_mask": self._allowed()}
@@ -138,7 +138,7 @@ class Moody(Fussy):
     """Environment `Fussy` that gives the mask only at the reset, not in steps."""
 
     def step(self, action):
-        """Return no mask."""
+        """Make a step, without a mask in the info."""
         *seen, _ = super().step(action)
         return *seen, {}
 

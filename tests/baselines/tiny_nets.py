@@ -23,15 +23,15 @@ class Counting(Network):
         return {"state": state, "steps": steps}, nn.Dense(self.num_actions)(state), steps
 
     def begin(self):
-        """Return zeros."""
+        """Return the initial recurrent state, zeros."""
         return {"state": jnp.zeros(self.memory), "steps": jnp.float32(0)}
 
     def init(self, key, obs):
-        """Weights."""
+        """Return the initial weights."""
         return super().init(key, obs, self.begin())
 
     def think(self, weights, memory, obs, mask):
-        """Process one observation."""
+        """Return recurrent state, logits and value after one observation."""
         memory, logits, value = self.apply(weights, obs, memory)
         return memory, legal(logits, mask), value
 

@@ -44,7 +44,10 @@ def as_users_compile(source):
 
 
 def writers(text):
-    """Map each computation to the kinds of its instructions that write all grids of the batch."""
+    """Return, for each computation of HLO text, its instructions that write all grids.
+
+    An instruction is given by its kind; `scatter` writes in place.
+    """
     bodies, name = {}, None
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith(" "):

@@ -90,16 +90,16 @@ class Line(Env):
 
     @property
     def default_params(self):
-        """Return a limit of nine steps."""
+        """Return params with a time limit of nine steps."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
     def action_space(self):
-        """Left, stay, right."""
+        """Return a space of three actions: left, stay and right."""
         return Discrete(3)
 
     def draw_level(self, key, params):
-        """Any cell."""
+        """Draw the start cell."""
         return jax.random.randint(key, (), 0, self.size, jnp.int32)
 
     def reset_state(self, key, level, params):
@@ -173,7 +173,7 @@ def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
 
 
 def test_inside_a_trace_nothing_changes():
-    """The traced program is unchanged, even if all arguments are constants of the trace."""
+    """Inside a trace, methods are traced as usual, even if all arguments are constants."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
     state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
     actions = jnp.ones(3, jnp.int32)
@@ -245,7 +245,7 @@ def test_code_that_cannot_be_compiled_runs_uncompiled():
 
 
 class Twice(wrappers.Wrapper):
-    """A third-party environment that overrides `step`."""
+    """Wrapper that overrides `step`, as third-party code may do."""
 
     def step(self, key, state, action, params=None):
         """Make two steps of the environment."""

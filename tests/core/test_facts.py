@@ -22,7 +22,7 @@ class Purse(jaxenvs.State):
 
 
 class Market(jaxenvs.Env):
-    """A third-party environment without any descriptions."""
+    """User-defined environment without any facts or descriptions."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
@@ -33,7 +33,7 @@ class Market(jaxenvs.Env):
 
 
 class Bazaar(Market):
-    """Adds facts and action names."""
+    """Environment `Market` with facts and names of actions."""
 
     action_names = ("left", "buy", "sell")
 

@@ -76,7 +76,7 @@ class ByParams(type(jaxenvs.make("Classic-CartPole-v0"))):
     """CartPole whose mask depends on its params."""
 
     def action_mask(self, state, params=None):
-        """Allow all actions or none."""
+        """Allow all actions or none, depending on the params."""
         limit = self.checked_params(params, "action_mask").max_steps_in_episode
         return jnp.full(2, limit > 3)
 

@@ -37,7 +37,7 @@ def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
 
 
 class Broken(Env):
-    """Has action names that contain markup; everything else raises."""
+    """Environment whose action names contain markup, and whose other members raise."""
 
     label: str = HOSTILE
     action_names = (HOSTILE,) * 100
@@ -54,7 +54,7 @@ class Slow(Env):
 
     @property
     def default_params(self):
-        """Params with a limit and arrays."""
+        """Return params with a time limit and arrays."""
         return Params(max_steps_in_episode=np.zeros((3, 2), np.int32))
 
 

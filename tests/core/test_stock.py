@@ -40,7 +40,10 @@ def large(request, monkeypatch):
 
 
 def begun(venv, steps, reset, step, limit, key=KEY):
-    """Play with a time limit; return the started levels and the counters of every step."""
+    """Play a batch with a time limit.
+
+    Return the levels of all episodes that began, and the stock's counters after every step.
+    """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
     for time in range(steps):

@@ -21,7 +21,7 @@ CARTPOLE = jaxenvs.make("Classic-CartPole-v0")
 
 @struct
 class Tables(Params):
-    """Params with arrays."""
+    """Params whose fields include arrays."""
 
     table: Any
     rate: Any = 0.1
@@ -136,7 +136,7 @@ class Wrapper:
 
     @functools.partial(jax.jit, static_argnums=(0, 4))
     def step(self, key, state, action, params):
-        """Advance."""
+        """Make a step; the params are a static argument."""
         self.traces += 1
         return self.env.step(key, state, action, params)
 

@@ -46,7 +46,7 @@ def differs(a, b):
 
 @functools.cache
 def batch(id, rows, **fields):
-    """A batch and its compiled functions."""
+    """Return a batch and its compiled functions."""
     venv = jaxenvs.make_vec(id, rows, **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
 
@@ -116,7 +116,10 @@ def test_a_step_that_only_restarts_ignores_its_action():
 
 
 def test_a_step_that_only_restarts_has_no_reward():
-    """Use CartPole, in which every step has a reward, even after the end."""
+    """A step that only restarts must give reward 0.
+
+    In CartPole every other step has a reward, even after the end.
+    """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     actions = jnp.zeros(ROWS, jnp.int32)
@@ -190,7 +193,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 
 def test_exact_levels_are_independent_of_each_other():
-    """All episodes end in the same step, twice: all levels differ."""
+    """All episodes end in the same step, twice; the new levels must all differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -344,7 +347,7 @@ class Vast(Env):
         return State(time=place)
 
     def observe(self, state, params=None):
-        """Observe it."""
+        """Observe the number in the state."""
         return state.time
 
 

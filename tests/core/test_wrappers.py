@@ -54,7 +54,7 @@ def actions_of(seed, *shape):
 
 
 def play(env, actions, params=None, key=KEY):
-    """Reset and step over time in one compiled program."""
+    """Reset the environment and make all steps, in one compiled program."""
     params = env.default_params if params is None else params
     return _played(env, actions, params, key)
 

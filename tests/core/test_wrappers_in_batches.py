@@ -215,7 +215,10 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 
 
 def test_success_does_not_depend_on_a_changed_reward():
-    """LavaGap defines success by a reward above 0."""
+    """LavaGap defines success by a reward above 0.
+
+    A wrapper that lowers rewards must not change the success.
+    """
     level = LAVA.sample_level(KEY)
     # A goal two cells in front of the agent.
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
