@@ -45,26 +45,26 @@ class TestVectors(Conformance, unittest.TestCase):
 
 
 class TestGrid(Conformance, unittest.TestCase):
-    """Grid."""
+    """A grid environment conforms."""
 
     made = "Grid-v0"
 
 
 class TestPuzzle(Conformance, unittest.TestCase):
-    """Puzzle."""
+    """A puzzle conforms."""
 
     made = "Puzzle-2048-v0"
 
 
 class TestClassic(Conformance, unittest.TestCase):
-    """Classic."""
+    """A classic environment conforms."""
 
     made = "Classic-CartPole-v0"
 
 
 @pytest.mark.slow
 class TestCraft(Conformance, unittest.TestCase):
-    """Craft."""
+    """A craft environment conforms."""
 
     made = "Craft-Classic-Symbolic-v0"
 

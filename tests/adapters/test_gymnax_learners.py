@@ -1,4 +1,4 @@
-"""`to_gymnax` under wrappers of the form that craftax's learners use.
+"""Tests `to_gymnax` under wrappers of the form that craftax's learners use.
 
 Their params are static, they reset a batch themselves, and they log `Achievements/...`.
 """

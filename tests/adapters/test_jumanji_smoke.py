@@ -53,7 +53,7 @@ class Jumanji(Environment):
         super().__init__()
 
     def reset(self, key):
-        """Begin."""
+        """Begin an episode."""
         key, key_reset = jax.random.split(key)
         obs, state = self.env.reset(key_reset, self.params)
         return Kept(key=key, state=state), restart(named(obs))
@@ -103,7 +103,7 @@ def test_the_checks_can_fail():
         """Fault: observes a value outside its space."""
 
         def observe(self, state, params=None):
-            """Too large a number."""
+            """Return a number that is too large."""
             return {**super().observe(state, params), "number": jnp.int32(2000)}
 
     with (

@@ -1,4 +1,4 @@
-"""rejax's unmodified PPO learns through the legacy adapter (`to_gymnax(env, legacy=True)`).
+"""Tests that rejax's unmodified PPO learns through `to_gymnax(env, legacy=True)`.
 
 rejax 0.1.3 asks for gymnax 0.0.9 or newer and steps environments with its five values. It brings
 distrax and TensorFlow Probability, so no extra installs it: `pip install rejax==0.1.3`, then

@@ -53,7 +53,7 @@ class Doors(Env):
 
     @property
     def observation_space(self):
-        """A dict in a dict."""
+        """Return a dict space that contains another dict space."""
         inside = Dict({"parity": Discrete(2), "flags": Box(False, True, (3,), np.bool_)})
         number = Box(0, 1000, (), np.int32)
         half = Box(-np.inf, np.inf, (1,), np.float32)

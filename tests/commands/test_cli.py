@@ -186,7 +186,7 @@ def closed_pipe(unbuffered: bool):
 @pytest.mark.parametrize("argv", [["list"], ["--help"], ["info", "--help"], ["solve", "--help"]])
 def test_a_closed_pipe_prints_no_error(argv, output, capsys):
     assert output(closed_pipe(unbuffered=False), *argv) == 141
-    if "--help" not in argv[1:]:  # argparse ignores errors when it prints help
+    if "--help" not in argv[1:]:  # With --help, argparse ignores errors.
         assert output(closed_pipe(unbuffered=True), *argv) == 141
     assert capsys.readouterr().err == ""
 

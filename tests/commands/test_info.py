@@ -100,7 +100,7 @@ def test_sizes_on_a_page_equal_those_of_the_arrays(id, compiled):
     assert table[-1][3] == str(size) and ("state", f"{size} bytes") in rows(id, "In short")
     assert sum(int(row[3]) for row in table[:-1]) == size
     arrays = obs if isinstance(obs, dict) else {"": obs}
-    listed = rows(id, "Observation")[: len(arrays)]  # the default observation comes first
+    listed = rows(id, "Observation")[: len(arrays)]  # The default observation comes first.
     for label, dtype, shape, values, nbytes in listed:
         array = arrays.pop(label.strip("`").split()[-1] if isinstance(obs, dict) else "")
         assert (dtype, nbytes) == (str(array.dtype), str(array.nbytes))
@@ -223,7 +223,8 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    for family in ("Craft", "grid"):  # only the family's ids, although others contain the word
+    # The command lists only the family's ids, although other ids contain the word.
+    for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
     # The search word is an alias of the id.

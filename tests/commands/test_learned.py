@@ -21,7 +21,7 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
 @pytest.mark.parametrize(
     ("made", "random", "expected"),
     [
-        (run(0.003, 1), NEVER, False),  # one success proves nothing
+        (run(0.003, 1), NEVER, False),  # One success proves nothing.
         (run(0.04, 14), NEVER, False),  # significant, but the difference is too small
         (run(0.06, 17), NEVER, True),
         (run(0.1, 5, episodes=32), NEVER, True),
@@ -41,7 +41,7 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(22.1, None), SCORED, True),
         # Compared by return, because random play has no record of successes.
         (run(22.1, 1), SCORED, True),
-        (run(-0.1, 0), FALLEN, True),  # no success yet, but a far higher return
+        (run(-0.1, 0), FALLEN, True),  # No success occurred yet, but the return is far higher.
         (run(-1.0, 0), FALLEN, False),
         (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
         # Another task, on which there is no random play to compare with.

@@ -174,7 +174,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # upstream carries on the last key, not the rest
+        carry = jax.random.split(carry)[1]  # craftax carries on the last key, not the rest.
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -280,10 +280,10 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """Return the parts of a package's state that must be equal, by name.
+    """Return the parts of a state of craftax that must equal ours, by name.
 
-    Ours stores 0 for negative numbers of which only the sign matters, and keeps arrows near the
-    map.
+    Our state stores 0 for negative numbers of which only the sign matters, and keeps arrows near
+    the map.
     """
     named = {
         "map": state.map,

@@ -138,10 +138,10 @@ def level_of(theirs):
 
 
 def fields(theirs):
-    """Return the parts of a package's state that must be equal, by name.
+    """Return the parts of a state of craftax that must equal ours, by name.
 
-    Ours stores 0 for negative numbers of which only the sign matters, keeps projectiles near the
-    map, and stores only whether a cell is lit, not its light.
+    Our state stores 0 for negative numbers of which only the sign matters, keeps projectiles near
+    the map, and stores only whether a cell is lit, not its light.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {

@@ -28,7 +28,7 @@ def act(key, state):
 
 
 def _window(state):
-    """Blocks around the player, and mobs: 0 none, 1 another mob, 2 a cow."""
+    """Return the blocks and mobs around the player; a mob is 0 for none, 2 for a cow, else 1."""
     span = jnp.arange(-REACH, REACH + 1)
     rows = state.player_position[0] + span[:, None]
     columns = state.player_position[1] + span[None, :]
@@ -45,7 +45,7 @@ def _window(state):
 
 
 def _wanted(state):
-    """Wanted actions with their conditions, and wanted blocks (99 for a cow)."""
+    """Return wanted actions with their conditions, and wanted blocks (99 for a cow)."""
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
     tools = [
@@ -138,7 +138,7 @@ def _breaks(state, block):
 
 
 def _distances(state, blocks, mobs, targets):
-    """Steps to the nearest target through cells that can be walked or mined."""
+    """Return the steps to the nearest target through cells that can be walked or mined."""
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

@@ -32,7 +32,7 @@ def advance(key, state, action):
 
 
 def _beside(world, cells, plan):
-    """Rows, columns, blocks, distances and `use` flags of the cells left, right, up and down."""
+    """Return rows, columns, blocks, distances and `use` flags of the four adjacent cells."""
     rows, columns = world.row + WAYS[:, 0], world.column + WAYS[:, 1]
     inside = (rows >= 0) & (rows < 48) & (columns >= 0) & (columns < 48)
     index = rows.clip(0, 47) * 48 + columns.clip(0, 47)
@@ -42,7 +42,7 @@ def _beside(world, cells, plan):
 
 
 def _mobs(world, plan, rows, columns):
-    """By direction: whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
+    """Return by direction whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
     row, column, alive = (

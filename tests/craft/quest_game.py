@@ -197,7 +197,7 @@ class Game:
 
 
 def distances(cost, targets):
-    """Return the lowest cost from every cell to a target; `cost` is that of entering a cell."""
+    """Return the lowest cost from every cell to a target; `cost` is the cost of entering a cell."""
     far = np.where(targets, np.float32(0), FAR).astype(np.float32)
     enter = np.where(targets, np.float32(1), cost)
     while True:
@@ -210,7 +210,7 @@ def distances(cost, targets):
 
 
 def _differences():
-    """Settings of each clone."""
+    """Return the settings of each clone."""
     number = np.arange(CLONES)
     return {
         "loose": LOOSE[number % 6],
@@ -221,7 +221,7 @@ def _differences():
 
 
 def _forced(actions):
-    """Forced actions (clones, steps), from one row for all clones or a row for each."""
+    """Return forced actions (clones, steps), from one row for all clones or a row for each."""
     forced = np.full((CLONES, AHEAD), -1, np.int32)
     if actions is not None:
         actions = np.asarray(actions, np.int32)[..., :AHEAD]

@@ -79,7 +79,7 @@ def shot(game):
     return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
 
 
-# Crafting.
+# These pieces craft.
 
 
 def make(game, action, *items, furnace=False):

@@ -16,7 +16,7 @@ from jaxenvs.craft.tables import NEVER_PLACED, Block, Item
 
 SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
-STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
+STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # The steps are left, right, up and down.
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
 # Plants grow on the map of floor 0, so grass and plants stay there.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]

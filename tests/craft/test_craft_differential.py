@@ -50,7 +50,7 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """Compiled as by users: `make test` disables XLA passes, see `lockstep.tolerances`."""
+    """Compile as users do: `make test` disables XLA passes, see `lockstep.tolerances`."""
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()
     params = lockstep.numbers(len(starts.KINDS), seed=0)

@@ -1,4 +1,4 @@
-"""A new mob needs only a row of an edition's table and a sprite."""
+"""Tests that a new mob needs only a row of an edition's table and a sprite."""
 
 import dataclasses
 import functools

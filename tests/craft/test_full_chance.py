@@ -1,6 +1,6 @@
-"""The full game's draws have craftax's distribution, and its first state is the same.
+"""Tests that the full game's draws have craftax's distribution, and that first states are equal.
 
-The differential test plays with craftax's draws; this file tests ours.
+The differential test plays with craftax's draws, and this file tests our draws.
 """
 
 import functools

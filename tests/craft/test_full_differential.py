@@ -77,7 +77,7 @@ def parts():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, TRIALS + 1))
 def test_long_games_play_as_the_package(part, parts):
-    """Over 6,000 steps; after the last part, all events and achievements must have occurred."""
+    """Play over 6,000 steps; after the last part, all events and achievements have occurred."""
     parts.append(lockstep.trial(ROWS, LONG_STEPS, seed=100 * part))
     check(parts[-1], least=5_000, events=["mobs born", "mobs gone", "hurt", "blocks changed"])
 

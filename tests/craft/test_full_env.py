@@ -25,7 +25,7 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Observations, expanded observations, masks, worlds and features of starts."""
+    """Return observations, expanded observations, masks, worlds and features of starts."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)

@@ -1,4 +1,4 @@
-"""A recorded win of the full game with craftax's params, from one reset to the end.
+"""Tests a recorded win of the full game with craftax's params, from one reset to the end.
 
 `quest_player.py` played it, in a world without graves near the necromancer, so that no mobs appear
 around it.

@@ -199,7 +199,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return an environment of ours with the episodes' random outcomes, and their levels."""
+    """Return one of our environments with the random outcomes of the episodes, and their levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}

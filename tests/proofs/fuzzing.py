@@ -1,4 +1,4 @@
-"""Hostile play of every id, counted: steps, and those that break a rule of the contract.
+"""Plays every id with hostile actions, and counts the steps that break a rule of the contract.
 
     python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 

@@ -51,7 +51,7 @@ PUZZLES = {
     "topspin by windows": TopSpin(size=7, moves="window"),
     "tsp": TSP(cities=6),
 }
-# The smallest id of every class that is not listed above.
+# Add the smallest id of every class that is not listed above.
 PUZZLES |= {
     ids[0]: jaxenvs.make(ids[0])
     for kind, ids in jaxenvs.registry.classes("Puzzle").items()
@@ -336,7 +336,7 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # Sudoku's text does not distinguish clues from later digits
+        if index < 2:  # Sudoku's text does not distinguish clues from later digits.
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):

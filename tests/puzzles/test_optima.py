@@ -1,7 +1,7 @@
-"""Searches find the known optima: Korf's instances, exact distances, closed forms.
+"""Tests that searches find known optima: of Korf's instances, exact distances and closed forms.
 
-By default only small ones are solved; `pytest -m slow tests/puzzles/test_optima.py -s` solves all
-and prints nodes and times.
+By default only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
+all and prints nodes and times.
 """
 
 import time

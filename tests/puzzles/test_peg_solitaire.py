@@ -30,7 +30,7 @@ def one_of_each_class(words):
     for turned in [np.rot90(grid, k) for grid in (cells, cells.T) for k in range(4)]:
         goes = turned[cells >= 0].astype(np.uint64)  # image of each hole under a symmetry
         image = np.zeros_like(bits)
-        for first in range(0, 33, 11):  # a lookup table for eleven holes at a time
+        for first in range(0, 33, 11):  # Make a lookup table for eleven holes at a time.
             number = np.arange(2048, dtype=np.uint64)
             table = np.zeros(2048, np.uint64)
             for i in range(11):

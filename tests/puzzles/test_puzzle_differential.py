@@ -1,6 +1,6 @@
-"""2048, Minesweeper and Rubik's cube compared with the real packages `jumanji` and `pgx`.
+"""Compares 2048, Minesweeper and Rubik's cube with the real packages `jumanji` and `pgx`.
 
-Both sides get the same boards; random outcomes are taken from the package.
+Both sides get the same boards, and take their random outcomes from the package.
 """
 
 import importlib
@@ -21,7 +21,7 @@ VERSIONS = {"jumanji": "1.1.2", "pgx": "2.6.0"}
 
 
 def package(name, module):
-    """Import a module of a package; skip the test if the package is not installed."""
+    """Import a module of a package, or skip the test if the package is not installed."""
     pytest.importorskip(name, reason=f"{name} is not installed (.ci/setup installs it)")
     assert version(name) == VERSIONS[name], f"the rules are stated for {name} {VERSIONS[name]}"
     return importlib.import_module(module)

@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.puzzles import SlidingTile
 
 UP, RIGHT, DOWN, LEFT = range(4)
-# Number of boards at each distance; OEIS A089473, A089484 and A090031.
+# The number of boards at each distance is from OEIS A089473, A089484 and A090031.
 LEVELS = {
     3: [1, 2, 4, 8, 16, 20, 39, 62, 116, 152, 286, 396, 748, 1024, 1893, 2512, 4485, 5638, 9529,
         10878, 16993, 17110, 23952, 20224, 24047, 15578, 14560, 6274, 3910, 760, 221, 2],
@@ -102,10 +102,10 @@ def test_the_blank_moves(action, before, after):
 
 
 REWARDS = [
-    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # 6 reaches its place, which solves the board
+    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # The 6 reaches its place, which solves the board.
     (LEFT, GOAL_8, 0.0, -1.0),
     (UP, "1 . 3\n4 2 6\n7 5 8", 0.0, 0.0),  # the blank is at the border, so nothing moves
-    (UP, "1 2 3\n4 5 6\n7 . 8", 0.0, -1.0),  # 5 leaves its place
+    (UP, "1 2 3\n4 5 6\n7 . 8", 0.0, -1.0),  # The 5 leaves its place.
     (RIGHT, "2 1 3\n4 5 6\n8 . 7", 0.0, 0.0),  # tile 7 moves from one wrong place to another
     (LEFT, "2 1 3\n4 5 6\n8 . 7", 0.0, 1.0),
 ]
@@ -134,7 +134,7 @@ def test_random_boards_are_uniform(size):
         expected = len(boards) / cells
         assert ((counts - expected) ** 2 / expected).sum() < 3 * cells + 12
     for board in boards[:100]:
-        puzzle.level(board)  # raises for unsolvable boards
+        puzzle.level(board)  # `level` raises an error for unsolvable boards.
 
 
 def test_every_board_of_the_smallest_is_drawn():

@@ -32,7 +32,7 @@ SOLUTION = "53467891267219534819834256785976142342685379171392485696153728428741
 
 
 def allowed(board):
-    """Return the sets of digits allowed in each cell; empty sets for filled cells."""
+    """Return the sets of digits allowed in each cell, which are empty for filled cells."""
     found = {}
     for row, column in np.ndindex(9, 9):
         r, c = row // 3 * 3, column // 3 * 3
@@ -47,7 +47,7 @@ def tightest(board, digits):
 
 
 def solution(board):
-    """Fill a grid by backtracking, the cell with fewest candidates first; None if impossible."""
+    """Fill a grid by backtracking, fewest candidates first; return None if it is impossible."""
     digits = allowed(board)
     cell = tightest(board, digits)
     if board[cell]:

@@ -127,7 +127,7 @@ class Player:
         return None
 
     def price(self, cell: Cell) -> int:
-        """Return the cost of a step onto a cell; 0 if it is impossible."""
+        """Return the cost of a step onto a cell, or 0 if the step is impossible."""
         block = self.block(cell)
         distance = abs(cell[0] - self.at[0]) + abs(cell[1] - self.at[1])
         if block in FREE:
@@ -167,7 +167,7 @@ class Player:
     # Methods for the night.
 
     def shelter(self) -> bool | None:
-        """Dig into stone and close the entrance; False when done, None if impossible."""
+        """Dig into stone and close the entrance; return False when done, and None if impossible."""
         if self.room() < 4:
             self.burrow = None
             return False
@@ -207,7 +207,7 @@ class Player:
                     return outside, inner, innermost, step
         return None
 
-    # Plans in order of priority; the first feasible one acts.
+    # The plans are in order of priority, and the first feasible plan acts.
 
     def play(self) -> None:
         """Press the key of the first plan that is feasible."""

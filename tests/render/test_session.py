@@ -11,7 +11,7 @@ from jaxenvs.render import session as sessions
 from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
 from jaxenvs.render.session import NO_ACTION, Moment, Session, action_name, board_moment
 
-ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner and faces along a wall
+ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # The agent starts in a corner and faces along a wall.
 TO_GOAL = [Action.FORWARD] * 2 + [Action.RIGHT] + [Action.FORWARD] * 2
 
 

@@ -145,6 +145,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # a third of all entries, if nothing were ordered
+    )  # Entries in random order would be displaced by a third of their number.
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

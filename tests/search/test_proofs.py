@@ -1,7 +1,7 @@
-"""Claims of searches are true: proofs and bounds on random graphs, compared with exact costs.
+"""Tests that proofs and bounds of searches are true, by comparison with exact costs.
 
-The default run takes a few hundred graphs; `pytest -m slow tests/search/test_proofs.py -s` takes
-4,096 for each of eighteen settings.
+The default run takes a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
+takes 4,096 for each of eighteen settings.
 """
 
 import functools

@@ -1,7 +1,7 @@
-"""Tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
+"""Tests that tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
 
-Chi-square tests of kinds, tiles, counts and the depth of the tree, p > 1e-4 for each. The script's
-tasks are drawn one by one with CPython's `random` from another seed than the sets.
+Chi-square tests compare kinds, tiles, counts and the depth of the tree, each with p > 1e-4. The
+script's tasks are drawn one by one with CPython's `random` from another seed than the sets.
 """
 
 import random

@@ -56,10 +56,10 @@ def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize(
     ("task", "rows", "steps"),
     [
-        # turn, forward, pick up
+        # The agent turns, goes forward and picks up.
         ("goal: hold(red ball)\nmap: red ball", ("b..", "...", "^.."), 2),
         ("goal: hold(red ball)\nmap: red ball", ("..b", "...", "^.."), 5),
-        # pick up, turn, put down next to the square
+        # The agent picks up, turns and puts down next to the square.
         ("goal: near(red ball, blue square)\nmap: red ball, blue square", ("b.s", "^..", "..."), 4),
         # The ball and the square become a pyramid, which the agent then faces.
         (

@@ -1,4 +1,4 @@
-"""Rules as drawings: a board, a task, actions, and the expected board.
+"""Tests rules with drawings: a board, a task, actions, and the expected board.
 
 Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
 a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is

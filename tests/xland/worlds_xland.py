@@ -11,7 +11,7 @@ import numpy as np
 from jaxenvs.xland import SETS, Goal, Kind, Rule, Ruleset, exact, layouts, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # probabilities of the actions
+ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # Each action is drawn with its probability.
 VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # vector of a step, by direction
 EXPLORING = (0.34, 0.1, 0.1, 0.19, 0.19, 0.08)
 
