@@ -72,7 +72,8 @@ def test_steps_equal_gymnasiums(id, gymnasium):
             theirs.state = now[row].astype(np.float64)
             rows.append(theirs.step(actions[row])[:3])
         obs, reward, terminated = map(np.array, zip(*rows, strict=True))
-        same = ~arrived(env, now)  # a deliberate difference: terminal states do not change
+        # Our terminal states do not change, which is a deliberate difference from Gymnasium.
+        same = ~arrived(env, now)
         assert same.sum() > ROWS / 4
         np.testing.assert_allclose(ours.obs[same], obs[same], rtol=close, atol=close)
         assert np.median(abs(ours.obs - obs)[same]) < 1e-6

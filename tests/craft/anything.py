@@ -30,7 +30,7 @@ MAKES = {recipe.action for recipe in FULL.recipes}
 
 
 class Anything:
-    """Random states of a batch, as numpy arrays while they are drawn."""
+    """A batch of random states, which are NumPy arrays while they are drawn."""
 
     def __init__(self, rows, actions, seed):
         self.rng, self.rows, self.actions = np.random.default_rng(seed), rows, actions

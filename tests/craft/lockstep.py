@@ -58,7 +58,7 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Return which fields of two states differ, and whether observation, reward and end do."""
+    """Return which fields of two states differ, and whether observation, reward and end differ."""
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
@@ -122,11 +122,12 @@ class Sides(NamedTuple):
     """Compiled functions of both games; a single program of both would compile for minutes."""
 
     env: jaxenvs.Env
-    begin: Callable  # (their state, params) -> their state with its light set, and ours
-    theirs: Callable  # (state, key, policy, params) -> see `their_step`
-    ours: Callable  # (state, action, draws, params) -> obs, state, reward, end
-    compare: Callable  # (their outputs, ours, params) -> differences by field
-    fold: Callable  # (key, step) -> key
+    # `begin(their_state, params)` returns craftax's state with its light set, and our state.
+    begin: Callable
+    theirs: Callable  # The arguments are (state, key, policy, params); see `their_step`.
+    ours: Callable  # `ours(state, action, draws, params)` returns obs, state, reward and end.
+    compare: Callable  # `compare(their_outputs, our_outputs, params)` returns differences by field.
+    fold: Callable  # `fold(key, step)` returns the key of a step.
 
 
 @functools.cache
@@ -244,7 +245,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play trajectories in new worlds of another size with other slots; all params are drawn."""
+    """Play trajectories in new worlds of this size with these slots, with all params drawn."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

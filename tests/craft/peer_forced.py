@@ -59,7 +59,7 @@ def _decisions():
 
 
 def _numbers(draws):
-    """Return our draws in the same order: uniform numbers and integers."""
+    """Return our draws in the order of craftax's decisions: uniform numbers and integers."""
     fighters = {
         role: [draw for i in range(w.step.size) for draw in (w.step[i], w.axis[i], w.gate[i])]
         for role, w in draws.whims.items()
@@ -93,7 +93,7 @@ def _uniform(odds, number):
 
 
 class _Forced:
-    """Random numbers looked up by key."""
+    """A stand-in for `jax.random` that looks up the number of each key."""
 
     def __init__(self, keys, ranges, numbers):
         self.keys, self.ranges, self.numbers = keys, ranges, numbers

@@ -167,7 +167,7 @@ def fields(theirs):
 
 
 def ours_as_fields(ours, params=None):
-    """Return the same parts of a state of ours."""
+    """Return the same parts of our state as `fields` returns of craftax's."""
     params = ENV.default_params if params is None else params
     world = ENV.world(ours)
     words = ours.floors.at[world.floor].set(jnp.stack(floor_words(FULL, world)))

@@ -82,7 +82,7 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Craft, place, fight the mob ahead, or sleep when tired; 0 if none is possible."""
+    """Return an action that crafts, places, fights the mob ahead, or sleeps when tired, or 0."""
     able, actions = wanted
     blocks, mobs = window
     around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
@@ -90,7 +90,7 @@ def _craft(state, wanted, window):
     makes = actions >= Action.MAKE_WOOD_PICKAXE
     iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
     able = able & (~makes | table) & (~iron | furnace)
-    # Place a missing table or furnace.
+    # The player places a missing table or furnace.
     step = STEPS[state.player_direction]
     ahead = blocks[REACH + step[0], REACH + step[1]]
     free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
@@ -108,12 +108,12 @@ def _craft(state, wanted, window):
 
 
 def _walk(key, state, window, wanted):
-    """Go to the nearest target of the first wanted kind in sight, and use it."""
+    """Return an action towards the nearest target of the first wanted kind in sight, or its use."""
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # Distances of the four cells next to the player.
+    # These are the distances from the four cells next to the player to a target.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS

@@ -16,7 +16,7 @@ CLONES, AHEAD = 384, 8  # number of clones, and number of steps of a rollout
 FAR = np.float32(1e4)  # distance that stands for unreachable cells
 # Vectors of a step to the left, right, up and down.
 WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)
-SHOT_REACH = 8  # shoot at mobs up to this many cells away
+SHOT_REACH = 8  # Clones shoot at mobs up to this many cells away.
 WALKED = (
     *(Block.GRASS, Block.PATH, Block.SAND, Block.DARKNESS),
     *(Block.FIRE_GRASS, Block.ICE_GRASS, Block.ICE_SHRUB),

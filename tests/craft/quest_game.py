@@ -26,7 +26,7 @@ ITEM_VALUES = {  # item -> its value in the choice of clones; a point of health 
 FOES = ("melee", "ranged")
 DEADLY = -1e5
 HIGHEST = {role: np.array([row.health for row in FULL.types(role)], np.float32) for role in FOES}
-# Settings that clones cycle through: probabilities of random actions, of magic, of shots.
+# Clones cycle through these settings: probabilities of random actions, of magic, and of shots.
 LOOSE = np.array([0, 0.03, 0.08, 0.15, 0.3, 0.6], np.float32)
 MAGIC = np.array([0, 1, 0, 0.5], np.float32)
 SHOOTS = np.array([0, 1, 0.5, 0, 0], np.float32)
@@ -99,7 +99,7 @@ class Game:
         return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
 
     def potion(self, effect):
-        """Return the action that drinks a potion with this effect, None without one."""
+        """Return the action that drinks a potion with this effect, or None without that potion."""
         for number, colour in enumerate(COLOURS):
             if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):
                 return Action.DRINK_POTION_RED + number

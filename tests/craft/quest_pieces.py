@@ -83,7 +83,7 @@ def shot(game):
 
 
 def make(game, action, *items, furnace=False):
-    """Craft an item at a table, and a furnace if needed; place missing ones."""
+    """Craft an item at a table (and a furnace if needed), after placing those that are missing."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731
@@ -108,7 +108,7 @@ def near_table(game):
 
 
 def gather(game, item, count, *blocks):
-    """Collect an item unless there are `count`; False also if none is reachable."""
+    """Collect an item unless there are `count`; return False also if none is reachable."""
     return game.has(item) < count and seek(game, *blocks)
 
 

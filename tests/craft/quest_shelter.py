@@ -87,7 +87,7 @@ def refuge(game, seed):
 
 
 def _around(game, most=14):
-    """Steps to the cells nearby, and these cells from near to far."""
+    """Return the steps to each cell nearby, and these cells from near to far."""
     steps, order = {game.at: 0}, [game.at]
     for place in order:
         if steps[place] == most:
@@ -101,7 +101,7 @@ def _around(game, most=14):
 
 
 def _chamber(game, start, shape):
-    """Return a chamber of this shape, None if it is impossible."""
+    """Return a chamber of this shape at a start cell, or None if it is impossible."""
     cells, dug = [onto(start, offset) for offset in shape], 0
     for number, place in enumerate(cells):
         if not inside(place):

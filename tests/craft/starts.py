@@ -85,7 +85,7 @@ class Start:
         return jax.tree.map(np.asarray, peer.strong(state))
 
     def ground(self):
-        """Draw the block under the player: neither solid nor lava."""
+        """Draw a block to put under the player, which is neither solid nor lava."""
         return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
 
 
@@ -186,7 +186,7 @@ def border(start):
 
 
 def beyond(start):
-    """Wall the player in at a border, mostly the upper or left one, with lava at the opposite."""
+    """Wall the player in at a border (mostly upper or left), with lava at the opposite border."""
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     edge = rng.choice([0, 0, SIZE - 1])
@@ -260,7 +260,7 @@ def crowd(start):
 
 
 def hidden(start):
-    """Fill the cow slots; first and last cow share a cell where zombies and skeletons appear."""
+    """Fill the cow slots; the first and last share a cell where zombies and skeletons appear."""
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
     cell = start.near(13, least=10)

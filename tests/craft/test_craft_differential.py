@@ -74,7 +74,7 @@ def test_fifty_thousand_steps_play_as_the_package(record_property):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["thick", "edge", "workshop", "crowd"])
 def test_one_world_alone_plays_as_the_package(kind):
-    """Without `vmap`, XLA compiles another program."""
+    """A single world is tested too, because XLA compiles another program without `vmap`."""
     total = []
     for seed in range(4):
         for way in lockstep.PLAY.values():
@@ -107,7 +107,7 @@ def test_code_for_accelerators_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """Small maps bring borders close, many slots bring crowds."""
+    """Small maps bring the borders close, and many slots bring crowds of mobs."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

@@ -74,7 +74,7 @@ def test_reward_of_a_task():
 
 
 def test_masked_actions_have_the_result_of_noop():
-    """They lead to the same state, except that a blocked move still turns the player."""
+    """A masked action and NOOP lead to equal states, but a blocked move still turns the player."""
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]

@@ -54,7 +54,7 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
 
 
 def test_quirk_do_revives_dead_mobs_with_health():
-    """Any DO does, regardless of the cell ahead; mobs too far away despawn at once."""
+    """Any DO revives them, regardless of the cell ahead; mobs too far away despawn at once."""
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -71,7 +71,7 @@ def test_quirk_do_revives_dead_mobs_with_health():
 
 
 def test_quirk_a_revived_mob_blocks_nothing_until_it_has_moved():
-    """In the step of its revival the player cannot hit it, but collects the block below it."""
+    """In the step of its revival the player cannot hit the mob, but collects the block below it."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
@@ -264,7 +264,7 @@ def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
 
 def test_no_mob_appears_where_one_is_or_when_all_slots_are_taken():
     state = scene.scene("> , , , , C", change=None)
-    assert not born("passive", state).cooldown  # one cow stands on the only grass
+    assert not born("passive", state).cooldown  # One cow stands on the only grass.
     assert sum(bool(m.alive) for m in play(state, A.NOOP)[0].world.mobs["passive"]) == 1
     full = scene.scene("> , , , , C C C . . .")
     draws = quiet(appears=dict.fromkeys(ROLES, 0.0))
@@ -283,7 +283,7 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """Two cows are on one cell; the later one moves away, and the cell loses its mark."""
+    """Of two cows on one cell the later one moves away, and the cell loses its mark."""
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))

@@ -30,7 +30,7 @@ def odds(moment):
 
 
 class Haunted(CraftClassic):
-    """Classic with ghosts."""
+    """Craft Classic with ghosts as a new kind of mob."""
 
     rules: ClassVar[Rules] = HAUNTED
     stages: ClassVar[tuple[Rule, ...]] = tuple(

@@ -152,7 +152,7 @@ def test_many_worlds_are_the_packages_cell_for_cell():
 
 @functools.cache
 def our_worlds(count):
-    """Generate `count` worlds of ours, as NumPy arrays."""
+    """Generate `count` of our worlds, as NumPy arrays."""
     keys = jax.random.split(jax.random.key(7), count)
     worlds = [BUILD(DRAW(key), np.bool_(False)) for key in keys]
     return jax.tree.map(lambda *x: np.stack(x), *worlds)
@@ -328,7 +328,7 @@ def walked(map, start, goal):
 
 
 def ways_down(worlds, floors=range(LAST)):
-    """For each floor, return flags of the worlds whose ladder down exists and is reachable."""
+    """Return by floor which worlds have a ladder down that the player can reach."""
     found = []
     for floor in floors:
         start = worlds.up_ladders[:, floor] if floor else np.full_like(worlds.up_ladders[:, 0], 24)

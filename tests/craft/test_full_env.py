@@ -179,7 +179,7 @@ def test_a_placed_torch_appears_in_the_picture():
     begun = jax.jit(env.reset_to)(jax.random.key(0), level)
     dark = begun.obs[:90]
     step = subject.step(jax.random.key(1), begun.state, jnp.int32(Action.PLACE_TORCH), params)
-    ahead = (row - 1, column)  # the player looks up
+    ahead = (row - 1, column)  # The player looks up.
     expected = with_torch(np.zeros((9, 48, 48), np.float32), 2, *ahead)
     assert abs(np.asarray(step.state.light) / 255 - expected).max() <= 0.51 / 255
     assert not dark.any() and (np.asarray(step.obs[:90]) > 0).mean() > 0.3

@@ -233,7 +233,7 @@ def test_quirk(name):
 
 
 def test_masked_actions_have_the_result_of_noop():
-    """Several batches: states of all kinds, each with an action that its mask forbids."""
+    """Step several batches of states of all kinds, each with an action that its mask forbids."""
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))

@@ -93,7 +93,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """For each goal, return whether the player can walk to a cell next to one."""
+    """Return for each kind of goal whether the player can walk to a cell next to such a goal."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):

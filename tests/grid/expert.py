@@ -122,7 +122,7 @@ def hunting(wanted):
 
 
 def busy_with_everything(env):
-    """Carry objects and open doors, where there is no task."""
+    """Carry objects and open doors in an environment without a task."""
     while True:
         items = things(env, lambda thing: thing.type in (*PORTABLE, "door"))
         cell = items[int(env.np_random.integers(len(items)))]
@@ -134,7 +134,7 @@ def busy_with_everything(env):
             yield from put_down(env)
 
 
-# Players that fail.
+# The players below fail at their task.
 
 
 def into_lava(env):
@@ -263,7 +263,7 @@ def the_bot(env):
 
 
 def instructed(env):
-    """Follow the instruction, one simple instruction after the other."""
+    """Follow the instruction by its simple instructions, one after the other."""
     yield from follow(env, env.instrs)
 
 
@@ -282,7 +282,7 @@ def follow(env, instr):
 def go_to(env, instr):
     cells = {tuple(int(i) for i in cell) for cell in instr.desc.obj_poss}
     yield from face(env, cells.__contains__)
-    yield Action.DONE  # on the target cell any action succeeds
+    yield Action.DONE  # On the target cell any action succeeds.
 
 
 def open_it(env, instr):
@@ -320,7 +320,7 @@ OBEY = {
 
 
 def against_the_instruction(env):
-    """If an instruction is strict: open another door, or pick up another object."""
+    """Open another door or pick up another object, which a strict instruction forbids."""
     for atom in atoms(env.instrs):
         if getattr(atom, "strict", False):
             doors = type(atom).__name__ == "OpenInstr"

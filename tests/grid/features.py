@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 def joint(*columns):
-    """Join several columns to one value per level."""
+    """Join several columns of features to one value per level."""
     return list(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
 
 

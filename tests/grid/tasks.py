@@ -20,7 +20,7 @@ def tile(type, colour):
 
 
 def cell(position):
-    """Pack a position: row in the lowest byte, column in the next."""
+    """Pack a position into an integer: the row in the lowest byte, the column in the next byte."""
     return int(position[1]) | int(position[0]) << 8
 
 

@@ -58,7 +58,7 @@ class Ways:
         return [self.wait] * env.max_steps
 
     def playing(self, player):
-        """Follow a player; play at random where it is stuck."""
+        """Follow a player, and play at random where the player is stuck."""
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
@@ -227,7 +227,7 @@ def drawn(rng, rows=8, columns=8):
 
 
 def events(ours, episodes):
-    """Count how often objects were picked up, dropped, opened, closed and unlocked."""
+    """Return how often objects were picked up, dropped, opened, closed and unlocked."""
     counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
     held, kinds = ours["carried"], ours["grid"] & 15
     for row, episode in enumerate(episodes):

@@ -89,7 +89,7 @@ def test_tries_counts_the_draws_of_a_reset():
 
 
 class Choosy(GridEnv):
-    """Environment that accepts one of four levels; its middle cell shows which."""
+    """This environment accepts one of four levels, and its middle cell shows which level it is."""
 
     level_budget: ClassVar[int] = 3
 

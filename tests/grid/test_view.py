@@ -47,7 +47,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Return views from nearly empty to dense; the agent's cell is clear."""
+    """Return random views, from nearly empty to dense ones, in which the agent's cell is clear."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False

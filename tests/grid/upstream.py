@@ -160,7 +160,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
     `actions` may be a function of MiniGrid's environment after the reset. `env` may be wrapped
     by MiniGrid's wrappers; `image` selects the part of an observation to compare.
     """
-    with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects
+    with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects.
         obs, _ = env.reset(seed=seed)
     base = env.unwrapped
     episode = Episode(

@@ -54,7 +54,7 @@ def things(env, wanted):
 
 
 def colour_of_key(thing):
-    """Return the colour of a key, on the floor or in a box; None for other objects."""
+    """Return the colour of a key on the floor or in a box, or None for other objects."""
     if kind(thing) == "box" and thing.contains is not None:
         thing = thing.contains
     return thing.color if kind(thing) == "key" else None
@@ -96,7 +96,7 @@ def is_locked(thing):
 
 
 def cost(thing, cell, clearing, doors):
-    """Return the approximate number of actions to enter a cell; None if that is impossible."""
+    """Return the approximate number of actions to enter a cell, or None if it is impossible."""
     if thing is None or kind(thing) == "floor":
         return 1
     if kind(thing) == "door":
@@ -170,7 +170,7 @@ def face(env, wanted, clearing=True, banned=frozenset()):
 
 
 def unlock(env, cell, clearing=True, banned=frozenset()):
-    """Open a locked door, with its key."""
+    """Fetch the key of a locked door, and open the door."""
     colour = look(env, cell).color
     if colour_of_key(env.carrying) == colour and kind(env.carrying) == "box":
         yield from put_down(env)

@@ -21,7 +21,7 @@ ORDERS = [
     (Pyraminx(), 933_120),
     (Skewb(), 3_149_280),
 ]
-# Number of boards at each distance; all distances for the small puzzles.
+# The lists are numbers of boards by distance, and small puzzles list all distances.
 LEVELS = {
     Cube(size=2): [1, 6, 27, 120, 534, 2256, 8969, 33058, 114149, 360508, 930588, 1350852, 782536,
                    90280, 276],
@@ -253,12 +253,12 @@ def twisted(puzzle, sticker):
 CUBE = Cube(size=3)
 UNREACHABLE = [
     (CUBE, twisted(CUBE, 8)),  # one corner is twisted
-    (CUBE, swapped(CUBE, (7, 10))),  # a flipped edge
-    (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # two edges exchanged
+    (CUBE, swapped(CUBE, (7, 10))),  # One edge is flipped.
+    (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # Two edges are exchanged.
     (CUBE, swapped(CUBE, (4, 13))),  # two centres are exchanged
     (CUBE, swapped(CUBE, (0, 9))),  # a piece has colours that no piece has
     (Cube(size=2), twisted(Cube(size=2), 3)),
-    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # a flipped edge; axial pieces turn freely
+    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # One edge is flipped; axial pieces turn freely.
     (Skewb(), swapped(Skewb(), (0, 5))),
 ]
 
