@@ -27,9 +27,8 @@ EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "benc
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-# Families, and further units that each of them may import.
-BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}
-TABLE = "jaxenvs.commands.table"  # the only module that may name modules of commands in strings
+BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
+TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # Unit of the package -> the other units that it may import. Every module outside the named units
 # belongs to the unit "".

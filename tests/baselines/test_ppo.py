@@ -24,8 +24,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
     terminated, truncated = np.zeros((2, steps, envs), bool)
     terminated[2, 0] = terminated[3, 0] = True  # terminations in two consecutive steps
-    # Truncations in the middle and at the end of the rollout.
-    truncated[2, 1] = truncated[-1, 2] = True
+    truncated[2, 1] = truncated[-1, 2] = True  # truncations in the middle and at the end
     terminated[-1, 3] = True
     return rollouts.Rollout(
         obs=normal(),
@@ -100,10 +99,7 @@ def test_a_truncated_episode_is_bootstrapped_from_its_true_successor():
 
 
 def test_seeds_share_one_branch_for_truncations():
-    """Under `vmap`, `cond` computes both branches if its condition differs between seeds.
-
-    So the condition must be the same for all seeds.
-    """
+    """Under `vmap`, `cond` computes both branches unless all seeds share one condition."""
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
@@ -305,10 +301,7 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
 
 
 def test_a_value_beyond_its_clip_has_the_error_at_the_clip(on_policy):
-    """The value loss is the larger of the errors with and without clipping the value's change.
-
-    It is compared with NumPy.
-    """
+    """Compare with NumPy: the value loss is the larger of the errors with and without the clip."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
@@ -344,8 +337,7 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
 
 def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
     optimiser = minibatches.optimiser(ppo.Settings(max_grad_norm=0.5))
-    # Norm over all weights: (144 + 144) ** 0.5.
-    gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}
+    gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # total norm: (144 + 144) ** 0.5
     with jax.numpy_dtype_promotion("standard"):
         _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)
     first_moments = jax.tree.leaves(state[1][0].mu)
