@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from . import matches, planes, replacements, sizes
-from .matches import Tested
+from .matches import Literals, Tested
 from .replacements import Draw
 from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
 
@@ -17,13 +17,13 @@ MOST_PASSES = 200  # of a group, as in the engine
 MOST_LOOPS = 200  # loop jumps, after which the engine leaves the whole list of rules
 
 
-def step(p: Program, turn: Turn, draw: Draw) -> Turn:
+def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     """Test the next rules; apply the first that has an effect, or go on behind them."""
     size, tables = p.size, p.tables
     end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
     is_valid, barrier = _window(p, turn, window, end)
-    tests = matches.tested(p, matches.literals(p, turn), window)
+    tests = matches.tested(p, found, window)
     has_match, has_change = matches.row_results(p, tests, window)
     news = queued(turn.commands, tables.commands[window]) != turn.commands
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)

@@ -16,6 +16,8 @@ from .planes import ALL, DOWN
 from .sizes import WORD
 from .state import Board, Place, Program, Turn
 
+Literals = UInt32[Array, "literals side words"]  # result of `literals`
+
 
 class Tested(NamedTuple):
     """Planes of the cells at which rows of rules match, or would change something.
@@ -35,7 +37,7 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
     return planes.level(board.width, board.height, p.size.side, p.size.words)
 
 
-def literals(p: Program, turn: Turn) -> UInt32[Array, "literals side words"]:
+def literals(p: Program, turn: Turn) -> Literals:
     """Return the planes that literals index: see `Tables`. Index 0 is unused."""
     inside = level_cells(p, turn.board)[None]
     base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *inside.shape[1:])])
@@ -45,27 +47,27 @@ def literals(p: Program, turn: Turn) -> UInt32[Array, "literals side words"]:
     return jnp.concatenate([inside, inside, base, unions])
 
 
-def _read(found: UInt32[Array, "literals side words"], numbers: Array) -> UInt32[Array, "..."]:
+def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
     """Return the planes of literals; a negative one stands for the other cells of the level."""
     numbers = numbers.astype(jnp.int32)
     plane = found[jnp.abs(numbers)]
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 
-def matching(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return the plane of the cells that match each pattern; `found` is from `literals`."""
+def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
+    """Return the plane of the cells that match each pattern."""
     read = _read(found, p.tables.test[patterns])
     return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
 
 
-def _changing(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
+def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that each pattern's replacement would change."""
     read = _read(found, p.tables.change[patterns])
     return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (read.ndim - 3,))
 
 
-def tested(p: Program, found: Array, rules: Int32[Array, " w"]) -> Tested:
-    """Test every row of some rules in all cells; `found` is from `literals`."""
+def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
+    """Test every row of some rules in all cells."""
     tables = p.tables
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
     head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
@@ -77,7 +79,7 @@ def tested(p: Program, found: Array, rules: Int32[Array, " w"]) -> Tested:
 
 
 def _segment(
-    p: Program, found: Array, patterns: Array, length: Array, direction: Array
+    p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
     """Return where consecutive cells match the patterns, and where one of them would change."""
     match = matching(p, found, patterns)
