@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import ARROWS, ActionKeys, Controls
 from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, hashed, mix
 from ..core.registry import register
@@ -84,6 +85,12 @@ class PuzzleScript(PackedPuzzle):
     def action_names(self) -> tuple[str, ...]:
         """Names of the inputs that a game has."""
         return tuple(name for name, _ in self._inputs)
+
+    @property
+    def controls(self) -> Controls:
+        """Arrow keys, X for action and T to let time pass."""
+        keys = {**ARROWS, "action": ("x", "space"), "tick": ("t",)}
+        return Controls(tuple(ActionKeys(name, keys[name]) for name in self.action_names))
 
     @property
     def _inputs(self) -> list[tuple[str, int]]:
