@@ -30,8 +30,8 @@ MOST_BOARDS = 20_000  # boards that `ending` visits in search of a solution
 class PuzzleScript(PackedPuzzle):
     """Play a PuzzleScript game, or a folder of games, from its source text.
 
-    A turn equals that of the original engine (increpare/PuzzleScript 4db08ebe) with all `again`
-    turns. Messages and sounds are skipped, and `undo` is not an action.
+    A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
+    `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
     Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
         games have `noaction`, tick unless a game has `realtime_interval`.
@@ -76,7 +76,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """Whether a rule of a game draws random numbers; then no search is possible."""
+        """True if a rule of a game draws random numbers; then no search is possible."""
         return bool(self.library.random)
 
     # Spaces.
@@ -103,7 +103,7 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _allowed(self) -> np.ndarray:
-        """Whether a game has an action, bool (games, actions)."""
+        """Mask of the actions that each game has, bool (games, actions)."""
         allowed = [
             [
                 number < ACTION

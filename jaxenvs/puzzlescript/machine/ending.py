@@ -25,7 +25,7 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
     restarts = restarted & p.tables.at_start.all  # run_rules_on_level_start: another turn follows
-    checks = restarted & ~restarts  # check the win conditions on the restarted board, see below
+    checks = restarted & ~restarts  # win conditions are checked on the restarted board
     holds = wins(p, found)
     won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
     won = (won | (turn.is_restart & holds)) & is_real & ~restarted
@@ -50,8 +50,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
-    # The planes of `found` are those of the board before the restart. The next micro-step ends the
-    # turn again, without commands and with those of the new board.
+    # `found` describes the board before the restart. So the next micro-step ends the turn again,
+    # without commands, and checks the win conditions on the new board.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 

@@ -51,8 +51,8 @@ def _window(
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
     """Return which rules can be tested together, and whether the last of them ends a group.
 
-    The window stops behind the last rule of a group that repeats or of a loop that jumps, before a
-    random group, and at the end of the list.
+    The window ends with the last rule of a group that repeats or of a loop that jumps. It also
+    ends before a random group and at the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -100,7 +100,7 @@ def _apply(
     changes: Bool[Array, ""],
     draw: Draw,
 ) -> Turn:
-    """Apply a rule, or as much of it as one micro-step can.
+    """Apply a rule, or the part of it that one micro-step can apply.
 
     A rule with one row, without ellipsis and draws: all matches that no earlier one overlaps. Any
     other rule: the next tuple that still matches and has an effect.

@@ -1,4 +1,4 @@
-"""Where rules match: tests of patterns on bit planes, and matches in the engine's order.
+"""Matches of rules: tests of patterns on bit planes, and the matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
 brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
@@ -22,7 +22,7 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 class Tested(NamedTuple):
     """Planes of the cells at which rows of rules match, or would change something.
 
-    `head` is the part of a row before its ellipsis, or the whole row; `tail` the part behind it.
+    `head` is the part of a row before its ellipsis, or the whole row. `tail` is the rest.
     The leading axes are the rules that were tested, if several, and their rows.
     """
 
@@ -155,7 +155,7 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return the starts of rows whose part behind the ellipsis matches, for each gap."""
+    """Return the starts of rows whose cells after the ellipsis match, for each gap."""
     direction = p.tables.direction[rule]
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
@@ -192,7 +192,7 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return all places behind a place of each row, in the order of `first`."""
+    """Return all places after a place of each row, in the order of `first`."""
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)

@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
-that a batch may contain different games. The results are those of the engine increpare/PuzzleScript
-(4db08ebe, 2026-08-15) with its quirks.
+that a batch may contain different games. The results equal those of the engine
+increpare/PuzzleScript (4db08ebe, 2026-08-15), with its quirks.
 """
 
 from typing import Any, NamedTuple
