@@ -10,11 +10,13 @@ import numpy as np
 from engine import DRAWS
 
 from jaxenvs.puzzlescript import Game
-from jaxenvs.puzzlescript.machine import START, TICK, Board, Machine, Packer, Size, Tables
+from jaxenvs.puzzlescript.machine import TICK, Board, Machine, Packer, Size, Tables
 from jaxenvs.puzzlescript.tables import Level
 
 ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # of the engine's inputs
 WORD = 32
+# Plays compute much more than other tests, for which optimised code does not pay.
+OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
 def common(sizes: Sequence[Size]) -> Size:
@@ -24,7 +26,7 @@ def common(sizes: Sequence[Size]) -> Size:
 
 def stacked(trees: Sequence[Any]) -> Any:
     """Stack the leaves of pytrees on a new first axis."""
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: np.stack([*map(np.asarray, leaves)]), *trees)
 
 
 def tables(packers: Sequence[Packer], size: Size) -> Tables:
@@ -53,7 +55,7 @@ def turn(
 def program(machine: Machine, in_batch: bool) -> Any:
     """Return the jitted turn of one play, or of a batch of plays."""
     one = functools.partial(turn, machine)
-    return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one)
+    return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one, compiler_options=OPTIONS)
 
 
 def masks(game: Game, board: Board) -> list[int]:
@@ -65,8 +67,3 @@ def masks(game: Game, board: Board) -> list[int]:
     kind = np.uint64 if len(game.objects) <= 64 else object
     powers = np.array([1 << i for i in range(len(game.objects))], kind)
     return [int(mask) for mask in (found.astype(kind) * powers).sum(-1).reshape(-1)]
-
-
-def first(packer: Packer, level: Level, size: Size) -> tuple[Board, int]:
-    """Return a level before its first turn, and the action that starts it."""
-    return start(packer, level, size), START

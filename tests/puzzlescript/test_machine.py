@@ -14,6 +14,9 @@ from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript.machine import START, Machine, Packer
 
 DIGITS = 8  # of a digest
+BATCH = 15  # plays at once
+QUICK = 14  # inputs of a random play in the default tests
+SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
 
 class Lanes(NamedTuple):
@@ -33,9 +36,7 @@ def lanes() -> Lanes:
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
     rows = [
-        (number, trace)
-        for number, path in enumerate(engine.GAMES)
-        for trace in recorded[path.stem]
+        (number, trace) for number, path in enumerate(engine.GAMES) for trace in recorded[path.stem]
     ]
     levels = [packers[number].game.levels[trace.level] for number, trace in rows]
     size = plays.common(
@@ -63,50 +64,99 @@ def inputs(traces: list[engine.Trace], i: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(actions, np.int32), np.array(drawn, np.int32)
 
 
-def mistakes(lanes: Lanes, chosen: list[int], in_batch: bool = True) -> dict[int, str]:
-    """Replay recorded plays, and return where each play differs from the engine first."""
-    play = plays.program(lanes.machine, in_batch)
+def quick(lanes: Lanes) -> list[int]:
+    """Return the first random play of each level, and its solution."""
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for i, trace in enumerate(lanes.traces):
+        place = (int(lanes.game[i]), trace.level)
+        if trace.won or place not in seen:
+            found.append(i)
+        seen.add(place)
+    return found
+
+
+def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
+    """Replay recorded plays with a compiled turn, and return where plays differ from the engine.
+
+    Of plays that are not won, only the first `most` inputs are replayed.
+    """
     traces = [lanes.traces[i] for i in chosen]
     game = lanes.game[np.array(chosen)]
     boards = jax.tree.map(lambda leaf: leaf[np.array(chosen)], lanes.boards)
-    wrong: dict[int, str] = {}
-    for i in range(max(len(trace.inputs) for trace in traces) + 1):
-        actions, drawn = inputs(traces, i)
-        if in_batch:
-            after, _ = play(lanes.tables, game, boards, actions, drawn)
-        else:
-            every = zip(game, _rows(boards), actions, drawn, strict=True)
-            after = plays.stacked([play(lanes.tables, *each)[0] for each in every])
-        boards = jax.tree.map(np.asarray, after)
-        for n, (trace, board) in enumerate(zip(traces, _rows(boards), strict=True)):
-            if i > len(trace.inputs) or chosen[n] in wrong:
+    lengths = [length(trace, most) for trace in traces]
+    wrong = {}
+    for i in range(max(lengths) + 1):
+        boards, _ = play(lanes.tables, game, boards, *inputs(traces, i))
+        boards = jax.tree.map(np.asarray, boards)
+        for n, (trace, board) in enumerate(zip(traces, rows(boards), strict=True)):
+            if i > lengths[n] or n in wrong:
                 continue
+            name = lanes.packers[game[n]].game.name
             found = engine.digest(plays.masks(lanes.packers[game[n]].game, board))
             ends = trace.won and i == len(trace.inputs)
             if found != trace.boards[DIGITS * i : DIGITS * (i + 1)] or board.won != ends:
-                name = lanes.packers[game[n]].game.name
-                wrong[chosen[n]] = f"{name}, level {trace.level}, after {trace.inputs[:i]!r}"
-    return wrong
+                wrong[n] = f"{name}, level {trace.level}, after {trace.inputs[:i]!r}"
+    return [*wrong.values()]
 
 
-def _rows(boards: Any) -> list[Any]:
+def length(trace: engine.Trace, most: int) -> int:
+    """Return the number of inputs of a play that are replayed."""
+    return len(trace.inputs) if trace.won else min(most, len(trace.inputs))
+
+
+def rows(boards: Any) -> list[Any]:
     """Return the boards of a batch."""
-    return [jax.tree.map(lambda leaf: leaf[i], boards) for i in range(len(boards.width))]
+    leaves, tree = jax.tree.flatten(boards)
+    return [tree.unflatten(row) for row in zip(*leaves, strict=True)]
 
 
-def test_all_recorded_plays_equal_the_engine_in_one_batch():
+def one_by_one(play: Any, tables: Any, *batch: Any) -> Any:
+    """Play the turns of a batch one after another."""
+    game, boards, actions, drawn = batch
+    each = zip(game, rows(boards), actions, drawn, strict=True)
+    return plays.stacked([play(tables, *arguments) for arguments in each])
+
+
+def parts(lanes: Lanes, chosen: list[int], most: int = 1000) -> list[list[int]]:
+    """Split plays into batches of equal size; plays that take as long share a batch."""
+
+    def cost(i: int) -> int:
+        slow = lanes.packers[lanes.game[i]].game.name in SLOW
+        return length(lanes.traces[i], most) + 1000 * slow
+
+    order = sorted(chosen, key=cost)
+    order = order[:1] * (-len(order) % BATCH) + order
+    return [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+
+
+def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     found = lanes()
-    assert not mistakes(found, [*range(len(found.traces))])
-    assert plays.program(found.machine, True)._cache_size() == 1
+    play = plays.program(found.machine, True)
+    for part in parts(found, quick(found), QUICK):
+        assert not mistakes(found, part, play, QUICK)
+    assert play._cache_size() == 1  # one compiled program plays all games
 
 
-def test_a_play_alone_equals_the_engine_as_in_the_batch_and_all_games_share_a_program():
+@pytest.mark.full
+def test_all_recorded_plays_equal_the_engine():
     found = lanes()
-    shortest = sorted(range(len(found.traces)), key=lambda i: len(found.traces[i].inputs))
-    games = {int(found.game[i]): i for i in reversed(shortest)}
-    assert len(games) > 10
-    assert not mistakes(found, [*games.values()], in_batch=False)
-    assert plays.program(found.machine, False)._cache_size() == 1
+    for part in parts(found, [*range(len(found.traces))]):
+        assert not mistakes(found, part, plays.program(found.machine, True))
+
+
+def test_plays_alone_equal_the_engine_as_in_the_batch():
+    found = lanes()
+    play = plays.program(found.machine, False)
+    short = sorted(range(len(found.traces)), key=lambda i: len(found.traces[i].inputs))
+    games = [*{int(found.game[i]): i for i in reversed(short)}.values()]
+    chosen = sorted(games, key=short.index)[:5]
+    assert not mistakes(found, chosen, functools.partial(one_by_one, play))
+    others = np.array(games)
+    boards = jax.tree.map(lambda leaf: leaf[others], found.boards)
+    starts = (part[others] for part in inputs(found.traces, 0))
+    one_by_one(play, found.tables, found.game[others], boards, *starts)
+    assert play._cache_size() == 1
 
 
 def test_every_level_without_draws_has_a_recorded_solution():
