@@ -48,19 +48,26 @@ DIFFERENTIAL = (
 # Classes without a golden trace by default, in addition to those compared with their original by
 # default: other ids have levels and instructions of the same kinds.
 GOLDEN_FULL = (
+    "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
     "BabyAI-FindObjS5-v0",
+    "BabyAI-GoTo-v0",
+    "BabyAI-GoToDoor-v0",
     "BabyAI-GoToImpUnlock-v0",
     "BabyAI-GoToLocal-v0",
     "BabyAI-GoToRedBall-v0",
     "BabyAI-GoToRedBlueBall-v0",
     "BabyAI-KeyCorridor-v0",
     "BabyAI-MoveTwoAcrossS5N2-v0",
+    "BabyAI-OneRoomS8-v0",
+    "BabyAI-Open-v0",
+    "BabyAI-OpenDoor-v0",
     "BabyAI-OpenDoorsOrderN2-v0",
     "BabyAI-Pickup-v0",
     "BabyAI-PickupAbove-v0",
     "BabyAI-PutNextLocal-v0",
     "BabyAI-PutNextS5N2Carrying-v0",
+    "BabyAI-Unlock-v0",
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockToUnlock-v0",
 )

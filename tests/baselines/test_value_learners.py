@@ -245,7 +245,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
     np.testing.assert_allclose(got, (error * batch.weight).mean(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "qr-dqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
     """By the target network's softmax policy over legal actions, with any `double`."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
@@ -340,7 +340,12 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
 
 
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param("c51", marks=pytest.mark.full), "iqn", "rainbow"]
+    "algorithm",
+    [
+        pytest.param("c51", marks=pytest.mark.full),
+        pytest.param("iqn", marks=pytest.mark.full),
+        "rainbow",
+    ],
 )
 def test_an_update_learns_and_stays_finite(algorithm):
     agent = (
@@ -362,6 +367,7 @@ def test_an_update_learns_and_stays_finite(algorithm):
 EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power": 2.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [

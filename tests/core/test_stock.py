@@ -55,8 +55,8 @@ def begun(venv, steps, reset, step, limit, key=KEY):
 # Rows, ring, chunk, limits: demand below, at and far above the size of a chunk or the ring.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
-    (40, 16, 16, 1),
-    (9, 7, 3, 2),
+    pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
+    pytest.param(9, 7, 3, 2, marks=pytest.mark.full),
     pytest.param(70, None, None, 3, marks=pytest.mark.full),
 ]
 

@@ -177,7 +177,7 @@ def test_minesweeper_numbers_rewards_and_ends():
 # Rubik's cube
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_cube_stickers(size):
     """Make the same turns from the solved cube and compare all stickers after every turn."""
     package("jumanji", "jumanji")
