@@ -93,6 +93,7 @@ class WithoutTypeOnly(ast.NodeTransformer):
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
+@functools.cache
 def all_imports(types: bool = True) -> list[Import]:
     """Return all imports; `types` includes those for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
