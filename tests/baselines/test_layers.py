@@ -60,7 +60,9 @@ def test_every_package_has_a_rank():
     assert folders <= RANK.keys()
 
 
-@pytest.mark.parametrize("names", [PPO, LEARNERS], ids=["one", "all"])
+@pytest.mark.parametrize(
+    "names", [pytest.param(PPO, marks=pytest.mark.full), LEARNERS], ids=["one", "all"]
+)
 def test_learners_load_no_command_line(names):
     """A learner is usable as a library: without parsers, plots and checkpoints."""
     code = f"import sys, {names}\nprint([name for name in {HEAVY} if name in sys.modules])"

@@ -337,7 +337,7 @@ def test_it_learns_on_boards(settings):
     class Ones(Board):
         top = 1
 
-    few = {"unroll_steps": 2, "simulations": 2, "gradient_steps": 1}
+    few = {"unroll_steps": 1, "simulations": 2, "gradient_steps": 1}
     agent = learner(Ones(), lines=5, latent=12, **few, **settings)
     assert isinstance(agent.network, BoardNetwork)
     runners, metrics = loop.start(agent, KEY[None]), {}

@@ -73,6 +73,7 @@ def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
     assert (counters[:, 1] + venv._stock_chunk > venv._stock_size).all(), "it is refilled"
 
 
+@pytest.mark.parametrize("large", [False, *with_full(True)], indirect=True)
 def test_rejected_levels_are_left_out(large):
     venv, reset, step, _ = batch("BabyAI-GoToLocal-v0", 12, large, stock_size=8, chunk=5)
     state = reset(KEY).state
