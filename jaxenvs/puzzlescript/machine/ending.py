@@ -24,8 +24,9 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
-    restarts = restarted & p.tables.at_start.all  # run_rules_on_level_start: another turn follows
-    checks = restarted & ~restarts  # win conditions are checked on the restarted board
+    # With `run_rules_on_level_start`, a turn without input follows the restart.
+    restarts = restarted & p.tables.at_start.all
+    checks = restarted & ~restarts  # otherwise only the win conditions are checked again
     holds = wins(p, found)
     won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
     won = (won | (turn.is_restart & holds)) & is_real & ~restarted
