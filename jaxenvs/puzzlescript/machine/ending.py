@@ -24,9 +24,10 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
-    # With `run_rules_on_level_start`, a turn without input follows the restart.
+    # After a restart: a turn without input if the game has `run_rules_on_level_start`, otherwise
+    # only a check of the win conditions.
     restarts = restarted & p.tables.at_start.all
-    checks = restarted & ~restarts  # otherwise only the win conditions are checked again
+    checks = restarted & ~restarts
     holds = wins(p, found)
     won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
     won = (won | (turn.is_restart & holds)) & is_real & ~restarted

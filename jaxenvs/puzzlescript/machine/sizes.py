@@ -106,8 +106,8 @@ class Tables(NamedTuple):
     end: Int32[np.ndarray, ""]  # number of rules
     layer: Int8[np.ndarray, " objects"]  # collision layer of each object
     win_kind: Int8[np.ndarray, " wins"]  # index in KINDS; -1: there are fewer conditions
-    win_x: Int16[np.ndarray, " wins"]  # index of the pattern of cells with X
-    win_y: Int16[np.ndarray, " wins"]  # index of the pattern of cells with Y
+    win_x: Int16[np.ndarray, " wins"]  # pattern index of X in a win condition such as `all X on Y`
+    win_y: Int16[np.ndarray, " wins"]  # pattern index of Y in a win condition such as `all X on Y`
     player: Int16[np.ndarray, ""]  # index of the pattern of cells with a player
     movers: Bool[np.ndarray, " objects"]  # whether the object belongs to the player
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`

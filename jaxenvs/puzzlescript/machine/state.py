@@ -52,8 +52,8 @@ class Turn(NamedTuple):
     pointer: Place  # for each row: the match that was applied last
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
     place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
-    is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
-    is_restart: Bool[Array, ""]  # whether a restart caused that turn: a win is checked
+    is_start: Bool[Array, ""]  # whether the turn is at the start of a level: no win is checked
+    is_restart: Bool[Array, ""]  # whether the level starts again (`restart`): a win is checked
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
     agains: Int32[Array, ""]  # number of `again` turns
     drawn: Int32[Array, ""]  # number of random numbers used
