@@ -46,7 +46,7 @@ def arguments(name: str, quick: bool = False) -> list[str]:
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:
-    """Run `jaxenvs bench` with the options of `name`, and copy its figures to the folder `out`.
+    """Run `jaxenvs bench` with the options of `name`; copy its `bench.json` to the folder `out`.
 
     Raises `RuntimeError` if the run failed or lacks a peer.
     """
@@ -66,7 +66,7 @@ def measure(name: str, out: Path | None, quick: bool = False) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Make the runs that the command-line arguments name; copy their figures to `--out`."""
+    """Make the runs that the command line names; copy their `bench.json` to the folder `--out`."""
     made = Parser("python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0])
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))

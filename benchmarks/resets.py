@@ -27,8 +27,7 @@ from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # time limit in steps that no episode reaches
-# Reset source `exact` generates batch // CHUNKS levels at a time, which is the default of
-# `make_vec`.
+# Reset source `exact` generates batch // CHUNKS levels at a time. `make_vec` has the same default.
 CHUNKS = 64
 
 

@@ -46,7 +46,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # advances the session, unless an animation has already done so
+    for _ in moments:  # this advances the session, unless the animation already did
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))

@@ -61,7 +61,7 @@ def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ..
 
 
 def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, scale: float) -> None:
-    """Draw the panel into a rectangle, in pixels, and the hint or a notice at its bottom."""
+    """Draw the panel into `rect` (in pixels), with a hint or a notice at its bottom."""
     canvas = Canvas(surface, scale)
     pygame.draw.rect(surface, CARD, rect)
     tall, ends = _column(controller, scale)

@@ -211,7 +211,8 @@ class StateSequence(NamedTuple):
     def pauses(self) -> list[bool]:
         """Return whether to pause at each time step.
 
-        This is so at the last time step and, if there is only one board, at the end of an episode.
+        Entries are True for the last time step and, if there is only one board, where an episode
+        ends.
         """
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]

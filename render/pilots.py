@@ -39,9 +39,10 @@ class Pilot:
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
-        """Return the new recurrent state, the network's outputs and the value in a state.
+        """Apply the network to the observation of a state.
 
-        `memory` is the recurrent state before the network receives this observation.
+        `memory` is the recurrent state before this observation. Returns the recurrent state after
+        it, the policy outputs (logits if actions are discrete), and the value of the state.
         """
         has_mask = isinstance(env.action_space, Discrete)
         mask = env.action_mask(state, params) if has_mask else None

@@ -146,7 +146,7 @@ class ReplayWriter:
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
     ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
-        """Cut a picture into tiles, and add tiles that are new to the atlas.
+        """Cut a picture into tiles; add to the atlas the tiles that it does not contain yet.
 
         Returns the tiles' sprite indices, and the picture's rows and columns of tiles.
         """

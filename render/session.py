@@ -274,10 +274,10 @@ def _to_host(moment: Moment) -> Moment:
 def _compiled(
     env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return compiled functions that compute all boards' first and next time step.
+    """Return two compiled functions, for the first and for each later time step of all boards.
 
-    The first takes (keys, episode numbers, level), the second (keys, time step, index in the
-    history, commands).
+    Arguments of the function for the first time step: (keys, episode numbers, level). Arguments of
+    the other one: (keys, time step, index in the history, commands).
     """
     params = env.default_params
 

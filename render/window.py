@@ -91,7 +91,7 @@ class Window:
         return not self._background.idle or bool(self._queued) or self._stale
 
     def close(self) -> None:
-        """Close the window; wait until a file is written, but not until a compilation ends."""
+        """Close the window. Wait for a file that is being written, but not for a compilation."""
         pygame.display.quit()
         if self._is_saving:
             self._background.done(SAVING_TAKES)

@@ -293,8 +293,8 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power) and
-    # those between with epsilons between (Ape-X uses 7); 0: all environments use the same epsilon
+    # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power), the
+    # others with values between these (Ape-X uses 7); 0: all environments use the same epsilon
     epsilon_power: float = 0.0
 
     @property

@@ -39,7 +39,10 @@ from . import gumbel
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Learning):
-    """Hyperparameters of AlphaZero. presets.py sets some per environment; flags override both."""
+    """Hyperparameters of AlphaZero.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates

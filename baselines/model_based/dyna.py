@@ -51,7 +51,10 @@ from .dyna_rollouts import Start, learn_from_imagination
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
-    """Hyperparameters of Dyna. presets.py sets some per environment, and flags override both."""
+    """Hyperparameters of Dyna.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout

@@ -53,7 +53,7 @@ class Window(NamedTuple):
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
     terminated: Bool[Array, "*batch steps"]
-    is_step: Bool[Array, "*batch steps"]  # False where a slot holds a final observation, no step
+    is_step: Bool[Array, "*batch steps"]  # False if a slot has a final observation but no step
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:

@@ -70,7 +70,10 @@ MIN_SPAN = 1e-6  # lower bound of the range by which rescaled values are divided
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Replay):
-    """Hyperparameters of MuZero. presets.py sets some per environment, and flags override both."""
+    """Hyperparameters of MuZero.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 32  # number of environments stepped in parallel

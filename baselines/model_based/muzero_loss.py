@@ -33,7 +33,7 @@ class Window(NamedTuple):
     """Successive slots of the replay buffer, as a batch.
 
     The unrolled steps are the first `unroll_steps` + 1 slots and have all fields. The later slots
-    only serve TD targets and have no `policy`.
+    are needed only for TD targets and have no `policy`.
     """
 
     obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)

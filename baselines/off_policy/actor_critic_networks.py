@@ -25,7 +25,7 @@ from ..networks.products import dense
 # This constant is folded into a random key to derive the dropout key. The random key is also split,
 # so the constant is larger than any counter with which `split` derives keys.
 DROPOUT = 2**20
-# Raw standard deviation that a deterministic actor outputs: it gives the smallest deviation.
+# Raw standard deviation of a deterministic actor: it is mapped to the smallest allowed deviation.
 NO_NOISE = -20.0
 
 

@@ -112,7 +112,7 @@ class Sequences(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # False: the slot holds only a final observation
+    is_step: Bool[Array, "batch slots"]  # whether the slot has a step, not only a final observation
     weight: Float32[Array, " batch"]  # importance weight
 
 

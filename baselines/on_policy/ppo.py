@@ -186,7 +186,7 @@ def loss(
 
 
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
-    """Return the squared errors of the values, clipped if `limit` is not 0.
+    """Return the squared errors of the values, with value clipping if `limit` is not 0.
 
     `before` are the values that the rollout stored. Clipping takes away the gradient of a value
     that has already moved from `before` towards its target by `limit` or more.

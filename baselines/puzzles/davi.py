@@ -47,7 +47,10 @@ from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters of DAVI. presets.py sets some per puzzle, and flags override both."""
+    """Hyperparameters of DAVI.
+
+    Presets (presets.py) change some defaults per puzzle; command-line flags override presets.
+    """
 
     total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
     walks: Count = 64  # number of random walks per gradient step

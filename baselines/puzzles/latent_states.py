@@ -31,7 +31,7 @@ class Networks:
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """Return the code of `seen`, a result of `Sight.look`. `key` draws the noise on pictures."""
+    """Return the code of `seen`, a result of `Sight.look`. `key` is for noise on pictures."""
     nets = learner.network
     return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
 

@@ -18,7 +18,7 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions. Besides the goal, the learner receives nothing else of a puzzle."""
+    """Data set of transitions. The learner receives nothing else about a puzzle but the goal."""
 
     before: Array  # (*seeds, transitions, ...), result of `Sight.look` before the action
     action: Int32[Array, "*seeds transitions"]

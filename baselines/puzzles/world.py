@@ -56,7 +56,10 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters of model and heuristic. presets.py sets some; flags override both."""
+    """Hyperparameters of model and heuristic.
+
+    Presets (presets.py) change some defaults; command-line flags override presets.
+    """
 
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model

@@ -40,7 +40,10 @@ from . import launch
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Common):
-    """Hyperparameters of Ape-X. presets.py sets some per environment, and flags override both."""
+    """Hyperparameters of Ape-X.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate

@@ -36,7 +36,10 @@ ONE_PROCESS = {  # settings that do not work with several processes, each with t
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
-    """Hyperparameters of PPO on Ray. presets.py sets some per environment; flags override both."""
+    """Hyperparameters of PPO on Ray.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
 
     actors: Count = 4  # number of sampling processes, which divide the environments
     learners: Count = 1  # number of learner processes, which divide the rollouts of an update

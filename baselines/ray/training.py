@@ -126,8 +126,8 @@ class Training:
     def __init__(self, parts: Parts) -> None:
         """Record the classes; `train` starts the processes."""
         self._parts = parts
-        # Number of times that learners were started. Fragments sampled for earlier ones are
-        # dropped.
+        # Number of times that learners were started. Fragments that were sampled before the latest
+        # start are dropped.
         self._lives = 0
         self._ready: list[Made] = []
         self._weight_bytes = 0

@@ -18,7 +18,7 @@ from ..core import processes
 from ..core.learner import Learner
 from ..storage.runs import Config
 
-CLIPPED = "clipped_targets"  # name of the metric, which is a fraction from 0 to 1
+CLIPPED = "clipped_targets"  # metric in the log: fraction of TD targets that were clipped
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
 WINDOW = 10  # number of updates over which the fraction is averaged
 ROOM = 10.0  # factor by which a later policy's returns may exceed those in the buffer

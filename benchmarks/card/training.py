@@ -146,7 +146,8 @@ def billion(work: Work) -> None:
 def _found(path: Path, carrier: Path) -> int:
     """Return the number of the update to resume from, or 0 to start a new run.
 
-    If a checkpoint file is newer than the run in `path`, it first replaces that run.
+    If one of the packed checkpoints (see carried.py) is newer than the run in `path`, the run is
+    first replaced by the run unpacked from that file.
     """
     from jaxenvs.baselines.storage import checkpoints
 

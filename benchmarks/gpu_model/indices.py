@@ -156,9 +156,10 @@ def gathered(
     index: np.ndarray,
     values: "Values",
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the index into the operand that a gather reads, for each lane.
+    """Return, for each lane, the index of the operand's element that a gather reads.
 
-    Also returns the list of indices into `starts` from which the gather reads its start.
+    Also returns a list of indices into `starts`: the elements that the gather reads to find where
+    its slice begins.
     """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")

@@ -166,7 +166,7 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
 
 
 def peer_obs(env_id: str) -> str:
-    """Return the name of the observation that peers offer for an id, the one nearest to ours."""
+    """Return the name of the observation of an id that peers offer and that is nearest to ours."""
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"

@@ -44,7 +44,7 @@ WORK: dict[str, Column] = {
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """Return the table that the command `families` prints; it has no measured speeds."""
+    """Return the table that the command `families` prints, without measured speeds."""
     return tabulated(rows, WORK)
 
 

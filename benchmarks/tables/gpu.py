@@ -184,7 +184,7 @@ ENV_ID: dict[str, Column] = {"id": of("env_id")}
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """Return the table of counted work that the command `gpu_work` prints."""
+    """Return the table of kernels, bytes and predicted times that the command `gpu_work` prints."""
     return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
 
 

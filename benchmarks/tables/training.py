@@ -77,7 +77,7 @@ def evaluations(row: Row) -> list[float]:
 def statistic(
     reduce: Callable[[list[float]], float], returns: Callable[[Row], list[float]] = evaluations
 ) -> Column:
-    """Return a column: the statistic `reduce`, such as the mean, of a row's returns over seeds."""
+    """Return a column that shows `reduce` (such as the mean) of a row's returns, over seeds."""
     return lambda row: fixed(1)(reduce(returns(row)))
 
 
@@ -164,7 +164,10 @@ OFF_POLICY = "python -m jaxenvs.benchmarks.off_policy --sbx-python PATH"
     command=f"{OFF_POLICY} --json {RESULTS}/off_policy.json",
 )
 def off_policy(found: dict[str, Any]) -> Table:
-    """Compare off-policy learners with Stable-Baselines3 and SBX; `off_policy` prints this."""
+    """Compare off-policy learners with Stable-Baselines3 and SBX.
+
+    The command `off_policy` prints this table.
+    """
     rows = found["rows"]
 
     def returns(row: Row) -> list[float]:

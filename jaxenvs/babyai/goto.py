@@ -76,7 +76,7 @@ class GoToLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room and a target; reject it if the agent cannot reach every object."""
+        """Draw a room and a target; reject the level if the agent cannot reach every object."""
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -101,7 +101,7 @@ class GoTo(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze and a target; reject it if the agent cannot reach every object."""
+        """Draw a maze and a target; reject the level if the agent cannot reach every object."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)

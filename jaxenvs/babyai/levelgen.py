@@ -80,7 +80,7 @@ class LevelGen(BabyEnv):
 
     @property
     def verbs(self) -> tuple[int, ...]:  # type: ignore[override]  # depends on the field `actions`
-        """Verbs that the missions can have, by the field `actions`."""
+        """Verbs that the missions can have, as selected by the field `actions`."""
         return tuple(VERBS[action] for action in self.actions)
 
     @property

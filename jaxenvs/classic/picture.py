@@ -34,10 +34,11 @@ class Place(NamedTuple):
     floor: bool = False  # whether there is ground below the origin; otherwise all is sky
 
 
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # for CartPole
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # for Acrobot, whose links have 1 m
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # for Pendulum, whose rod has 1 m
-HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # background of MountainCar
+# Backgrounds of the environments' pictures. Acrobot's links and Pendulum's rod are 1 m long.
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum
+HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar
 
 AXLE = 0.27  # height of the pole's axle above the track, m
 REACH = 1.0  # length at which CartPole's pole, Pendulum's rod and each link of Acrobot are drawn, m

@@ -63,7 +63,7 @@ LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells
 LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT over the floor, and over objects
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-# Shades of the tile's colour: (colour blended into it, opacity of that colour).
+# Shades of the tile's colour: (second colour that is painted over it, opacity of the second one).
 SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}
 
 WHOLE = block(0, 0, 1, 1)

@@ -101,7 +101,7 @@ class Starts(NamedTuple):
         return levels, jax.vmap(self.env.accepts)(levels) | last
 
     def new_rows(self, rows: Int32[Array, " rows"]) -> Reset:
-        """Start an episode for each of `rows`, each in a newly drawn level."""
+        """Start an episode in a newly drawn level for each environment whose index is in `rows`."""
         count, size = rows.shape[0], self.env.levels_at_once or rows.shape[0]
 
         def begin(rows: Int32[Array, " rows"]) -> Reset:

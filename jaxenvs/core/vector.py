@@ -221,7 +221,7 @@ class VectorEnv:
         return mask(state.env, params)
 
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
-        """Replace the `refresh_size` oldest levels of the pool by new ones; None means all levels.
+        """Replace the `refresh_size` oldest levels of the pool (None: all levels) by new ones.
 
         Returns the state unchanged if `reset_source` is not `pool`.
         """

@@ -22,7 +22,7 @@ class Crowd(NamedTuple):
     A marked slot occupies its cell, so no other mob may enter it.
     """
 
-    places: tuple[Array, ...]  # cell of every mob slot, see `place_of`; the order is `mobs_of`
+    places: tuple[Array, ...]  # cell of every mob slot (`place_of`), in the order of `mobs_of`
     marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:

@@ -118,8 +118,8 @@ class FloorDraws(NamedTuple):
     angles: tuple[Float32[Array, "hills rows columns"], ...]
     # Draws that decide about ore, tree or rare block of each cell; the order of floors is `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # Draws that choose the stone that becomes a diamond (used on floor 0 only),
-    # the cell of the ladder down, and the cell of the ladder up, for each floor.
+    # For each floor, three draws. They choose the stone that becomes a diamond (used on floor 0
+    # only), the cell of the ladder down, and the cell of the ladder up.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
@@ -225,7 +225,7 @@ class _Traits(NamedTuple):
 
 
 def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS with one `vmap` over the columns of the table, for CPUs."""
+    """Build the floors of HILLS, for CPUs: one `vmap` over floors, with arrays of settings."""
 
     def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, cell_draws: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
@@ -238,10 +238,10 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 
 
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS on a GPU; a byte per cell stores the flags computed from noise.
+    """Build the floors of HILLS, for GPUs: separate code per floor, with constants as settings.
 
-    Then each floor has its own code, in which the settings are constants. With one `vmap` over
-    floors, the thread of each cell would load every setting from the table.
+    With one `vmap` over floors, the thread of each cell would load every setting from the table.
+    The flags that are computed from noise are first stored in one byte per cell.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:

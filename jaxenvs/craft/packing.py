@@ -35,7 +35,8 @@ class Packing(NamedTuple):
     mob: tuple[Field, ...]
     projectile: tuple[Field, ...]  # fields of a projectile; they fit in one word per slot
     plant: tuple[Field, ...]  # fields of a plant; they fit in one word per slot
-    floor: tuple[tuple[Field, ...], ...] = ()  # other fields of the player's floor
+    # Fields of the player's floor that belong to no mob, projectile or plant.
+    floor: tuple[tuple[Field, ...], ...] = ()
 
 
 Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple with their values

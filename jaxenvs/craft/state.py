@@ -23,8 +23,8 @@ from .tables import ROLES, Rules, of_type
 EARNED_BITS = 31  # number of achievements that one int32 word stores, one bit each
 NO_ACHIEVEMENT = 127  # index of an achievement that stands for "no achievement"
 MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills on a floor open its ladder down
-# Highest number of mob slots, all roles together.
-# `Crowd.moved` packs one bit per slot and the 16-bit index of a cell into one 32-bit word.
+# Highest number of mob slots, all roles together. It is limited because `Crowd.moved` packs one bit
+# per slot and the 16-bit index of a cell into one 32-bit word.
 MOST_MOBS = 15
 
 

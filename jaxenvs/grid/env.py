@@ -30,7 +30,7 @@ from .tiles import Colour, Kind
 
 ONEHOT_SIZE = 20  # length of a cell's one-hot vector: 11 objects, 6 colours, 3 door states
 
-# Pair (success, failure) that a step is judged by.
+# Result of `judge`: whether the step completes the mission, and whether it fails the mission.
 Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 
 

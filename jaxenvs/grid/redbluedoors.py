@@ -33,9 +33,8 @@ class RedBlueDoors(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The observation `full` determines the state.
-    # It hides a door only if the agent stands in the door's cell. Such a door must be open, and
-    # its side of the room tells whether it is the red or the blue door.
+    # The observation `full` determines the state. It does not show a door in whose cell the agent
+    # stands, but such a door must be open, and its side of the room tells its colour.
     full_shows_all: ClassVar[bool] = True
 
     @property

@@ -42,7 +42,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 
 
 def _plain(code: int) -> dict[int, RGB]:
-    """Return a table with a single tile byte, for a look without the tile's colour."""
+    """Return `Look.codes` for a single tile byte. Its colour, black, is not used by the layers."""
     return {code: (0, 0, 0)}
 
 

@@ -199,7 +199,7 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # A rotation by 120 degrees is an even permutation of the vertices that fixes one.
+        # A rotation by 120 degrees leaves one vertex in place. It is an even permutation.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}

@@ -134,8 +134,8 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # index of the corner at which a tip or an axial sticker is
-    edge = np.argmin(whole, axis=0)  # index of the corner that is opposite an edge sticker
+    nearest = np.argmax(whole, axis=0)  # for a tip or an axial sticker: index of its corner
+    edge = np.argmin(whole, axis=0)  # for an edge sticker: index of the opposite corner
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)

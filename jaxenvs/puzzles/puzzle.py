@@ -218,7 +218,7 @@ class Puzzle(Env):
         return jax.vmap(lambda action: self.apply(instance, board, action))(actions)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return for each action whether it is legal, so that it changes the board."""
+        """Return the mask of legal actions: the actions that change the board."""
         return self.neighbours(state.instance, state.board).valid
 
     def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> PuzzleState:

@@ -339,7 +339,7 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return for each code of a line the number of moves that linear conflicts add.
+    """Return, by code of a row or column, the number of moves that linear conflicts add.
 
     A tile that must leave its line to let others pass needs two additional moves. The tiles that
     may stay are a longest increasing subsequence of the goal positions in the line.

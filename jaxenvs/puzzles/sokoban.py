@@ -134,7 +134,7 @@ class Sokoban(Puzzle):
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
-        # Always a cell of the map, because the border is wall and the player is inside it.
+        # `ahead` is a cell of the map, because the border is wall and the player is inside it.
         ahead = player + delta
         behind = (ahead + delta).clip(0, instance.size - 1)
         pushes = _at(boxes, ahead)

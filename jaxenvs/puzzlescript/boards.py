@@ -10,7 +10,7 @@ from .library import Library
 from .machine import Board, planes
 from .machine.sizes import WORD
 
-WON, STUCK = 1, 2  # bits of the last word
+WON, STUCK = 1, 2  # flags in the last word of a packed board
 
 
 @struct

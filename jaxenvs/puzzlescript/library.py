@@ -31,7 +31,7 @@ MEANINGS = {
     "sets": "sets of objects and movements",
     "patterns": "different cells in rules",
     "wins": "win conditions",
-}  # fields of `Size` in messages
+}  # field of `Size` -> what it counts, for messages
 
 
 class Codes(NamedTuple):
@@ -42,7 +42,7 @@ class Codes(NamedTuple):
 
     digits: UInt32[np.ndarray, "games digits words"]  # objects whose number has the digit
     literals: Int8[np.ndarray, "games objects most"]  # digits of each object's number; 0: unused
-    fixed: UInt32[np.ndarray, "games words"]  # objects of layers that cannot change
+    fixed: UInt32[np.ndarray, "games words"]  # bit mask of the objects on layers that cannot change
 
 
 class Library(NamedTuple):

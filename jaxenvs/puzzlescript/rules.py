@@ -113,7 +113,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule with its sides; if they do not match, return None and record why."""
+        """Return the rule with both sides; if these do not match, return None and record why."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")

@@ -158,7 +158,8 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 class _Both:
     """The forward and the backward search.
 
-    Each iteration continues the search whose open list has the lower priority.
+    Each iteration continues one of them: the search whose lowest open priority is smaller, as far
+    as `open_list.edge` tells.
     """
 
     def __init__(self, forward: Engine, back: Engine) -> None:

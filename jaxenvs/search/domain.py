@@ -40,7 +40,7 @@ class Domain:
     apply: Callable[[Any, Any, Any], Move] | None = None
     # (instance, board) -> bool (actions,): mask of the actions that Q* tries, for domains in which
     # the mask is cheaper than `neighbours`. Some of these actions may turn out to be invalid.
-    # None: the valid actions of `neighbours`.
+    # None: Q* tries the actions that are valid according to `neighbours`.
     possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 
     @property

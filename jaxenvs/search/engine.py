@@ -166,7 +166,7 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries, or move a batch of entries to new ranges of the open list."""
+        """Expand a batch of entries, or push it again while the open list moves to new ranges."""
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -378,7 +378,7 @@ class Engine:
         return key[:, 0].astype(jnp.int32)
 
     def boards(self, key: Array) -> Any:
-        """Unpack keys into boards."""
+        """Return the boards of nodes, unpacked from the nodes' keys (see store.py)."""
         return jax.vmap(self.domain.unpack)(key[:, 1:] if self.many else key)
 
 

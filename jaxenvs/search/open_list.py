@@ -178,7 +178,7 @@ def adapted(
 
 
 def _front(todo: OpenList) -> Int32[Array, ""]:
-    """Return the index of the first non-empty bucket of the set in use."""
+    """Return the index of the first non-empty bucket, in the set of buckets in use."""
     return jnp.argmax(todo.size[todo.current] > 0).astype(jnp.int32)
 
 

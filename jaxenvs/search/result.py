@@ -27,8 +27,8 @@ class Result(Struct):
     unsolvable: Bool[Array, "*levels"]  # whether all reachable boards were examined without a goal
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
-    # The goal that was reached.
-    # If unsolved: the board with the lowest heuristic (beam search: with the lowest score).
+    # Goal board that was reached. If unsolved, the board with the lowest heuristic (beam search:
+    # with the lowest score).
     board: Any
     # Number of stored nodes; a board is stored again when a cheaper path to it is found.
     nodes: Int32[Array, ""]

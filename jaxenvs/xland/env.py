@@ -35,8 +35,8 @@ from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball next to the square, which turns both into a pyramid.
-# Then pick up the pyramid.
+# The default task: put the ball next to the square, so that a rule turns the two into a pyramid,
+# and pick up the pyramid.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[

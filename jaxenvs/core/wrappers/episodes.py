@@ -92,7 +92,7 @@ class LogWrapper(StatefulWrapper):
         return first if ended is None else ended.replace(running=zero)
 
     def after(self, memory: Log, action: Any, step: Step) -> tuple[Log, Step]:
-        """Count the reward and the step, and write the entries to `info`."""
+        """Add the reward and the step to the running episode, and write the entries of `info`."""
         running, done = _added(memory.running, step), step.done
         returned = jax.tree.map(
             lambda new, old: jnp.where(done, new, old), running, memory.returned

@@ -103,7 +103,7 @@ class Numbers(NamedTuple):
     # An overlay shows a player or mob and the projectile on the same cell. Its index is
     # the number of the player or mob, times `flights`, plus the number of the projectile.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
-    flying: dict[str, int]  # number of each projectile flying left; right, up, down follow
+    flying: dict[str, int]  # number of each projectile flying left; +1 right, +2 up, +3 down
     flights: int
     digits: int  # index of the overlay that shows the number 0; the numbers 1 to MOST follow
 

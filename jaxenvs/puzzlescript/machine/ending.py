@@ -24,8 +24,10 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
-    restarts = restarted & p.tables.at_start.all  # run_rules_on_level_start: another turn follows
-    checks = restarted & ~restarts  # win conditions are checked on the restarted board
+    # After a restart: a turn without input if the game has `run_rules_on_level_start`, otherwise
+    # only a check of the win conditions.
+    restarts = restarted & p.tables.at_start.all
+    checks = restarted & ~restarts
     holds = wins(p, found)
     won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
     won = (won | (turn.is_restart & holds)) & is_real & ~restarted

@@ -49,10 +49,10 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
 def _window(
     p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
-    """Return which rules can be tested together, and whether the last of them ends a group.
+    """Return which rules of the window can be tested together, and whether a barrier ends them.
 
-    The window ends with the last rule of a group that repeats or of a loop that jumps. It also
-    ends before a random group and at the end of the list.
+    A barrier is the last rule of a group that repeats or of a loop that jumps. The tested rules
+    end with the first barrier, and before a random group or the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed

@@ -48,7 +48,10 @@ def step(p: Program, turn: Turn) -> Turn:
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
-    """Return the cells that move right, down, left and up; none with two directions or action."""
+    """Return the cells that move right, down, left and up, by layer.
+
+    Cells with several directions or with the movement `action` are left out.
+    """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))
     several = (right & (down | left | up)) | (down & (left | up)) | (left & up)

@@ -61,12 +61,12 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
 
 
 def forth(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move every bit by `by` cells in the direction of its plane, an array."""
+    """Move the bits of each plane by `by` cells in `direction`, given for each plane."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
 def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move every bit by `by` cells against the direction of its plane, an array."""
+    """Move the bits of each plane by `by` cells against `direction`, given for each plane."""
     return _selected(plane, direction, by, OPPOSITE)
 
 

@@ -88,8 +88,8 @@ class Tables(NamedTuple):
     set: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to set afterwards
     chosen: UInt32[np.ndarray, "patterns object_words"]  # objects of which one is set at random
     turned: Bool[np.ndarray, "patterns layers"]  # whether the layer gets a random direction
-    cells: Int16[np.ndarray, "rules rows cells"]  # pattern of each cell before the ellipsis
-    tail: Int16[np.ndarray, "rules rows tail"]  # pattern of each cell behind the ellipsis
+    cells: Int16[np.ndarray, "rules rows cells"]  # pattern index of each cell before the ellipsis
+    tail: Int16[np.ndarray, "rules rows tail"]  # pattern index of each cell behind the ellipsis
     length: Int8[np.ndarray, "rules rows"]  # number of `cells`; 0: the rule has fewer rows
     tail_length: Int8[np.ndarray, "rules rows"]  # number of cells in `tail`; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # index in DIRECTIONS
@@ -106,9 +106,9 @@ class Tables(NamedTuple):
     end: Int32[np.ndarray, ""]  # number of rules
     layer: Int8[np.ndarray, " objects"]  # collision layer of each object
     win_kind: Int8[np.ndarray, " wins"]  # index in KINDS; -1: there are fewer conditions
-    win_x: Int16[np.ndarray, " wins"]  # pattern of the cells with X
-    win_y: Int16[np.ndarray, " wins"]  # pattern of the cells with Y
-    player: Int16[np.ndarray, ""]  # pattern of the cells with a player
+    win_x: Int16[np.ndarray, " wins"]  # pattern index of X in a win condition such as `all X on Y`
+    win_y: Int16[np.ndarray, " wins"]  # pattern index of Y in a win condition such as `all X on Y`
+    player: Int16[np.ndarray, ""]  # index of the pattern of cells with a player
     movers: Bool[np.ndarray, " objects"]  # whether the object belongs to the player
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
@@ -120,15 +120,16 @@ def bits(mask: int) -> list[int]:
 
 
 class Packer:
-    """A game's rules as pools of patterns, sets and literals, from which `tables` are filled."""
+    """Builder of `Tables`: collects the patterns, sets and rules of a game."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
         self.objects = len(game.objects)
-        self.masks: dict[int, int] = {}  # mask of planes -> index of the set
+        self.masks: dict[int, int] = {}  # mask of a set's planes -> index of the set
         self.patterns: dict[Pattern, int] = {Pattern(): 0}
         self.rules: list[TableRule] = []
-        self.groups: list[tuple[int, int, int, bool]] = []  # first, last, loop, random
+        # (index of the first rule, of the last rule, `Tables.loop`, `Tables.random`) of each group
+        self.groups: list[tuple[int, int, int, bool]] = []
         self.late = 0
         self._check()
         for groups in (game.main, game.late):

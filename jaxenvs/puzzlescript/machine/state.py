@@ -31,13 +31,15 @@ class Place(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A turn between two micro-steps."""
+    """State of a turn, between two micro-steps."""
 
     objects: UInt32[Array, "objects side words"]
     moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
     before: UInt32[Array, "objects side words"]  # objects at the start of the turn
-    players: UInt32[Array, "side words"]  # cells with a player then; none in a turn without input
-    board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
+    # Cells with a player at the start of the turn; none in a turn without input.
+    players: UInt32[Array, "side words"]
+    # Board at the start of the turn, except that `start`, `won` and `stuck` are up to date.
+    board: Board
     phase: Int32[Array, ""]
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
     changed: Bool[Array, ""]  # whether this pass over the group of rules has changed something
@@ -47,16 +49,18 @@ class Turn(NamedTuple):
     commands: UInt8[Array, ""]  # queued commands, one bit each
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
     waiting: UInt32[Array, "rows gaps side words"]  # matches of the rule when it was found
-    pointer: Place  # match of each row that was applied last
+    pointer: Place  # for each row: the match that was applied last
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
     place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
-    is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
-    is_restart: Bool[Array, ""]  # whether that turn follows `restart`: a win is checked
+    is_start: Bool[Array, ""]  # whether the turn is at the start of a level: no win is checked
+    is_restart: Bool[Array, ""]  # whether the level starts again (`restart`): a win is checked
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
     agains: Int32[Array, ""]  # number of `again` turns
     drawn: Int32[Array, ""]  # number of random numbers used
-    counted: Int32[Array, ""]  # matches of a random group counted so far; -1: outside of one
-    target: Int32[Array, ""]  # index of the match of a random group to apply; -1: not drawn yet
+    # In a random group: number of matches counted so far. -1: not in a random group.
+    counted: Int32[Array, ""]
+    # In a random group: index of the match to apply. -1: not drawn yet.
+    target: Int32[Array, ""]
 
 
 class Row:
