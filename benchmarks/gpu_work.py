@@ -179,7 +179,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Return the bytes of the whole batch's state, and of its level pool (0 without a pool)."""
+    """Return the sizes in bytes of the batch's state and of its level pool (0 without a pool)."""
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
     shared = tree_bytes(pool)

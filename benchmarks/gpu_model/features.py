@@ -56,7 +56,8 @@ class Features(NamedTuple):
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    # Issue slots, included in `instructions`, after a transposition's tiles are in shared memory.
+    # Issue slots, included in `instructions`, that a transposition needs after its tiles have been
+    # written to shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
@@ -135,10 +136,10 @@ def _contiguous(elements: int, unroll: int = 1) -> Grid:
 
 
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each warp reads neighbouring elements of a single row.
+    """Return a grid in which each warp reads whole rows, or neighbouring elements of a single row.
 
-    If the number of elements that a warp reads is a multiple of the row's width, the warp reads
-    one or more whole rows.
+    Warps read whole rows if the number of elements that a warp reads is a multiple of `width`, the
+    number of elements in a row.
     """
     step = LANES * unroll
     if step % width == 0:

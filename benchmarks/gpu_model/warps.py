@@ -24,7 +24,9 @@ LINE = 4  # number of sectors in a cache line of L1
 # Largest number of requests for values that are followed in a fusion.
 # The work of further requests is extrapolated.
 LIMIT = 4096
-UNROLLED = 16  # largest number of a reduction's iterations to follow; others are extrapolated
+# Largest number of iterations of a reduction that are followed.
+# The work of further iterations is extrapolated.
+UNROLLED = 16
 
 # Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
 COSTS = {

@@ -90,7 +90,7 @@ class Ground:
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
         """Return the values of cells, ignoring this step's writes.
 
-        For a position beyond the border, it is the value of the nearest cell on the map.
+        A position beyond the border has the value of the nearest cell on the map.
         """
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
@@ -186,7 +186,7 @@ class Ground:
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
     def index(self, row: Array, column: Array) -> Int32[Array, "*cells"]:
-        """Return the index of a cell in the flattened map; in the full game it has all floors."""
+        """Return the index of a cell in the flattened map; the full game's map has all floors."""
         index = row * self.size + column
         return index + self.floor * (self.size * self.size) if self.has_floors else index
 

@@ -36,7 +36,7 @@ class Turn(NamedTuple):
     objects: UInt32[Array, "objects side words"]
     moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
     before: UInt32[Array, "objects side words"]  # objects at the start of the turn
-    players: UInt32[Array, "side words"]  # cells with a player then; none in a turn without input
+    players: UInt32[Array, "side words"]  # player cells at the start; none in a turn without input
     board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
     phase: Int32[Array, ""]
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
@@ -51,12 +51,12 @@ class Turn(NamedTuple):
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
     place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
     is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
-    is_restart: Bool[Array, ""]  # whether that turn follows `restart`: a win is checked
+    is_restart: Bool[Array, ""]  # whether this is such a turn after `restart`: a win is checked
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
     agains: Int32[Array, ""]  # number of `again` turns
     drawn: Int32[Array, ""]  # number of random numbers used
-    counted: Int32[Array, ""]  # matches of a random group counted so far; -1: outside of one
-    target: Int32[Array, ""]  # index of the match of a random group to apply; -1: not drawn yet
+    counted: Int32[Array, ""]  # tuples counted so far in a random group; -1: not in such a group
+    target: Int32[Array, ""]  # index of the tuple of a random group to apply; -1: not drawn yet
 
 
 class Row:
@@ -84,7 +84,7 @@ class Program(NamedTuple):
     """The program of a micro-step: the tables of one game, and the static size."""
 
     size: Size
-    tables: Any  # the fields of `Tables`, each a `Row`
+    tables: Any  # `Tables` of the game, whose fields are `Row`s
     again_limit: int = 200  # maximum number of `again` turns after an input
 
     @classmethod
@@ -126,7 +126,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return the start of a turn without input from `objects`."""
+    """Return a turn without input that begins with these objects."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,
