@@ -30,7 +30,7 @@ MULTIPROCESSORS = 132  # number of multiprocessors of an H200
 # Number of threads that can run at once. If there are more elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
 UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
-# Opcodes whose loops are never unrolled.
+# If a fusion contains one of these opcodes, each thread of the loop emitter computes one element.
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
@@ -255,7 +255,7 @@ def _row_unroll(rows: int, width: int) -> int:
     """
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # at most eight threads then read one row
+        return several  # so at most eight threads read one row
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 

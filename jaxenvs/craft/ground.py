@@ -24,7 +24,7 @@ _BITS = 31  # number of blocks whose bits share an int32; the sign bit is not us
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_REACH = 22  # squared distance up to which a torch makes cells visible, which is 4.75 cells
+_REACH = 22  # largest squared distance at which a torch makes a cell visible: below 4.75 cells
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
@@ -69,8 +69,8 @@ class Ground:
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
         """Return the value of a cell; beyond the border, return what Craftax reads there.
 
-        For the first row or column beyond the upper or left border, that is the last row or column
-        of the map. Elsewhere it is the nearest cell of the map.
+        In the first row or column beyond the upper or left border, Craftax reads the last row or
+        column of the map. Beyond the lower or right border, it reads the nearest cell.
         """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)

@@ -61,12 +61,12 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
 
 
 def forth(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
-    """Move every bit by `by` cells in `direction`, which has an entry for each plane."""
+    """Move every bit by `by` cells in the direction of its plane, an array."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
 def back(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
-    """Move every bit by `by` cells against `direction`, which has an entry for each plane."""
+    """Move every bit by `by` cells against the direction of its plane, an array."""
     return _selected(plane, direction, by, OPPOSITE)
 
 
