@@ -1,7 +1,7 @@
 """Bit planes: one bit for each cell of a level, in uint32 arrays [..., lines, words].
 
-Bit x % 32 of word x // 32 of line y is the cell in column x and line y. One word operation then
-handles 32 cells. Shifts fill with zeros.
+Bit x % 32 of word x // 32 of line y is the cell in column x and line y. An operation on a word
+thus handles 32 cells. Shifts fill with zeros.
 """
 
 import jax
