@@ -161,7 +161,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "kernels": _launches(once),
         # Number of those `kernels` that the scan adds: step counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        # Number of those `kernels` that copy an array unchanged.
+        # Number of kernels, out of `kernels`, that copy an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
@@ -179,7 +179,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Return the bytes of the whole batch's state, and of its level pool (0 without a pool)."""
+    """Return the sizes in bytes of the batch's state and of its level pool (0 without a pool)."""
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
     shared = tree_bytes(pool)

@@ -98,7 +98,7 @@ def groups(
 
 
 def about(clone: Path | None) -> dict[str, Any]:
-    """Return the header of the results: machine and versions, for PureJaxRL the clone's commit."""
+    """Return the header of the results: machine, versions and the commit of PureJaxRL's `clone`."""
     versions = contestants.versions(PACKAGES)
     if clone is not None:
         command = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]

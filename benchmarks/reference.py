@@ -220,7 +220,8 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
     """List the changes that a training command makes to the task or the reward.
 
-    These are a novelty bonus, scaled rewards, "clairvoyant", and fields of the environment.
+    Possible changes: a novelty bonus, scaled rewards, "clairvoyant" (the flag `--clairvoyant`), and
+    the fields of the environment that the command sets.
     """
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
@@ -284,7 +285,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the run with the most seeds or, among several of these, with the most steps.
 
-    Records whose commands differ only in the seed count as one run.
+    Records whose commands differ only in the seed are combined into one run.
     """
     groups: dict[str, dict[str, Any]] = {}
     for row in records:

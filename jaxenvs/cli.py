@@ -67,7 +67,7 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output can be written; if not, this caused the `OSError`."""
+    """Return whether standard output can be written; if not, that explains an `OSError`."""
     try:
         print(flush=True)
     except OSError:

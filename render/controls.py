@@ -194,7 +194,7 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a command that moves the cursor by some time steps.
+    """Return a command that moves the cursor by `by` time steps.
 
     Moving past the newest time step lets the policy act, unless a person plays.
     """

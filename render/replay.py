@@ -61,7 +61,7 @@ class ReplayWriter:
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # index of each sprite, by the bytes of its pixels
-        self._shape = self._view_shape = (0, 0)  # rows and columns of tiles in a frame
+        self._shape = self._view_shape = (0, 0)  # (rows, columns) of tiles in a frame; in a view
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
         self._names: dict[str, int] = {}  # index of each action that is not discrete, by name
 

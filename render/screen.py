@@ -29,9 +29,9 @@ LARGEST_TILE = 96  # largest side of a grid cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is meant; scale 2 needs twice this width and height.
 DESIGNED = (880, 620)
-# A smaller scale is chosen only if boards then grow by a factor of at least GROWTH.
-# It is at least SHRINK times the largest possible scale, unless boards would then be smaller than
-# LEAST_BOARD times the shorter side of the window.
+# A smaller scale is chosen only if it makes boards larger by a factor of at least GROWTH.
+# The chosen scale is at least SHRINK times the largest possible scale, unless boards would be
+# smaller than LEAST_BOARD times the shorter side of the window at such a scale.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels

@@ -23,11 +23,11 @@ def describe_network(
 ) -> dict[str, Any]:
     """Return the description of a network that acts in an `Env` or a Gymnasium environment.
 
-    Keys of the dict: `actions` is "sampled" or "greedy". `epsilon` is the probability of a random
-    action, and present only if a Q-network's actions are sampled. `search` is whether a search
-    chooses actions; `simulations` is the number per action (0 without a search), and `model` names
-    the model that the search steps. `episode` is present if an episode is a trial of several
-    episodes.
+    Entries of the dict: `actions` is "sampled" or "greedy". `epsilon` is the probability of a
+    random action, and present only if a Q-network's actions are sampled. `search` is whether a
+    search chooses actions; `simulations` is the number of simulations per action (0 without a
+    search), and `model` names the model that the search steps. `episode` is present if an episode
+    is a trial of several episodes.
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:

@@ -25,9 +25,10 @@ def begin(settings: Any, envs: int) -> dict[str, Any]:
 
 
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """If reward scaling is on, divide a rollout's rewards by the deviation of discounted returns.
+    """If reward scaling is on, divide a rollout's rewards by a running standard deviation.
 
-    The running standard deviation first includes this rollout. Return the runner and the rollout.
+    It is the standard deviation of the discounted returns so far, including this rollout's. Return
+    the runner and the rollout.
     """
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):

@@ -43,7 +43,8 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # For each record, find the latest earlier one with `latest` or more episodes in between.
+        # For each record, find the latest earlier record such that `latest` or more episodes ended
+        # between the two.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]

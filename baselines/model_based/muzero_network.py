@@ -224,7 +224,7 @@ class BoardNetwork(MuZeroNetwork):
         return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def create_encoder(self) -> None:
-        """Create the layers that encode a board's cells, and those that read latent states."""
+        """Create the layers that encode a board's cells, and the layers that read latent states."""
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
         self.category = dense(self.categories, 1.0)

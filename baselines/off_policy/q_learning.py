@@ -40,7 +40,7 @@ class Learned(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random numbers and keys of one gradient step."""
+    """Random numbers and PRNG keys of one gradient step."""
 
     key: Array  # random key for prioritised sampling
     key_target: Array  # random key for the TD target

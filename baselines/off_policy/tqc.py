@@ -78,8 +78,8 @@ def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise:
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
     """Pool the quantiles of all critics; the highest `dropped` * critics of them get weight 0.
 
-    They are found by `top_k`, because sorting all quantiles would take a third of a gradient step's
-    time on a CPU.
+    `top_k` finds these highest quantiles, because sorting all quantiles would take a third of a
+    gradient step's time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)

@@ -187,7 +187,7 @@ def targets(
 ) -> Float32[Array, " boards"]:
     """Return the value-iteration targets of boards: min over actions of cost + cost-to-go.
 
-    The cost-to-go is the one of the board after the action. The target is 0 at the goal, and on
+    The cost-to-go is predicted for the board after the action. The target is 0 at the goal, and on
     boards without a legal action.
     """
     to_goal = jax.vmap(jax.vmap(functools.partial(cost_to_go, learner, weights, instance)))

@@ -71,7 +71,7 @@ def one_goal(env: Puzzle) -> bool:
 
 
 def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
-    """Return the predicted costs for a code: of each action plus the cost-to-go after it."""
+    """Predict for each action, taken in the latent state `code`, its cost plus the cost-to-go."""
     return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
 
 

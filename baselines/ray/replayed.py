@@ -95,7 +95,7 @@ class Replayed:
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
         """Return the metrics of a finished update, or None if it failed because a shard died.
 
-        In the second case, replace the shard and begin the update again.
+        If the update failed, this method also replaces the shard and begins the update again.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)

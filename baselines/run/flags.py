@@ -66,7 +66,7 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass of the fields that `kind` declares, without inherited and `taken` ones."""
+    """Return a dataclass of the fields that `kind` itself declares, except those in `taken`."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [

@@ -37,7 +37,7 @@ class RunError(ValueError):
 
 
 def saved(folder: Path) -> list[Path]:
-    """Return the checkpoints in a folder, oldest first. A checkpoint's name is its update."""
+    """Return the checkpoints in a folder, oldest first. Their names are the numbers of updates."""
     found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
     return sorted(
         (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)

@@ -27,7 +27,8 @@ class Job(NamedTuple):
     # Estimated minutes of the job or, for a job that runs in slices, of one slice. Compilation is
     # included.
     minutes: float
-    most: float = 9.0  # time limit in minutes, compilation included; then the process is killed
+    # Time limit in minutes, compilation included, after which the process is killed.
+    most: float = 9.0
     needs: tuple[str, ...] = ()  # packages without which the job can measure nothing
     # Environment variables that are set for the job's process if there is a GPU.
     environment: Mapping[str, str] = MappingProxyType({})

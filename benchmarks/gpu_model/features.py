@@ -30,7 +30,7 @@ MULTIPROCESSORS = 132  # number of multiprocessors of an H200
 # Number of threads that can run at once. If there are more elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
 UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
-# Opcodes whose loops are never unrolled.
+# If a fusion contains one of these opcodes, each thread of the loop emitter computes one element.
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
@@ -56,7 +56,8 @@ class Features(NamedTuple):
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    # Issue slots, included in `instructions`, after a transposition's tiles are in shared memory.
+    # Issue slots, included in `instructions`, that a transposition needs after its tiles have been
+    # written to shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
@@ -135,10 +136,10 @@ def _contiguous(elements: int, unroll: int = 1) -> Grid:
 
 
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each warp reads neighbouring elements of a single row.
+    """Return a grid in which each warp reads whole rows, or neighbouring elements of a single row.
 
-    If the number of elements that a warp reads is a multiple of the row's width, the warp reads
-    one or more whole rows.
+    Warps read whole rows if the number of elements that a warp reads is a multiple of `width`, the
+    number of elements in a row.
     """
     step = LANES * unroll
     if step % width == 0:
@@ -254,7 +255,7 @@ def _row_unroll(rows: int, width: int) -> int:
     """
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # at most eight threads then read one row
+        return several  # so at most eight threads read one row
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 

@@ -69,7 +69,7 @@ def linear(shape: str, index: np.ndarray) -> np.ndarray:
 
 
 def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
-    """Return the indices (rank, lanes) of memory offsets in elements; the inverse of `linear`."""
+    """Return indices (rank, lanes) for offsets that are counted in elements; inverts `linear`."""
     sizes = dims(shape)
     index = np.empty((len(sizes), *position.shape), np.int64)
     for axis in reversed(order(shape)):

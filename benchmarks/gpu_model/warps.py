@@ -21,10 +21,12 @@ LANES = 32  # number of lanes (threads) of a warp
 SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Limit on the requests for values that `Walk.run` processes in a fusion, divided equally among the
-# instructions. The work of further requests is extrapolated.
+# Largest number of requests for values that are followed in a fusion.
+# The work of further requests is extrapolated.
 LIMIT = 4096
-UNROLLED = 16  # largest number of processed iterations of a reduction; others extrapolated
+# Largest number of iterations of a reduction that are followed.
+# The work of further iterations is extrapolated.
+UNROLLED = 16
 
 # Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
 COSTS = {

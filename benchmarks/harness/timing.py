@@ -185,7 +185,7 @@ def steps_that_fit(contestant: Contestant, state: Any, length: int) -> int:
 
 
 def _stored(contestant: Contestant, state: Any) -> int:
-    """Return the bytes of observations and rewards that a step stores."""
+    """Return the number of bytes of observations and rewards that a step stores."""
     key = jax.eval_shape(jax.random.key, 0)
     _, stored = jax.eval_shape(contestant.rollout(1), key, state)
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))

@@ -166,8 +166,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    If both rows have equally many times, it is the median of the ratios of neighbouring turns, else
-    the ratio of the two speeds.
+    If both rows have the same number of measured times, the result is the median of the ratios of
+    neighbouring turns, else the ratio of the two speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:

@@ -89,8 +89,8 @@ def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
 def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:
     """Convert an action from the user to arrays with the dtypes of the action space.
 
-    With `rows`, it is a batch of that many actions. Raises `error` for a wrong shape, dtype or
-    value.
+    With `rows`, `action` is a batch of that many actions. Raises `error` for a wrong shape, dtype
+    or value.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):

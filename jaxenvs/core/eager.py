@@ -150,8 +150,8 @@ def _trace_state() -> tuple[Callable[[], Any], Any]:
 def _arrays(tree: PyTree) -> PyTree:
     """Convert the leaves of a pytree to strongly typed arrays.
 
-    `2`, `np.int32(2)` and `jnp.asarray(2)` then use the same compiled program. Raises `TypeError`
-    for a leaf that is not a number, or an integer that does not fit JAX's dtype.
+    As a result, `2`, `np.int32(2)` and `jnp.asarray(2)` use the same compiled program. Raises
+    `TypeError` for a leaf that is not a number, or for an integer that does not fit JAX's dtype.
     """
     return jax.tree.map(_array, tree)
 

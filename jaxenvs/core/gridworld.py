@@ -59,8 +59,8 @@ class AgentState(State):
 
     # One tile byte per cell; `tiles.py` of the family explains them.
     grid: UInt8[Array, "height width"]
-    # Four bytes, from the lowest: row; column; direction in the low 2 bits, and flags such as
-    # `REJECTED` of `grid` in the others; tile byte of the carried object (0: none).
+    # Four bytes, from the lowest: row; column; direction in the low 2 bits, and in the other 6 bits
+    # flags, such as `REJECTED` of the family `grid`; tile byte of the carried object (0: none).
     agent: Int32[Array, ""]
 
     @property

@@ -118,7 +118,7 @@ class StatefulWrapper(Wrapper):
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Raise: an observation of the reproduced package lacks the wrapper's memory."""
+        """Raise `NotImplementedError`: other packages' observations lack the wrapper's memory."""
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 

@@ -17,7 +17,7 @@ AGENT = ">v<^"  # character that stands for the agent, by `facing`
 
 
 class Scene(NamedTuple):
-    """The parts of a state that its text needs, as NumPy arrays and Python integers."""
+    """Parts of a state that a text about it needs, as NumPy arrays and Python integers."""
 
     # Tile bytes of the agent's view, far row first; 0 for cells that it does not see.
     view: np.ndarray

@@ -50,8 +50,8 @@ COLUMNS = {
 class Rooms(NamedTuple):
     """Random draws of a dungeon's rooms and corridors. Pairs are (rows, columns).
 
-    A corner means the upper left corner. Chest and fountain are inside the room, at 1 to size - 2
-    from its corner.
+    A corner means the upper left corner. Chest and fountain are inside the room, 1 to size - 2
+    cells from its corner.
     """
 
     size: Int32[Array, "*floors rooms 2"]  # height and width of a room with its walls: 5 to 9

@@ -312,7 +312,7 @@ class CraftEnv(Env):
         return sprites.atlas(self.rules, tile_size)
 
     def from_upstream(self, state: Any) -> Any:
-        """Convert a state of Craftax 1.6.1, of the same edition, see `upstream.from_craftax`."""
+        """Convert a state of the same edition of Craftax 1.6.1; see `upstream.from_craftax`."""
         return upstream.from_craftax(self, state)
 
     # The following methods are not part of the `Env` interface.

@@ -24,7 +24,7 @@ _BITS = 31  # number of blocks whose bits share an int32; the sign bit is not us
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_REACH = 22  # squared distance up to which a torch makes cells visible, which is 4.75 cells
+_REACH = 22  # largest squared distance at which a torch makes a cell visible: below 4.75 cells
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
@@ -69,8 +69,8 @@ class Ground:
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
         """Return the value of a cell; beyond the border, return what Craftax reads there.
 
-        For the first row or column beyond the upper or left border, that is the last row or column
-        of the map. Elsewhere it is the nearest cell of the map.
+        In the first row or column beyond the upper or left border, Craftax reads the last row or
+        column of the map. Beyond the lower or right border, it reads the nearest cell.
         """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
@@ -90,7 +90,7 @@ class Ground:
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
         """Return the values of cells, ignoring this step's writes.
 
-        For a position beyond the border, it is the value of the nearest cell on the map.
+        A position beyond the border has the value of the nearest cell on the map.
         """
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
@@ -186,7 +186,7 @@ class Ground:
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
     def index(self, row: Array, column: Array) -> Int32[Array, "*cells"]:
-        """Return the index of a cell in the flattened map; in the full game it has all floors."""
+        """Return the index of a cell in the flattened map; the full game's map has all floors."""
         index = row * self.size + column
         return index + self.floor * (self.size * self.size) if self.has_floors else index
 

@@ -2,7 +2,7 @@
 
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
 fuse products and sums. Of a million cells of noise, one or two are so close to a threshold that two
-devices generate different blocks; then a ladder or diamond may be elsewhere as well. From equal
+devices generate different blocks; this may also change the cell of a ladder or diamond. From equal
 levels, two devices compute bit-identical steps (integers and floats of the state), unless a draw is
 within rounding of a mob's probability.
 """

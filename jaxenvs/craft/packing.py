@@ -70,7 +70,7 @@ def field_of(packing: Packing, name: str) -> Field:
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the fields of a NamedTuple into a word, or into an array of words if they are arrays."""
+    """Pack the fields of a NamedTuple into a word; if the fields are arrays, into words."""
     return join(*((stored(field, read(it, field.name)), field.bits) for field in fields))
 
 

@@ -19,7 +19,7 @@ from .tables import APPEARING
 
 
 class Odds(NamedTuple):
-    """For each role, probability, health and type of the mob that may appear in a step."""
+    """Probability, health and type of the mob of each role that may appear in a step."""
 
     chances: dict[str, Array]  # probability that a mob appears
     health: dict[str, Array]  # health in points with which the mob appears

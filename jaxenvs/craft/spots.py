@@ -102,7 +102,7 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return one word per slot: a mark in the low MARK_BITS bits, the index of its cell above.
+    """Return one word per slot: its mark in the low MARK_BITS bits, its cell in the higher bits.
 
     `marks` is a function that computes the mark from the slot's type and the number of types in
     earlier groups. A slot hides earlier slots of its group and type on the same cell, as in

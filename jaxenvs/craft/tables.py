@@ -183,7 +183,7 @@ class FloorRow(NamedTuple):
     name: str
     mobs: dict[str, str]  # name of the mob type that appears on the floor, for each role
     chances: dict[str, float]  # probability per step that a mob appears, for each role
-    night: float  # probability added in full darkness that a mob of the melee role appears
+    night: float  # amount by which full darkness raises the probability of a melee mob
     achievement: Achievement | None  # achievement earned by entering the floor
 
 

@@ -60,8 +60,8 @@ def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
 def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "size size"]:
     """Build the map from random draws.
 
-    The steps are water and shore, mountains with tunnels, caves and ores, woods, and lava. If
-    `always_diamond`, one stone then becomes a diamond.
+    The steps are water and shore, mountains with tunnels, caves and ores, woods, and lava. In
+    a last step, one stone becomes a diamond if `always_diamond`.
     """
     middle = size // 2
     span = np.abs(np.arange(size) - middle)

@@ -28,7 +28,7 @@ class RedBlueDoors(SquareGridEnv):
         ends: when the blue door opens, or after 20 * size**2 steps.
     """
 
-    size: int = 8  # number of rows of the grid, and of columns of the room in its middle
+    size: int = 8  # number of rows of the grid; the room in its middle has as many columns
 
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64

@@ -60,7 +60,7 @@ class Maze(Puzzle):
 
     reset_source: ClassVar[str] = "exact"
     # On a CPU, the reset source `exact` generates levels in a loop, num_envs / rows_per_lane at a
-    # time. Some levels of the last iteration are not needed. For mazes they cost more than
+    # time. Some levels of the last iteration are not needed. For mazes, these levels cost more than
     # additional iterations, so this value is twice the default.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"

@@ -34,7 +34,7 @@ class PuzzleScript(PackedPuzzle):
     `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
     Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
-        games have `noaction`, tick unless a game has `realtime_interval`.
+        games have `noaction`; tick is absent if no game has `realtime_interval`.
     Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
         the same as uint32 (objects, side, words), bit x of line y.
     Reward: 1 for a win.
@@ -45,7 +45,7 @@ class PuzzleScript(PackedPuzzle):
     """
 
     game: str = "crates"  # name of a shipped game, or path of a file or of a folder of games
-    level: int | None = None  # number of the only level, from 0, without messages; None: all
+    level: int | None = None  # index of the only level, messages not counted; None: all levels
     size: str = "exact"  # shape of the interpreter: exact, auto, small, medium or large
     observation: str = "objects"  # objects or planes
     count: bool = (
@@ -76,14 +76,14 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """True if a rule of a game draws random numbers; then no search is possible."""
+        """True if any rule of any game draws random numbers, which makes search impossible."""
         return bool(self.library.random)
 
     # Spaces.
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the inputs that a game has."""
+        """Names of the inputs that at least one of the games has."""
         return tuple(name for name, _ in self._inputs)
 
     @property
@@ -164,7 +164,7 @@ class PuzzleScript(PackedPuzzle):
         )
 
     def _started(self, instance: Instance, draw: Draw) -> PuzzleLevel:
-        """Return the level, after the turn of `run_rules_on_level_start` if its game has that."""
+        """Return the level, after one turn if its game has `run_rules_on_level_start`."""
         no = jnp.bool_(False)
         board = Board(
             instance.start, instance.start, instance.width, instance.height, won=no, stuck=no
@@ -259,7 +259,7 @@ class PuzzleScript(PackedPuzzle):
         return shown + state.instance.game * np.int32(library.size.objects + 1)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return the sprites of each game: the colour outside of levels, then its objects."""
+        """Return each game's sprites: the colour outside of its levels, then the game's objects."""
         sprites = pictures.sheet(self.library.games, self.library.size.objects, tile_size)
         ground = sprites[:, :1, ..., :3]
         drawn = np.where(sprites[..., 3:] > 0, sprites[..., :3], ground)
@@ -334,7 +334,10 @@ class PuzzleScript(PackedPuzzle):
 
 
 def _draw(word: UInt32[Array, ""]) -> Draw:
-    """Return the random numbers of a turn: the hashes of `word` and their index, in [0, 1)."""
+    """Return the function that draws a turn's random numbers, uniform in [0, 1).
+
+    Number i is a hash of `word` and i.
+    """
 
     def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
         bits = mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1)))

@@ -1,6 +1,7 @@
 """Expand source rules into rules with one direction, one movement and definite objects each.
 
-The order of the expanded rules matters: the rules of a group run in this order.
+The order of the expanded rules matters: the rules of a group run in this order. A cell of a rule is
+a tuple of pairs (modifier, name), such as (">", "player") or ("no", "wall").
 """
 
 import itertools
@@ -98,7 +99,8 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
 
-    As in PuzzleScript's engine, the pair after a dropped one on the right is always kept.
+    As in PuzzleScript's engine, a pair (modifier, name) on the right is always kept if the pair
+    before it was dropped.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -116,7 +118,7 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def _needed(cell: Cell, names: Names) -> Cell:
-    """Return the pairs of a cell on the left without each `no X` that its other pairs imply.
+    """Remove each pair ("no", X) from a cell on the left if the cell's other pairs imply it.
 
     A required object implies that no other object of its layer is in the cell.
     """
@@ -220,9 +222,10 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace the modifier of a pair by `to`, in the cell at `place` of both sides.
+    """Replace the modifier of `pair` by `to`, in the cells at `place` on both sides.
 
-    Returns the rule and the updated replacements of pairs and of modifiers.
+    Returns the rule and updated copies of `pairs` and `modifiers`, which record what each pair and
+    each modifier was replaced by.
     """
 
     def change(cell: Cell) -> Cell:
@@ -307,7 +310,7 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
 
 
 def _named(name: str, member: str) -> Callable[[Cell], Cell]:
-    """Return a function that replaces property `name` by `member` in a cell, not after `random`."""
+    """Return a function that replaces `name` by `member` in a cell, except after `random`."""
     return lambda cell: tuple(
         (m, member) if each == name and m != "random" else (m, each) for m, each in cell
     )

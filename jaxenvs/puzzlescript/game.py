@@ -51,7 +51,7 @@ class Game:
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" for those without a value
-    objects: tuple[str, ...]  # name of each id; an object listed twice has an unused id, too
+    objects: tuple[str, ...]  # name of each id; an object listed twice also has an unused id
     sprites: tuple[Sprite, ...]  # sprite of each id
     layer_of: tuple[int, ...]  # collision layer of each id
     layers: int  # number of collision layers

@@ -50,7 +50,7 @@ class Library(NamedTuple):
 
     games: tuple[Game, ...]
     size: Size
-    tables: Tables  # with a first axis of games
+    tables: Tables  # tables of all games, along the first axis of each array
     codes: Codes
     boards: UInt32[np.ndarray, "levels objects side words"]
     width: Int32[np.ndarray, " levels"]
@@ -61,18 +61,21 @@ class Library(NamedTuple):
     random: tuple[str, ...]  # names of the games whose rules draw random numbers
 
     def has(self, option: str) -> bool:
-        """Return whether a game has an option in its prelude."""
+        """Return whether any of the games has this option in its prelude."""
         return any(option in game.prelude for game in self.games)
 
     def commands(self, *names: str) -> bool:
-        """Return whether a rule of a game has one of the commands."""
+        """Return whether any rule of any game has at least one of these commands."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
         rules = (rule for groups in lists for group in groups for rule in group)
         return any(name in rule.commands for rule in rules for name in names)
 
 
 def paths(game: str) -> list[Path]:
-    """Return the files of a shipped game's name, a file, or a folder; raise `GameError` if none."""
+    """Return the source files of `game`, which is the name of a shipped game, a file or a folder.
+
+    Raises `GameError` if there is no such file.
+    """
     shipped = SHIPPED / f"{game}.txt"
     if shipped.parent == SHIPPED and shipped.exists():
         return [shipped]
@@ -93,10 +96,10 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Library:
-    """Read the games of a name, file or folder. Later changes of the files have no effect.
+    """Read a shipped game, a file, or all games of a folder. Later changes of files have no effect.
 
-    With a `level`, only that level of the only game. Raises `GameError` (a `ValueError`) that names
-    the file and the mistake, or the quantity that is too large.
+    `level` selects one level, and then there must be only one game. Raises `GameError` (a
+    `ValueError`) that names the file and the mistake, or the quantity that is too large.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -141,10 +144,11 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 
 
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
-    """Return the size called `size` that holds all needed sizes, of games with these names.
+    """Return the size that is called `size`, and check that it holds all `needed` sizes.
 
-    "exact" is the least size, "auto" the least of `SIZES`. Raises `GameError` for one that is too
-    small, with the quantity and the game that exceed it.
+    "exact" means the smallest size that holds them, "auto" the smallest of `SIZES` that does.
+    `names` are the names of the games that need them. Raises `GameError` if the size is too small;
+    the message names the quantity that is too small and the game that needs more.
     """
     needed, names = [*needed], [*names]
     least = Size(*(max(values) for values in zip(*needed, strict=True)))

@@ -98,7 +98,7 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is a ruler of `=`; in levels, one with nothing else.
+    """Return whether a line is a ruler of `=`; in levels, only if it has nothing else.
 
     Elsewhere, other text after the `=` is recorded as an error.
     """

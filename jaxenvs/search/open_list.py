@@ -24,7 +24,7 @@ LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
 # smallest width of a range; smaller numbers are subnormal and may count as 0
 LEAST = np.finfo(np.float32).tiny
-UNKNOWN = np.float32(1e30)  # width of the ranges before the cost of any action is known
+UNKNOWN = np.float32(1e30)  # width of the ranges while the cost of every action is unknown
 GROWTH = 16.0  # largest factor by which the width of the ranges changes at once
 CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
 

@@ -177,7 +177,8 @@ class Fuzzer:
     ) -> Bool[Array, ""]:
         """Return whether an illegal action changed the state in another way than allowed.
 
-        It may do what `idle_action` does. Without an idle action, it may only increase `time`.
+        An illegal action may do what `idle_action` does. If there is no idle action, it may only
+        increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

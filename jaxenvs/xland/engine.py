@@ -64,10 +64,11 @@ class Moment(NamedTuple):
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
     put: Bool[Array, ""]  # whether the action is `PUT`
-    # Byte mask of the cell in front in `Scene.agent`; 0 if the cell is below or right of the grid.
+    # Mask of the byte of `Scene.agent` that holds the cell in front of the agent. It is 0 if this
+    # cell is below or right of the grid.
     in_front: UInt32[Array, ""]
-    front: UInt32[Array, ""]  # bit offset in `Scene.agent` of the cell in front
-    back: UInt32[Array, ""]  # bit offset in `Scene.front` of the agent's cell
+    front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent
+    back: UInt32[Array, ""]  # bit offset, in `Scene.front`, of the agent's cell
     # Whether the cell in front is below or right of the grid; rules then read the agent's cell.
     beyond: Bool[Array, ""]
 

@@ -29,7 +29,9 @@ from .rulesets import PackedRuleset, Ruleset
 SEED = 42
 LANES, TASKS = 1024, 128  # number of parallel lanes; number of tasks per lane
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-SLACK = 4.0  # overlap of successive lanes, in standard deviations of a lane's number of uint32
+# Overlap of successive lanes. Its unit is the standard deviation of the number of uint32 that a
+# lane needs.
+SLACK = 4.0
 FAR = 2048  # more random uint32 than any task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
 

@@ -1,4 +1,4 @@
-"""Keys, facts for the side panel and text descriptions of the XLand environments."""
+"""Keyboard keys, facts for the side panel and text descriptions of the XLand environments."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

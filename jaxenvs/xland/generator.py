@@ -308,7 +308,7 @@ def _rule(draws: Draws, at: Array, made: Array, free: Array) -> tuple[Array, Arr
     """Draw a rule that makes the tile `made` from one or two of the free tiles.
 
     Returns the packed rule, its two input tiles (the second is 0 if there is only one) and the
-    next position. The second input may equal the first.
+    next position in the random source `draws`. The second input may equal the first.
     """
     number, at = draws.below(at, jnp.int32(len(RULES)))
     pair = number >= FIRST_PAIR
@@ -324,7 +324,7 @@ def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
 
 
 def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
-    """Draw one of the free tiles in `_LISTED[row]`; return the tile and the next position."""
+    """Draw a free tile of `_LISTED[row]`; return it and the next position in the random source."""
     words = free[row]
     number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
     return jnp.asarray(_LISTED)[row, _nth(words, number)], at

@@ -85,7 +85,7 @@ def analyse(
     """Search the inventories of a task for a path to the goal and for dead ends.
 
     beside: tile bytes next to the agent at the start, which the agent need not approach.
-    walled: sides of goal tiles, which cannot be carried, where no agent can stand. The dict maps
+    walled: where no agent can stand next to a goal tile, which cannot be carried. The dict maps
         the tile byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which every
         goal tile of that colour has a wall.
 

@@ -165,8 +165,9 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
-    Bytes are KEY where the ground is visible. The order is: each creature below each projectile (no
-    creature and no projectile first), then the numbers 0 to MOST.
+    Bytes are KEY where the ground is visible. The first overlays are all pairs of a creature and a
+    projectile, which is painted over the creature; the projectile varies fastest, and "none" comes
+    first for both. The numbers 0 to MOST follow.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]

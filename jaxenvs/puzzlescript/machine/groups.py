@@ -1,7 +1,8 @@
 """The rules of a turn: one micro-step tests some rules and applies the first that has an effect.
 
 A rule without effect changes nothing, so skipping it equals the engine's one-by-one execution.
-Groups repeat until a pass changes nothing, loops jump back, and a random group applies one tuple.
+Groups repeat until a pass changes nothing, loops jump back, and a random group applies one of its
+tuples (one match for each row of a rule, see matches.py).
 """
 
 import jax
@@ -13,12 +14,12 @@ from .matches import Literals, Tested
 from .replacements import Draw
 from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
 
-MOST_PASSES = 200  # of a group, as in the engine
+MOST_PASSES = 200  # maximum number of repeated passes over a group, as in the engine
 MOST_LOOPS = 200  # loop jumps, after which the engine leaves the whole list of rules
 
 
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
-    """Test the next rules; apply the first that has an effect, or go on behind them."""
+    """Test the next rules; apply the first that has an effect, or skip them if none has one."""
     size, tables = p.size, p.tables
     end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
@@ -85,7 +86,11 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queue with a rule's commands: nothing follows `cancel`, only that `restart`."""
+    """Return the queue of commands after a rule's commands are added.
+
+    `cancel` and `restart` remove the earlier commands. After `cancel`, no command is added; after
+    `restart`, only a rule with `cancel` adds its commands.
+    """
     closed = queue & sizes.CANCEL > 0
     closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
     kept = jnp.where(added & (sizes.CANCEL | sizes.RESTART) > 0, 0, queue)
@@ -102,8 +107,8 @@ def _apply(
 ) -> Turn:
     """Apply a rule, or the part of it that one micro-step can apply.
 
-    A rule with one row, without ellipsis and draws: all matches that no earlier one overlaps. Any
-    other rule: the next tuple that still matches and has an effect.
+    For a rule with one row, without ellipsis and draws, this part is all matches that no earlier
+    match overlaps. For any other rule, it is the next tuple that still matches and has an effect.
     """
     size, tables = p.size, p.tables
     found, changing = matches.of_rule(p, tests, rule)

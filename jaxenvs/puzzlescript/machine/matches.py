@@ -175,7 +175,10 @@ def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, 
 def first(
     found: UInt32[Array, "*batch gaps side words"], vertical: Bool[Array, ""]
 ) -> tuple[Bool[Array, "*batch"], Place]:
-    """Return whether there is a match, and the first: by line or column, then cell, then gap."""
+    """Return whether there is a match, and the first match.
+
+    Matches are ordered by line (if `vertical`, by column), then by cell within it, then by gap.
+    """
     cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
     lines = (cells != 0).any(axis=-1)
     columns = jax.lax.reduce(cells, jnp.uint32(0), jax.lax.bitwise_or, (cells.ndim - 2,))
@@ -192,7 +195,7 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return all places after a place of each row, in the order of `first`."""
+    """Return for each row all places after its place `at`, in the order of `first`."""
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)
@@ -213,23 +216,25 @@ def next_tuple(
     pointer: Place,
     vertical: Bool[Array, ""],
 ) -> tuple[Bool[Array, ""], Place]:
-    """Return whether a tuple follows `pointer`, and the first one; row 0 varies fastest.
+    """Return whether a tuple follows `pointer`, and the first such tuple; row 0 varies fastest.
 
-    All its matches are `able`, and at least one also `counts`. A `pointer` at `NOWHERE` is before
-    all tuples.
+    All matches of the tuple are in `able`, and at least one is also in `counts`. A `pointer` at
+    `NOWHERE` is before all tuples.
     """
     rows, later = p.size.rows, behind(p, pointer, vertical)
-    # Candidates of each row: the first match that is able, that counts, and the same behind.
+    # Candidates of each row: the first match in `able`, the first match in `able` and `counts`, and
+    # the first matches of these two kinds behind `pointer`.
     both = jnp.stack([able, counts], 1)
     exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0  # a row below counts
-    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0  # all rows below match
+    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0  # a lower row can count
+    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0  # all lower rows have a match
     able_at, counts_at = has(able, pointer), has(counts, pointer)
     is_found, best = jnp.bool_(False), pointer
-    # A tuple with the matches of `pointer` in the rows above `turned`, and a later match there.
-    # The lowest such row gives the first tuple. Without a pointer, all rows start anew.
+    # Each iteration looks for a tuple that keeps the matches of `pointer` in the rows with an index
+    # above `turned`, and has a later match in row `turned`. The lowest `turned` with such a tuple
+    # gives the first tuple. Without a pointer, `turned` is `rows`, and no row keeps its match.
     for turned in range(rows, -1, -1):
         done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
         fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)

@@ -26,8 +26,8 @@ def step(p: Program, turn: Turn) -> Turn:
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
-    # A movement on a layer without an object is inherited by an object that arrives there first:
-    # then the order of cells matters, and they move singly.
+    # If a cell has a movement on a layer but no object there, the first object that arrives on this
+    # layer inherits the movement. In this case the order of cells matters, and cells move singly.
     is_stale = planes.some(_or(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
@@ -82,7 +82,10 @@ def _at_once(
 def _next_cell(
     p: Program, turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return the movers of the next cell after `turn.place` that has any, column by column."""
+    """Return the movers of one cell only: the first that can move after `turn.place`.
+
+    Cells are in the order column by column.
+    """
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
@@ -99,7 +102,10 @@ def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
-    """Return the objects after those in the cells of `movers` of their layer have moved."""
+    """Return the objects after all movers have moved.
+
+    An object moves in a direction if its cell is in the plane of its layer and this direction.
+    """
     mine = movers[p.tables.layer.all]
     after = objects & ~_or(mine, 1)
     for d in range(4):

@@ -1,7 +1,7 @@
 """Bit planes: one bit for each cell of a level, in uint32 arrays [..., lines, words].
 
-Bit x % 32 of word x // 32 of line y is the cell in column x and line y. One word operation then
-handles 32 cells. Shifts fill with zeros.
+Bit x % 32 of word x // 32 of line y is the cell in column x and line y. An operation on a word
+thus handles 32 cells. Shifts fill with zeros.
 """
 
 import jax
@@ -47,7 +47,7 @@ def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
 
 
 def _shifted(plane: Plane, axis: int, by: int) -> Plane:
-    """Shift whole entries along an axis; zeros follow."""
+    """Shift whole entries along an axis; the entries that become free are 0."""
     size = plane.shape[axis]
     if by == 0:
         return plane
@@ -82,7 +82,7 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
 
 
 def some(plane: Plane) -> Bool[Array, "*batch"]:
-    """Return whether a plane has a bit."""
+    """Return whether any bit of a plane is set."""
     return (plane != 0).any(axis=(-2, -1))
 
 
@@ -99,7 +99,7 @@ def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
 
 
 def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
-    """Return the position of the lowest bit of words; undefined if there is none."""
+    """Return the position of the lowest set bit of words; undefined if no bit is set."""
     number = first(words != 0)
     word = jnp.take_along_axis(words, number[..., None], -1)[..., 0]
     below = jax.lax.population_count((word & -word) - np.uint32(1)).astype(jnp.int32)
@@ -107,21 +107,21 @@ def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
 
 
 def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
-    """Return the bit of column `x` in a line of words."""
+    """Return a line of words in which only the bit of column `x` is set."""
     place = x - np.int32(WORD) * index(words)
     bit = jnp.uint32(1) << (place & WORD - 1).astype(jnp.uint32)
     return jnp.where((place >= 0) & (place < WORD), bit, jnp.uint32(0))
 
 
 def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
-    """Return the bits of all columns behind column `x` in a line of words."""
+    """Return a line of words in which the bits of all columns behind column `x` are set."""
     place = (x + 1 - np.int32(WORD) * index(words)).clip(0, WORD)
     bits = ALL << (place & WORD - 1).astype(jnp.uint32)
     return jnp.where(place == WORD, jnp.uint32(0), bits)
 
 
 def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
-    """Return the plane with the bit of one cell; it is empty for a cell outside."""
+    """Return the plane in which only the bit of one cell is set; no bit for a cell outside."""
     line = index(side)[:, None] == y[..., None, None]
     return jnp.where(line, column(x[..., None, None], words), jnp.uint32(0))
 

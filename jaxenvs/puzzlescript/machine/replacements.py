@@ -22,7 +22,7 @@ def replaced(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
 
-    Also return whether a cell changed; it is always False in a size without draws.
+    Also return whether any cell changed; this is always False in a size without draws.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -49,9 +49,11 @@ def _random(
     draw: Draw,
     drawn: Int32[Array, ""],
 ) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
-    """Draw the random objects and directions of patterns, each for one cell.
+    """Draw the random objects and directions of patterns.
 
-    Returns flags of the planes to clear and to set, and how many numbers were drawn so far.
+    A rule with draws is applied to one tuple at a time, so that each of `patterns` has at most one
+    cell. Returns flags of the planes to clear and to set, and the number of random numbers that the
+    turn has used.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
@@ -98,9 +100,10 @@ def targets(
     is_found: Bool[Array, ""],
     starts: UInt32[Array, "side words"] | None = None,
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
-    """Return the patterns of a rule, and the cells in which each is to be replaced.
+    """Return the patterns of a rule, and for each a plane of the cells where it is to be replaced.
 
-    Cells of the tuple `at` are included if `is_found`, and cells of row 0 from all `starts`.
+    If `is_found`, these are the cells of the tuple `at`. With `starts`, they include the cells of
+    all matches of row 0 that begin at `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -80,8 +80,8 @@ class Tables(NamedTuple):
     plane i, and FIRST + planes + i for set i. A negative literal stands for all other cells.
     """
 
-    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
-    test: Int16[np.ndarray, "patterns tests"]  # a cell matches the pattern if all literals hold
+    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes; the set is their union
+    test: Int16[np.ndarray, "patterns tests"]  # literals that all hold in a matching cell
     # The replacement of a pattern changes a cell if one of these literals holds there.
     change: Int16[np.ndarray, "patterns changes"]
     clear: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to clear
@@ -140,7 +140,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for a rigid rule or a row with two ellipses, which are missing."""
+        """Raise `GameError` for a rigid rule or a row with two ellipses; neither is supported."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 what = ""
@@ -263,7 +263,7 @@ class _Filled:
         self.packer, self.size = packer, size
 
     def _plane(self, plane: int) -> int:
-        """Return the index in this size of a plane that is numbered without gaps."""
+        """Convert the index of a plane from the game's numbering to the numbering of the size."""
         exact = self.packer.objects
         return plane if plane < exact else plane - exact + self.size.objects
 

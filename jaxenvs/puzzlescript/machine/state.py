@@ -31,15 +31,13 @@ class Place(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """State of a turn, between two micro-steps."""
+    """A turn between two micro-steps."""
 
     objects: UInt32[Array, "objects side words"]
     moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
     before: UInt32[Array, "objects side words"]  # objects at the start of the turn
-    # Cells with a player at the start of the turn; none in a turn without input.
-    players: UInt32[Array, "side words"]
-    # Board at the start of the turn, except that `start`, `won` and `stuck` are up to date.
-    board: Board
+    players: UInt32[Array, "side words"]  # player cells at the start; none in a turn without input
+    board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
     phase: Int32[Array, ""]
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
     changed: Bool[Array, ""]  # whether this pass over the group of rules has changed something
@@ -49,18 +47,16 @@ class Turn(NamedTuple):
     commands: UInt8[Array, ""]  # queued commands, one bit each
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
     waiting: UInt32[Array, "rows gaps side words"]  # matches of the rule when it was found
-    pointer: Place  # for each row: the match that was applied last
+    pointer: Place  # match of each row that was applied last
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
     place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
-    is_start: Bool[Array, ""]  # whether the turn is at the start of a level: no win is checked
-    is_restart: Bool[Array, ""]  # whether the level starts again (`restart`): a win is checked
+    is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
+    is_restart: Bool[Array, ""]  # whether this is such a turn after `restart`: a win is checked
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
     agains: Int32[Array, ""]  # number of `again` turns
     drawn: Int32[Array, ""]  # number of random numbers used
-    # In a random group: number of matches counted so far. -1: not in a random group.
-    counted: Int32[Array, ""]
-    # In a random group: index of the match to apply. -1: not drawn yet.
-    target: Int32[Array, ""]
+    counted: Int32[Array, ""]  # tuples counted so far in a random group; -1: not in such a group
+    target: Int32[Array, ""]  # index of the tuple of a random group to apply; -1: not drawn yet
 
 
 class Row:
@@ -88,7 +84,7 @@ class Program(NamedTuple):
     """The program of a micro-step: the tables of one game, and the static size."""
 
     size: Size
-    tables: Any  # the fields of `Tables`, each a `Row`
+    tables: Any  # `Tables` of the game, whose fields are `Row`s
     again_limit: int = 200  # maximum number of `again` turns after an input
 
     @classmethod
@@ -130,7 +126,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return the start of a turn without input from `objects`."""
+    """Return a turn without input that begins with these objects."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,

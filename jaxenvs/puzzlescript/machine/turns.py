@@ -36,7 +36,7 @@ class Machine(NamedTuple):
 
     size: Size
     again_limit: int = 200  # maximum number of `again` turns after an input
-    most_steps: int = 1_000_000  # maximum number of micro-steps of an input, then it is cut short
+    most_steps: int = 1_000_000  # number of micro-steps after which an input is cut short
 
     def play(
         self,
