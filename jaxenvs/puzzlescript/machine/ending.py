@@ -49,8 +49,12 @@ def step(p: Program, turn: Turn) -> Turn:
 
 
 def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
-    """Return whether the turn has an input, and all cells that had a player still have one."""
-    players = players_of(p, turn)
+    """Return whether the turn has an input, and every cell with a player still has a part of one.
+
+    The parts differ only if the player is an aggregate.
+    """
+    mine = jnp.where(p.tables.movers.all[:, None, None], turn.objects, jnp.uint32(0))
+    players = jax.lax.reduce(mine, jnp.uint32(0), jax.lax.bitwise_or, (0,))
     return planes.some(turn.players) & ~planes.some(turn.players & ~players)
 
 
