@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int8, Int32, UInt32
 
 from ..core.checks import counted, suggestion
+from .features import is_random
 from .game import Game, load
 from .machine import Packer, Size, Tables
 from .machine.sizes import MOST, SIZES, WORD, bits
@@ -95,7 +96,7 @@ def read(game: str, level: int | None, size: str) -> Library:
     """Read the games of a name, file or folder. Later changes of the files have no effect.
 
     With a `level`, only that level of the only game. Raises `GameError` (a `ValueError`) that names
-    the file and what is wrong or too large.
+    the file and the mistake, or the quantity that is too large.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -123,7 +124,7 @@ def read(game: str, level: int | None, size: str) -> Library:
         game=np.array([i for i, _ in rows], np.int32),
         first=(np.cumsum(count) - count).astype(np.int32),
         levels=count,
-        random=tuple(packer.game.name for packer in packers if packer.size.draws),
+        random=tuple(one.name for one in games if is_random(one)),
     )
 
 

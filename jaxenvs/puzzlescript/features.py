@@ -1,0 +1,80 @@
+"""Language features that a game uses, and the size that it needs, for `jaxenvs games check`."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .game import Game
+from .machine import Packer, Size
+from .machine.sizes import SIZES, draws
+from .tables import Level, Pattern, TableRule
+from .text import GameError
+
+
+class Report(NamedTuple):
+    """Report of `jaxenvs games check` on a game that can be loaded."""
+
+    size: Size | None  # least size for the game and all its levels; None if it is unsupported
+    fits: str  # name of the least of `SIZES` that holds it, "exact" if none does
+    features: tuple[str, ...]
+    unsupported: str  # message about an unsupported rule; "" if there is none
+
+
+def report(game: Game) -> Report:
+    """Return the size and the features of a game."""
+    found = tuple(_features(game))
+    try:
+        packer = Packer(game)
+    except GameError as error:
+        return Report(None, "", found, str(error))
+    levels = [packer.level_size(each) for each in game.levels if isinstance(each, Level)]
+    least = Size(*(max(values) for values in zip(*levels, strict=True)))
+    fits = next((name for name, size in SIZES.items() if size.holds(least)), "exact")
+    return Report(least, fits, found, "")
+
+
+def _features(game: Game) -> Iterator[str]:
+    """Name each feature that a game uses, in the order of a game's source."""
+    main = [rule for group in game.main.rules for rule in group]
+    late = [rule for group in game.late.rules for rule in group]
+    rules, cells = main + late, list(_cells(main + late))
+    options = (
+        "run_rules_on_level_start",
+        "require_player_movement",
+        "noaction",
+        "realtime_interval",
+    )
+    yield from (option for option in options if option in game.prelude)
+    used = {
+        "late rules": bool(late),
+        "several rows": any(len(rule.rows) > 1 for rule in rules),
+        "ellipsis": any(None in row for rule in rules for row in rule.rows),
+        "two ellipses in a row": any(row.count(None) > 1 for rule in rules for row in rule.rows),
+        "groups of rules": any(_is_joined(group) for group in game.main.rules + game.late.rules),
+        "loops": bool(game.main.loops or game.late.loops),
+        "random groups": any(group[0].random for group in game.main.rules + game.late.rules),
+        "random objects": any(cell.replacement and cell.replacement.re for cell in cells),
+        "random directions": any(cell.replacement and cell.replacement.rd for cell in cells),
+        "rigid": any(rule.rigid for rule in rules),
+        "a player of several objects": game.player_is_aggregate,
+        "a win condition on several objects": any(w.all_of_x or w.all_of_y for w in game.wins),
+        "no win condition": not game.wins,
+        "messages": any(isinstance(each, str) for each in game.levels),
+    }
+    yield from (name for name, is_used in used.items() if is_used)
+    commands = {command for rule in rules for command in rule.commands}
+    yield from sorted(each for each in commands if not each.startswith("sfx"))
+
+
+def _cells(rules: list[TableRule]) -> Iterator[Pattern]:
+    return (cell for rule in rules for row in rule.rows for cell in row if cell is not None)
+
+
+def _is_joined(group: tuple[TableRule, ...]) -> bool:
+    """Return whether a group has rules of several lines, joined by `+`."""
+    return len({rule.line for rule in group}) > 1
+
+
+def is_random(game: Game) -> bool:
+    """Return whether a rule of a game draws random numbers."""
+    groups = (*game.main.rules, *game.late.rules)
+    return any(group[0].random or any(map(draws, group)) for group in groups)
