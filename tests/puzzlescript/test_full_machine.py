@@ -134,7 +134,7 @@ def recordings() -> Iterator[tuple[str, str, int, list[Any]]]:
     script = f"{path.read_text('utf-8')}\nprocess.stdout.write(JSON.stringify(testdata))"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
     for name, (source, inputs, _, *rest) in json.loads(done.stdout):
-        yield name, source, rest[0] if rest else 0, inputs
+        yield name, source, int(rest[0] or 0) if rest else 0, inputs
 
 
 def test_random_plays_of_the_engines_demo_games_equal_the_engine():
