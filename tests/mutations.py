@@ -402,15 +402,16 @@ MUTATIONS = {
     ),
     "the first row of a rule varies slowest": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "    is_found, at = matches.next_tuple(able, counts, pointer)\n",
-        "    is_found, at = matches.next_tuple(able[::-1], counts[::-1], pointer[::-1])\n"
-        "    at = at[::-1]\n",
+        "    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)\n",
+        "    mirrored = jax.tree.map(lambda leaf: leaf[::-1], pointer)\n"
+        "    is_found, at = matches.next_tuple(p, able[::-1], counts[::-1], mirrored, vertical)\n"
+        "    at = jax.tree.map(lambda leaf: leaf[::-1], at)\n",
         PLAYS,
     ),
     "a later match is not checked again": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "able, simple = waiting & found,",
-        "able, simple = waiting,",
+        "able, simple, vertical = waiting & found,",
+        "able, simple, vertical = waiting,",
         PLAYS,
     ),
     "a loop forgets the changes before it": Mutation(
@@ -422,10 +423,10 @@ MUTATIONS = {
     # Only the order of matches that a draw selects shows from which side a rule is scanned.
     "a rule to the left is scanned from the right": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "at = _tuple(found, numbers, turn.target - before)",
+        "index, ranks = turn.target - before, []",
         "to_left = tables.direction[rule] == 2\n"
-        "    mirrored = jnp.where(to_left, total - 1 - turn.target, turn.target - before)\n"
-        "    at = _tuple(found, numbers, mirrored)",
+        "    index = jnp.where(to_left, total - 1 - turn.target, turn.target - before)\n"
+        "    ranks = []",
         PLAYS,
     ),
     "a new object keeps the movement of its layer": Mutation(
@@ -442,8 +443,8 @@ MUTATIONS = {
     ),
     "cancel does not end again": Mutation(
         "jaxenvs/puzzlescript/machine/ending.py",
-        "(queue & sizes.CANCEL > 0)",
-        "((queue & sizes.CANCEL > 0) & (turn.agains == 0))",
+        "is_blocked | (queue & sizes.CANCEL > 0)",
+        "is_blocked | ((queue & sizes.CANCEL > 0) & (turn.agains == 0))",
         PLAYS,
     ),
     "a turn without change never wins": Mutation(

@@ -38,6 +38,16 @@ class Engine:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(command, text=True, **pipes)
 
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the process."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe
+            pipe.close()
+        self.process.wait()
+
     def ask(self, **request: Any) -> dict[str, Any]:
         """Send a request to the engine's process; return its answer."""
         pipe = self.process
@@ -195,7 +205,11 @@ def recorded() -> dict[str, list[Trace]]:
 
 def main() -> None:
     """Write the digests of the engine's tables and of its plays."""
-    node = Engine()
+    with Engine() as node:
+        _record(node)
+
+
+def _record(node: Engine) -> None:
     found = {path.stem: digests(node.tables(path.read_text("utf-8"))) for path in GAMES}
     TABLES.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     games = []

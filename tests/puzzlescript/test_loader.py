@@ -30,14 +30,15 @@ def test_tables_equal_the_recorded_ones_of_the_engine(path):
 
 @pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT names no checkout")
 def test_tables_of_the_engines_demo_games_equal_the_engines():
-    node, checked = engine.Engine(), 0
-    for path in sorted(engine.Path(engine.CHECKOUT, "src", "demo").glob("*.txt")):
-        source = path.read_text("utf-8")
-        answer = node.ask(source=source)
-        if answer["count"] == 0 and "tables" in answer:
-            found = engine.of_loader(puzzlescript.parse(source, path.name))
-            assert found == engine.of_engine(answer["tables"]), path.name
-            checked += 1
+    checked = 0
+    with engine.Engine() as node:
+        for path in sorted(engine.Path(engine.CHECKOUT, "src", "demo").glob("*.txt")):
+            source = path.read_text("utf-8")
+            answer = node.ask(source=source)
+            if answer["count"] == 0 and "tables" in answer:
+                found = engine.of_loader(puzzlescript.parse(source, path.name))
+                assert found == engine.of_engine(answer["tables"]), path.name
+                checked += 1
     assert checked > 80
 
 

@@ -16,9 +16,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
-    cancelled = (p.tables.must_move.all & _no_player_moved(p, turn, found)) | (
-        queue & sizes.CANCEL > 0
-    )
+    is_blocked = p.tables.must_move.all & _no_player_moved(p, turn)
+    cancelled = is_blocked | (queue & sizes.CANCEL > 0)
     restarted = ~cancelled & (queue & sizes.RESTART > 0) & ~turn.is_start & is_real
     objects = jnp.where(cancelled, turn.before, turn.objects)
     objects = jnp.where(restarted, board.start, objects)
@@ -58,9 +57,13 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     return following._replace(phase=ends_again)
 
 
-def _no_player_moved(p: Program, turn: Turn, found: Literals) -> Bool[Array, ""]:
-    """Return whether the turn has an input, and all cells that had a player still have one."""
-    players = players_of(p, found)
+def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
+    """Return whether the turn has an input, and every cell with a player still has a part of one.
+
+    The parts differ only if the player is an aggregate.
+    """
+    mine = jnp.where(p.tables.movers.all[:, None, None], turn.objects, jnp.uint32(0))
+    players = jax.lax.reduce(mine, jnp.uint32(0), jax.lax.bitwise_or, (0,))
     return planes.some(turn.players) & ~planes.some(turn.players & ~players)
 
 

@@ -156,7 +156,7 @@ def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return the starts of rows whose cells after the ellipsis match, for each gap."""
-    direction = p.tables.direction[rule]
+    direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
     by = length[:, None] + planes.index(p.size.gaps)
