@@ -12,7 +12,6 @@ MANY = 10
 # Column heading -> index of the episode within an RL^2 trial.
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
 GOOD = 0.9  # return that counts as good when there are many seeds
-NONE = "none exists"  # text of a cell if no run has been recorded
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
@@ -94,11 +93,8 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    The cell is empty without a recorded run. For learners that are judged by their plans and so
-    have no return, it points to a later table.
+    For learners that are judged by their plans and so have no return, it points to a later table.
     """
-    if not row["ids"]:
-        return ""
     return "see below" if row["return"] is None else fixed(3)(row["return"])
 
 
@@ -106,7 +102,7 @@ LEARNERS: dict[str, Column] = {
     "option": of("option", "`{}`".format),
     "learner": of("learner"),
     "ids with a recorded run": of("ids"),
-    "its run with the most seeds": lambda row: f"`{row['id']}`" if row["ids"] else NONE,
+    "its run with the most seeds": of("id", "`{}`".format),
     "observation": of("observation"),
     "seeds": of("seeds"),
     "steps of each": of("steps", short),
