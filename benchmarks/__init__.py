@@ -1,1 +1,4 @@
-"""Measurements: steps per second, and the work of a step on a GPU that need not be there."""
+"""Benchmarks: they measure speed (steps per second) and count the GPU work of a step.
+
+Some count the work of a GPU on a machine without one, by compiling for a described GPU.
+"""

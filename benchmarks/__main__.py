@@ -12,18 +12,21 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# False in a checkout, whose root is no package even if its folder is named `jaxenvs`.
+# Whether this folder lies inside an installed `jaxenvs` package. In a checkout the root has no
+# `__init__.py`, so this is False even if the checkout's folder is named `jaxenvs`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
-NEEDED = ("jax", "numpy", "jaxtyping")  # packages that `import jaxenvs` needs
+NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs` fails
 
 
 def main(argv: list[str]) -> int:
-    """Run the benchmark named first with the remaining arguments; return the exit code."""
+    """Run the benchmark that `argv[0]` names with the remaining arguments; return the exit code."""
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
-    sys.path[:1] = [str(ROOT)]  # replaces this folder: import as jaxenvs.benchmarks
+    # Python put this folder first on the path. Replace it, so that the modules are imported as
+    # `jaxenvs.benchmarks.*`.
+    sys.path[:1] = [str(ROOT)]
     try:
         importlib.import_module("jaxenvs")
     except ModuleNotFoundError as error:

@@ -3,10 +3,10 @@
     python -m jaxenvs.benchmarks.families --json families.json
 
 Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times: the
-time to draw candidate levels until one is accepted, divided by the time of a step. Figures already
-in the file are kept. `fresh` is counted only for classes with cheap levels, for which `auto` means
-`fresh` on a GPU. For other classes it would draw candidates for every environment until the last
-environment's level is accepted.
+time to draw candidate levels until one is accepted, divided by the time of a step. Figures that the
+file of `--json` already has are kept. Reset source `fresh` is counted only for classes whose levels
+are cheap to generate; for these, `auto` means `fresh` on a GPU. For other classes `fresh` would
+draw candidates for every environment until the last environment's level is accepted.
 """
 
 import argparse
@@ -27,27 +27,28 @@ from .harness import contestants, instrument
 from .tables.families import counted
 from .tables.text import line
 
-KERNELS, STATE = 24, 900  # limits: kernels per step, bytes of state per environment
+# Limits above which a class is reported: kernels per step, and bytes of state per environment.
+KERNELS, STATE = 24, 900
 KEPT = (
     *("kernels", "copies", "kernels_per_trip", "written", "read", "state"),
     *("model_us", "model_us_per_trip"),
 )
-TRIPS = 16  # steps per measurement, or batches of candidate levels
-REPEATS = 4  # number of runs; the fastest one counts
+TRIPS = 16  # number of steps, or of batches of candidate levels, that one timed run makes
+REPEATS = 4  # number of timed runs, of which the fastest one counts
 
 
 def sources(env_id: str) -> tuple[str, ...]:
-    """Return the reset sources to count; `fresh` is included only if levels are cheap."""
+    """Return the reset sources to count; `fresh` only if levels are cheap to generate."""
     expensive = jaxenvs.spec(env_id).reset_source == "exact"
     return ("pool", "exact") if expensive else ("fresh", "pool", "exact")
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Count the kernels of a step, and the bytes they move, for each reset source."""
+    """Count a step's GPU kernels and the bytes that they move, for each wanted reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # The pool is not refilled: that is outside the counted loop and takes long to compile.
+        # Do not refill the pool: this happens outside the counted loop and takes long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -57,8 +58,9 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
     """Measure, on the CPU, the time of a step, of a candidate level and of a new world.
 
-    `candidates` is the mean number of candidates per accepted level, `world_steps` the cost of an
-    accepted level in steps. Times are CPU nanoseconds per environment.
+    `candidates` is the mean number of candidates that are drawn until one is accepted.
+    `world_steps` is the time to get an accepted level, divided by the time of a step. Other times
+    are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
@@ -78,15 +80,19 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 
 def _stepper(env_id: str, batch: int) -> Loop:
-    """Return a loop of `TRIPS` steps without auto-reset; it stores observations and rewards."""
+    """Return a function that makes `TRIPS` steps of a batch without auto-reset.
+
+    It stores all observations and rewards.
+    """
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a loop over `TRIPS` batches of candidate levels, and zeros to start it with.
+    """Return a function that draws `TRIPS` batches of candidate levels, and its initial argument.
 
-    The loop returns the initial states of the last batch and the number of accepted candidates.
+    The function returns the initial states of the last batch and the number of accepted candidates.
+    Its initial argument is a batch of states that are all zeros.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
@@ -108,7 +114,10 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the CPU time of a run (all threads, the fastest of REPEATS), and its last carry."""
+    """Return the CPU seconds of the fastest of REPEATS runs over all threads, and the last carry.
+
+    The first run, which compiles, does not count.
+    """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
     spent = []
@@ -120,7 +129,10 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
 
 
 def excess(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line for each figure over its limit; kernels of `exact` have no limit."""
+    """Return a line for each figure above its limit, `KERNELS` or `STATE`.
+
+    The number of kernels of reset source `exact` has no limit.
+    """
     found = []
     for record in records:
         for source, work in record["work"].items():
@@ -145,7 +157,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a record of the file with its missing figures measured."""
+    """Return the record of an id: figures that `record` (from the file) lacks are measured."""
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)
@@ -164,7 +176,7 @@ def _report(records: list[dict[str, Any]], args: argparse.Namespace) -> dict[str
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")

@@ -1,8 +1,9 @@
 """Kernels, bytes, predicted time and state size of an environment step on an H200, without a GPU.
 
 XLA compiles a scan of random steps ahead of time for a GPU that exists only as a description. The
-scan stores every observation and reward. `gpu_model` counts kernels and bytes in the HLO. Needs
-`pip install "jax[cuda13]"` (4 GB, best in a separate environment) but no GPU:
+scan stores every observation and reward. `gpu_model` then counts kernels and bytes in the compiled
+HLO. The command needs `pip install "jax[cuda13]"` (4 GB, best in a separate environment), but no
+GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
@@ -42,12 +43,14 @@ from .tables.gpu import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
-LENGTH = 61  # steps of the scan; no other loop has this number of trips, which identifies the scan
+# Number of steps of the scan. No other loop in the HLO has this number of iterations, which is how
+# the scan is found there.
+LENGTH = 61
 AHEAD = "NVIDIA H200, compiled ahead of time"
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
-    """Return the scheduled HLO of a rollout, compiled for an H200 or, with `here`, for this device.
+    """Compile a rollout for a described H200, or for this device (`here`); return its HLO text.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -66,7 +69,10 @@ def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None =
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile `function` for arguments of these shapes and for a described H200, see `described`.
+    """Compile `function` for arguments of these shapes and for an H200 that need not exist.
+
+    `donate` is the index of the argument whose memory the result may reuse. The H200 is a
+    description, see `described`.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -75,9 +81,12 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-@functools.cache  # cached, because each new description has other device objects
+# Cached, because every new description has other device objects, which JAX takes for other devices.
+@functools.cache
 def described(count: int, axis: str) -> Mesh:
-    """Return a mesh of `count` H200s of one host that exist only as a description, to compile for.
+    """Return a mesh of `count` H200s of one host that exist only as a description.
+
+    JAX can compile programs for this mesh, but cannot run them.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -91,7 +100,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function that was traced for a described mesh."""
+    """Compile a function that was traced for a described mesh, without JAX's compilation cache."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -102,7 +111,7 @@ def _no_cache() -> Iterator[None]:
     enabled = jax.config.values["jax_enable_compilation_cache"]
     try:
         jax.config.update("jax_enable_compilation_cache", False)
-        compilation_cache.reset_cache()  # so that JAX reads the flag again
+        compilation_cache.reset_cache()  # JAX reads the flag only when it initialises the cache
         yield
     finally:
         jax.config.update("jax_enable_compilation_cache", enabled)
@@ -110,12 +119,15 @@ def _no_cache() -> Iterator[None]:
 
 
 def has_compiler() -> bool:
-    """Return whether a CUDA plugin of jax is installed."""
+    """Return whether JAX's CUDA plugin, which contains the GPU compiler, is installed."""
     return any(importlib.util.find_spec(name) for name in PLUGINS)
 
 
 def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
-    """Return the kernel launches of one step, with predicted times, from the HLO of a rollout."""
+    """Return the kernels that one step launches, with predicted times, from a rollout's HLO text.
+
+    `length` is the number of steps of the rollout.
+    """
     module = hlo.parse(text)
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
@@ -126,9 +138,10 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
-    Launches and predicted times refer to a step of the whole batch, bytes to one environment.
-    `kernels` and `model_us` count a loop with an unknown number of trips as one launch;
-    `kernels_per_trip` and `model_us_per_trip` are the additional cost of each trip.
+    Launches and predicted times (microseconds) refer to a step of the whole batch; bytes are
+    divided by the number of environments. `kernels` and `model_us` count a loop as one launch if
+    its number of iterations is unknown; `kernels_per_trip` and `model_us_per_trip` are the
+    additional cost of each iteration of such loops.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
@@ -146,9 +159,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # The part of `kernels` that belongs to the scan: counter, keys, actions, stores.
+        # Number of those `kernels` that the scan adds: step counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        # The part of `kernels` that copies an array unchanged.
+        # Number of those `kernels` that copy an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
@@ -156,7 +169,8 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "written_per_trip": sum(k.count * k.written for k in trip) / envs,
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
-        "pool": pool / envs,  # bytes of prepared levels, which the batch shares
+        # Bytes of the level pool, which the batch shares, divided by the number of environments.
+        "pool": pool / envs,
         "model_us": _microseconds(once),
         "model_us_per_trip": _microseconds(trip),
         "compile_seconds": seconds,
@@ -173,10 +187,10 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
 
 
 def origin(kernel: hlo.Kernel) -> str:
-    """Return the part of a rollout that launches a kernel.
+    """Return which part of a rollout launches a kernel: `step`, `loop` or `copy`.
 
-    `step` is the environment, `loop` the scan (counter, keys, actions, stores), `copy` a plain copy
-    of an array.
+    `step` is the environment's step. `loop` is the scan around it (step counter, keys, actions,
+    stores). `copy` is a plain copy of an array.
     """
     if kernel.opcode.startswith("copy"):
         return "copy"
@@ -187,8 +201,9 @@ def origin(kernel: hlo.Kernel) -> str:
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
     """Return one line for each kernel, the longest first.
 
-    A line has: predicted microseconds of all launches, origin, bytes written and read per
-    environment, name, shape, and the JAX primitives that were fused into the kernel.
+    A line has the predicted microseconds of all launches, the `origin`, bytes written and read per
+    environment, the name, the result's shape, and the JAX primitives that XLA fused into the
+    kernel.
     """
     lines = []
     for kernel in sorted(kernels, key=lambda kernel: -kernel.count * kernel.microseconds):
@@ -213,7 +228,7 @@ def _microseconds(kernels: Iterable[hlo.Kernel]) -> float:
 
 
 def tree_bytes(tree: Any) -> int:
-    """Return the bytes of all arrays of a pytree."""
+    """Return the total bytes of all arrays in a pytree."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
@@ -251,13 +266,13 @@ def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
 ) -> Iterator[Contestant]:
-    """Yield this library's batch for each combination of the options."""
+    """Yield this library's batch for each combination of id, observation and reset source."""
     for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
 
 def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
-    """Return the records, rounded, under a header with date, versions and target GPU."""
+    """Return a header (date, versions, target GPU) with the records, whose floats are rounded."""
     figures = [
         {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
         for record in records
@@ -270,9 +285,10 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 def choose_target(here: bool) -> None:
     """Prepare JAX to compile for a described H200 or, with `here`, for this machine's GPU.
 
-    For a described GPU, load the CUDA plugin although there is no GPU, and run on the CPU.
+    For a described GPU, allow JAX to load the CUDA plugin without a GPU, and run everything on the
+    CPU.
 
-    Raises `RuntimeError` if the compiler is missing or, with `here`, the GPU.
+    Raises `RuntimeError` if the CUDA compiler is missing or, with `here`, the GPU.
     """
     if not has_compiler():
         raise RuntimeError(FIX)
@@ -287,7 +303,7 @@ def choose_target(here: bool) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     args = _parser().parse_args(argv)
     choose_target(args.here)
     records = []

@@ -2,9 +2,9 @@
 
     python -m jaxenvs.benchmarks.kernel_model --fit         # coefficients and held-out errors
 
-The data in `results/kernel_times.json` are features and microseconds per launch of profiled
-kernels. The fit minimises a robust loss of log(predicted / measured time). A prior keeps each
-coefficient near the value expected from the hardware.
+The data in `results/kernel_times.json` are the features of profiled kernels and their measured
+microseconds per launch. The fit minimises a robust loss of log(predicted time / measured time). A
+prior keeps each coefficient near the value expected from the hardware.
 """
 
 import json
@@ -26,8 +26,9 @@ from .tables.registry import RESULTS
 from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
-DIGITS = 4  # significant digits of a stored feature
-# Prior means, from the clock, units and bandwidths of an H200; the last ones are guesses.
+DIGITS = 4  # number of significant digits of a feature in the data file
+# Prior means of the coefficients, from the clock frequency, the number of execution units and the
+# bandwidths of an H200; the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -53,16 +54,20 @@ PRIOR = Coefficients(
     crowd=6.0,
     transpose=1.3,
 )
-# Prior standard deviation of a coefficient's logarithm; 1 for coefficients not listed.
+# Prior standard deviation of the logarithm of some coefficients; it is 1 for all others.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-OUTLIER = 0.3  # error of the logarithm beyond which a kernel's influence on the fit falls
-CAP = 0.15  # a kernel's weight grows with its fraction of the program's time up to this
-# Keys of predictions: fitted without the kernel's program, fitted without its family, former model.
+# Error |log(predicted / measured time)| beyond which a kernel's influence on the fit falls.
+OUTLIER = 0.3
+# A kernel's weight in the fit grows with its fraction of the program's time, up to this fraction.
+CAP = 0.15
+# Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
+# fit that leaves out all programs of its family, and by the former model.
 MODELS = ("model", "model_family", "old")
-NEAR = 1.5  # factor within which a prediction counts as correct
+NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list
-LAUNCH, BANDWIDTH = 2.5, 4.8e6  # former model: microseconds per launch, bytes per microsecond
+# Parameters of the former model: microseconds per launch, and bytes per microsecond.
+LAUNCH, BANDWIDTH = 2.5, 4.8e6
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
 
 
@@ -70,7 +75,10 @@ FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
 def record(file: Path) -> None:
-    """Write `DATA` from the file (`.hlo.json.gz`) that the job `profiles` of `card` wrote."""
+    """Write the file `DATA` from `file` (`.hlo.json.gz`), written by the job `profiles` of `card`.
+
+    Raises `ValueError` if `file` has no profiles.
+    """
     programs = {}
     for name, of in sorted(kept(file).items()):
         kernels = list(_rows(hlo.parse(of["hlo"]), of["profile"]))
@@ -85,9 +93,10 @@ def record(file: Path) -> None:
 
 
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
-    """Yield the values of `FIELDS` for each kernel.
+    """Yield the values of `FIELDS` for each profiled kernel.
 
-    A copy that has no instruction in the HLO gets default features.
+    Features come from the HLO instruction of the same name. A kernel without such an instruction is
+    a copy and gets default features.
     """
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
@@ -109,7 +118,7 @@ def _short(number: float) -> float:
 
 
 class Measured:
-    """Measured kernels of all programs, as arrays with an entry per kernel."""
+    """Measured kernels of all programs, read from `DATA`, as arrays with one entry per kernel."""
 
     def __init__(self) -> None:
         document = json.loads(DATA.read_text("utf-8"))
@@ -125,12 +134,12 @@ class Measured:
         self.weight = np.sqrt(np.minimum(share, CAP)) + 0.02
 
     def of(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns, restricted to the chosen kernels."""
+        """Return the columns by name, restricted to the kernels that the mask `chosen` selects."""
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
 def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
-    """Fit the coefficients to the chosen kernels."""
+    """Fit the model's coefficients to the kernels that the mask `chosen` selects."""
     seen, time, weight = measured.of(chosen), measured.time[chosen], measured.weight[chosen]
     prior = np.log(PRIOR)
     scale = np.array([KNOWN.get(name, 1.0) for name in Coefficients._fields])
@@ -144,7 +153,10 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Predict the kernels of each group of programs from a fit to the other groups."""
+    """Predict each kernel's microseconds from a fit to the kernels of all other groups.
+
+    `group` maps the name of a program to the name of its group.
+    """
     groups = np.array([group(name) for name in measured.program])
     predicted = np.zeros_like(measured.time)
     for name in np.unique(groups):
@@ -154,7 +166,7 @@ def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
 
 
 def family(program: str) -> str:
-    """Return the family of a program, such as `grid`: its kind of environment."""
+    """Return the family of a program: its kind of environment, such as `grid` or `Classic`."""
     kind = "reset " if program.startswith("reset") else ""
     return kind + next((FAMILIES[name] for name in FAMILIES if name in program), program)
 
@@ -164,7 +176,8 @@ def report() -> dict[str, Any]:
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        print(f"    {name}: float = {value:.4g}")  # in the form of the fields of `Coefficients`
+        # Print each in the form in which `Coefficients` declares its fields.
+        print(f"    {name}: float = {value:.4g}")
     by_program = held_out(measured, lambda name: name)
     figures = {
         "device": "NVIDIA H200",
@@ -178,7 +191,10 @@ def report() -> dict[str, Any]:
 
 
 def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
-    """Return a row for each program, then one for all: a step's measured and predicted times."""
+    """Return a table row for each program, then one for all programs together.
+
+    A row has the measured and predicted microseconds of a step.
+    """
     seen = measured.columns
     old = LAUNCH + (seen["read"] + seen["written"]) / BANDWIDTH
     found = []
@@ -197,7 +213,10 @@ def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
 
 
 def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, Any]]:
-    """Return the mispredicted kernels (beyond the factor `NEAR`) that take the most time."""
+    """Return the kernels whose prediction is wrong by more than `NEAR` and that take the most time.
+
+    At most `LISTED` kernels are returned, the one with the longest measured time first.
+    """
     ratio = predicted / measured.time
     missed = measured.spent * (np.abs(np.log(ratio)) > np.log(NEAR))
     return [
@@ -215,7 +234,7 @@ def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, 
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Fit the model as the command-line arguments ask; print tables and write `--json`."""
     parser = instrument.parser("kernel_model", __doc__)
     add = parser.add_argument
     add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")

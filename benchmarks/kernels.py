@@ -2,8 +2,9 @@
 
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
-`step` is the time of a step without the profiler. All times are divided by the steps of a rollout,
-even for kernels that run once per rollout, such as the zero fill of the scan's outputs.
+`step` is the time of a step without the profiler. All times are divided by the number of steps of a
+rollout. This includes the times of kernels that run once per rollout, such as filling the scan's
+outputs with zeros.
 """
 
 import collections
@@ -26,13 +27,16 @@ from .harness import contestants, device_lock, instrument, timing
 from .harness.contestants import Contestant
 from .tables.plain import plain
 
-LENGTH = 100  # steps of a rollout
+LENGTH = 100  # number of steps of a rollout
 SHOWN = 16  # number of kernels in the table
 HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
-    """Return total microseconds and launches on a profile's GPU streams, by kernel name."""
+    """Return two dictionaries by kernel name: total microseconds, and number of launches.
+
+    `planes` belong to a profile of JAX's profiler; only events on GPU streams are counted.
+    """
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
     for plane in planes:
@@ -44,14 +48,17 @@ def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
 
 
 class Profile(NamedTuple):
-    """A profiled program: its record, and the text of its optimised HLO."""
+    """A profiled program: a record with the times of its kernels, and its optimised HLO as text."""
 
     record: dict[str, Any]
     hlo: str
 
 
 def profile(contestant: Contestant) -> Profile:
-    """Compile a rollout, time it and profile it; times and launches are per step."""
+    """Compile a rollout, time it and profile it.
+
+    The record has times (in microseconds) and launches per step of the whole batch.
+    """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key).compile()
     shapes = jax.eval_shape(contestant.reset, key)
@@ -75,14 +82,17 @@ def profile(contestant: Contestant) -> Profile:
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs (profile and HLO by name) to a file; they replace programs of the same name."""
+    """Add programs to a file: a dictionary from a program's name to its profile and HLO.
+
+    They replace programs of the same name that the file already has.
+    """
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress(content.encode()))
 
 
 def kept(file: Path) -> dict[str, Any]:
-    """Read the programs of a file; empty if it is missing or damaged."""
+    """Read the programs that `keep` wrote to a file; {} if the file is missing or damaged."""
     try:
         found = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error):
@@ -93,7 +103,10 @@ def kept(file: Path) -> dict[str, Any]:
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Return the seconds of a program, timed without the profiler, and its profiled `durations`."""
+    """Return the seconds of one call, timed without the profiler, and the `durations` of another.
+
+    `step` is the compiled program, from state to state; the second call is profiled.
+    """
     state = jax.block_until_ready(step(step(state)))
     start = time.perf_counter()
     state = jax.block_until_ready(step(state))
@@ -117,7 +130,7 @@ def _show(record: dict[str, Any]) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("kernels", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")

@@ -9,11 +9,11 @@ Returns over 16 seeds, and over 64 seeds for the setting whose seeds differ much
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
-Each learner has a separate process, and they train in turns, one at a time, all on the same core. A
-training goes from a seed to trained weights. The first training of each process includes
+Each learner has a separate process. The learners train in turns, one at a time, all on the same
+core. A training goes from a seed to trained weights. The first training of each process includes
 compilation and is reported separately. Seconds are CPU time, which equals wall time on an otherwise
-idle core; wall time is recorded too. A ratio is the median over neighbouring turns. Missing
-learners are listed.
+idle core; wall time is recorded too. The ratio of two learners is the median of the ratios of
+neighbouring turns. Learners that are not installed are listed.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from .harness import contestants, instrument, trainings
 from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-TORCH = "stable-baselines3"  # slow, so it trains for fewer steps
+TORCH = "stable-baselines3"  # learner that trains for fewer steps (`--torch-steps`), as it is slow
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
@@ -42,7 +42,10 @@ COMMAND = (sys.executable, str(Path(__file__).parent), "peers.ppo")
 def measure(
     group: dict[str, Setting], clone: Path | None, repeats: int, missing: list[dict[str, str]]
 ) -> list[dict[str, Any]]:
-    """Train the learners of a group in turns; return a row for each, and add to `missing`."""
+    """Train the learners of a group in turns; return a row of figures for each learner.
+
+    Learners that are not available are added to `missing`.
+    """
 
     def start(label: str, setting: Setting) -> trainings.Learner:
         asked = {"learner": label, "setting": vars(setting), "clone": clone and str(clone)}
@@ -54,7 +57,10 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a learner's row; the first training, which compiles, is reported separately."""
+    """Return a learner's row of figures, from the figures `made` of its trainings.
+
+    The first training, which includes compilation, is reported separately.
+    """
     first, *others = made
     seconds = [training["seconds"] for training in others]
     usual = statistics.median(seconds)
@@ -77,8 +83,8 @@ def groups(
 ) -> Iterator[dict[str, Setting]]:
     """Yield groups of learners to compare, each a mapping from learner to setting.
 
-    Each chosen setting of `EQUAL` gives a group of all learners; `own` gives a group in which each
-    learner has its own defaults.
+    Each chosen setting of `EQUAL` gives a group in which all learners have this setting; `own`
+    gives a group in which each learner has its own defaults.
     """
 
     def lasting(name: str, setting: Setting) -> Setting:
@@ -92,7 +98,7 @@ def groups(
 
 
 def about(clone: Path | None) -> dict[str, Any]:
-    """Return the header of the results, with the commit of PureJaxRL's clone."""
+    """Return the header of the results: machine and versions, for PureJaxRL the clone's commit."""
     versions = contestants.versions(PACKAGES)
     if clone is not None:
         command = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]
@@ -104,7 +110,7 @@ def about(clone: Path | None) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")
@@ -122,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
         figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-        # Written now, so that an interrupted run keeps its figures.
+        # Write after every group, so that an interrupted run keeps its figures.
         instrument.write(args.json, figures)
     print(compared(rows).plain(), scores(rows).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():

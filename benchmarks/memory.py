@@ -2,10 +2,10 @@
 
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
-The compiler reports the memory of two programs: one resets all environments, the other is a scan of
-random steps that reuses the memory of its input state (donation). They are compiled for a described
-H200 (see `gpu_work`) or, with `--here`, for this device. Observations and rewards stored by the
-scan belong to the learner and are not counted.
+XLA's compiler reports the memory that two programs need: one resets all environments, the other is
+a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
+described H200 (see `gpu_work`) or, with `--here`, for this device. The scan stores the observations
+and rewards of all steps, as a learner would; only one step of them is counted.
 """
 
 import sys
@@ -40,17 +40,19 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # Peak memory of a step: state, pool, one observation, temporaries.
+        # Peak memory of a step: state, level pool, temporaries, and the observations and rewards of
+        # one step. Therefore subtract what the scan stores, and add one step of it.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
-        # Peak memory while worlds are generated.
+        # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),
     }
 
 
 def peak(compiled: Compiled) -> int:
-    """Return the peak bytes of a program.
+    """Return the peak number of bytes that a program needs.
 
-    They are arguments, temporaries, and results that do not reuse an argument's memory.
+    This is the memory of its arguments, of its temporaries, and of those results that do not reuse
+    an argument's memory.
     """
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
@@ -59,7 +61,7 @@ def peak(compiled: Compiled) -> int:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")

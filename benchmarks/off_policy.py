@@ -6,10 +6,10 @@
 learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and steps are equal for all
 and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
 
-Each learner has a separate process, and they train in turns, one at a time, all on the same core.
-Steps per second are per second of CPU time, measured after the first quarter of the training, when
-everything is compiled; wall time is recorded too. With 16 environments an iteration makes 16 steps
-and the same number of gradient steps as with one environment.
+Each learner has a separate process. The learners train in turns, one at a time, all on the same
+core. Steps per second are per second of CPU time, measured after the first quarter of the training,
+when everything is compiled; wall time is recorded too. With 16 environments an iteration makes 16
+environment steps; its number of gradient steps is the same as with one environment.
 """
 
 import argparse
@@ -58,9 +58,10 @@ class Setting:
     hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
-    rollout_steps: int = 1  # iterations between two updates
+    rollout_steps: int = 1  # iterations (a step of all environments) between two updates
     gradient_steps: int = 1  # gradient steps per update
-    target_steps: int = 0  # environment steps between target network updates (DQN, QR-DQN)
+    # Environment steps between two updates of the target network (DQN and QR-DQN only).
+    target_steps: int = 0
     epsilon_end: float = 0.0
     epsilon_share: float = 0.0
     quantiles: int = 0
@@ -72,13 +73,13 @@ class Setting:
 
     @property
     def mark(self) -> int:
-        """Number of steps after which the measurement of speed starts."""
+        """Number of environment steps after which the measurement of speed starts."""
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """Return the setting with other numbers of environments and steps.
+        """Return the setting with `num_envs` environments and, unless it is None, `steps` steps.
 
-        A short trial also has a shorter warm-up.
+        If that is a short training, its warm-up is shorter too.
         """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(
@@ -114,7 +115,10 @@ def measure(
     seeds: int,
     missing: list[dict[str, str]],
 ) -> list[dict[str, Any]]:
-    """Train the learners in turns, seed by seed; return a row for each, and add to `missing`."""
+    """Train the learners in turns, seed by seed; return a row of figures for each learner.
+
+    Learners that are not available are added to `missing`.
+    """
 
     def start(label: str, name: str) -> trainings.Learner:
         if name != "jaxenvs" and python is None:
@@ -130,7 +134,7 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a learner's row: its trainings, and its median speed over the seeds."""
+    """Return a learner's row: the figures of its trainings, and the median speed over the seeds."""
     speeds = [training["warm_steps"] / training["warm_seconds"] for training in made]
     return {
         "learner": name,
@@ -141,7 +145,11 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 
 
 def about(python: str | None) -> dict[str, Any]:
-    """Return the header of the results; `python` is the peers' interpreter, asked for versions."""
+    """Return the header of the results: machine and package versions.
+
+    `python` is the interpreter in which the peers are installed, or None. Raises `LookupError` if
+    it fails.
+    """
     made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
         found = subprocess.run([python, "-c", ASK_VERSIONS], capture_output=True, text=True)
@@ -161,7 +169,7 @@ def size(text: str) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("off_policy", __doc__)
     add, some = parser.add_argument, number(1, 2**31 - 1)
     names = [setting.name for setting in SETTINGS]
@@ -181,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-            # Written now, so that an interrupted run keeps its figures.
+            # Write after every comparison, so that an interrupted run keeps its figures.
             instrument.write(args.json, figures)
     print(off_policy({"rows": rows}).plain())
     for note in missing:

@@ -3,8 +3,9 @@
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
 
-Each run replaces one JSON file from which tables in README and benchmarks/README.md are made,
-unless one of its peers is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+Each run replaces one of the JSON files from which the tables in README.md and benchmarks/README.md
+are made. A run in which a peer is missing replaces nothing. NAVIX 4 and EnvPool's Craftax need
+Python 3.12 or newer.
 """
 
 import json
@@ -23,7 +24,7 @@ from .harness import instrument
 SCRATCH = "runs/peers"  # folder in which each run leaves bench.json and bench.png
 
 
-RUNS = {  # name of the JSON -> options of `jaxenvs bench`
+RUNS = {  # name of the JSON file that a run replaces -> the run's options of `jaxenvs bench`
     "bench_doorkey": "--ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --reset-source auto pool "
     "--repeats 9 --without EnvPool",
     "bench_envpool": "--ids Grid-DoorKey-8x8-v0 Grid-KeyCorridorS3R3-v0 BabyAI-GoToLocal-v0 "
@@ -34,18 +35,18 @@ RUNS = {  # name of the JSON -> options of `jaxenvs bench`
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-# Options of a quick run; they come after those in RUNS and override them.
+# Options that `--quick` appends to those in `RUNS`; being last, they override them.
 QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 
 def arguments(name: str, quick: bool = False) -> list[str]:
-    """Return the arguments of `jaxenvs bench`; a quick run has one small batch."""
+    """Return the arguments of `jaxenvs bench` for the run `name`; `quick` uses one small batch."""
     folder = str(Path(SCRATCH) / name)
     return [*shlex.split(RUNS[name]), *(QUICK if quick else ()), "--out", folder]
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:
-    """Make a run and write its figures to `out` if no peer was missing.
+    """Run `jaxenvs bench` with the options of `name`, and copy its figures to the folder `out`.
 
     Raises `RuntimeError` if the run failed or lacks a peer.
     """
@@ -65,7 +66,7 @@ def measure(name: str, out: Path | None, quick: bool = False) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Make the runs that the command-line arguments name; copy their figures to `--out`."""
     made = Parser("python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0])
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))

@@ -8,11 +8,11 @@
 
 Random play draws uniformly from the legal actions, like an untrained policy. It plays the first
 episode of each of 1,024 environments, so long and short episodes have equal weight. `--train` runs
-`jaxenvs train` with one seed on each id, for STEPS or the steps of its preset if they are fewer,
-and records each run as it ends; a restart continues with the remaining ids. These are short runs,
-not the best possible ones. `--retry` does the same on ids where no recorded run has learned
-(`jaxenvs/commands/learned.py`), with a novelty bonus (`--preset noveld`) or, without such a preset,
-with scaled rewards.
+`jaxenvs train` with one seed on each id. A run lasts STEPS steps, or the steps of the id's preset
+if these are fewer, and is recorded when it ends; a restart continues with the remaining ids. These
+are short runs, not the best possible ones. `--retry` trains again on ids where no recorded run has
+learned (as `jaxenvs/commands/learned.py` defines it): with a novelty bonus (`--preset noveld`) or,
+if the id has no such preset, with scaled rewards.
 """
 
 import argparse
@@ -51,16 +51,16 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
 RETRIES = RESULTS / "retries.json"
-NOVELTY = "noveld"  # preset that `--retry` uses for a second attempt
+NOVELTY = "noveld"  # preset that `--retry` uses if the id has it
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
-# A run without evaluation is judged by this many last training episodes of each seed.
+# Without an evaluation, a run's return is the mean over this many last training episodes per seed.
 LAST = 200
 SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
-# Mode of `scaling_ray` -> the learner (`--algo`) that it trains.
+# `--mode` of the benchmark `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# Id under which the table lists runs on `SlowCartPole-v0` (`slow_worlds`; its steps take 5 ms).
+# Id under which the table lists runs on `SlowCartPole-v0`, CartPole whose steps take 5 ms.
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
@@ -91,9 +91,9 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether an id's runs are all plain PPO and none of them has learned.
+    """Return whether an id has runs, all of them are plain PPO, and none of them has learned.
 
-    Runs that changed the task do not count; the result is False for an id without runs.
+    Runs that changed the task do not count.
     """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
@@ -102,7 +102,7 @@ def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) 
 def short_runs(
     ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids, `jobs` at a time; yield (id, run folder, error) as each run ends.
+    """Train PPO on ids, `jobs` at a time; yield (id, run folder, error message) when a run ends.
 
     With `again`, the runs are second attempts, with a novelty bonus or scaled rewards.
     """
@@ -161,8 +161,8 @@ def random_play(id: str) -> dict[str, Any]:
 def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the contents of `reference.json`.
 
-    `random` has random play and `trained` has recorded runs, both by id; `learners` has one run of
-    each learner.
+    The entry `random` has the results of random play by id, `trained` the recorded runs by id, and
+    `learners` one recorded run of each learner.
     """
     known = [id for id in jaxenvs.registry.list() if id in random]
     trained = {
@@ -174,7 +174,7 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded runs of each id; runs of plain PPO come first.
+    """Return the recorded runs by id; for each id, runs of plain PPO come first.
 
     Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
     """
@@ -194,9 +194,9 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 def kept(row: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a recorded run that the table shows.
 
-    A seed's return is the mean over its evaluation or, without one, over its last 200 training
-    episodes. `succeeded` and `episodes` are sums over all seeds. `apart` lists whatever changes
-    the task or the reward.
+    A seed's return is the mean over its evaluation or, without an evaluation, over its last 200
+    training episodes. `succeeded` and `episodes` are the numbers of successful and of all episodes,
+    summed over the seeds. `apart` lists whatever in the run's command changes task or reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -218,7 +218,10 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """List what a command changes: a bonus, scaled rewards, "clairvoyant", fields of the task."""
+    """List the changes that a training command makes to the task or the reward.
+
+    These are a novelty bonus, scaled rewards, "clairvoyant", and fields of the environment.
+    """
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
@@ -243,7 +246,7 @@ def _records(folder: Path) -> Iterator[dict[str, Any]]:
 def learners(
     records: Iterable[dict[str, Any]], trained: dict[str, Any], ray: Path = RAY
 ) -> list[dict[str, Any]]:
-    """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
+    """Return a row for each learner (`--algo`), then a row for each novelty bonus (`--novelty`).
 
     `records` come from `baselines/results`; `trained` has the runs in `reference.json`. A learner
     without a recorded run has no row.
@@ -278,9 +281,9 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; among equals, the one with the most steps.
+    """Return the run with the most seeds or, among several of these, with the most steps.
 
-    Runs that differ only in their seeds count as one run.
+    Records whose commands differ only in the seed count as one run.
     """
     groups: dict[str, dict[str, Any]] = {}
     for row in records:
@@ -294,7 +297,7 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over the seeds of a run; None for DAVI and world models."""
+    """Return the mean return over a run's seeds; None for DAVI and world models: they have none."""
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):
@@ -307,7 +310,7 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Describe the observation of a run: the value of the field `obs`, else shape and dtype."""
+    """Describe a run's observation: its field `obs` or, without this field, shape and dtype."""
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
     if asked := re.search(r"\bobs=(\w+)", run["command"]):
@@ -351,7 +354,7 @@ def _object(name: str, rows: dict[str, Any]) -> str:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line, writing the table after each id; return the exit code."""
+    """Run the command line; write the table after each id; return the exit code."""
     parser = Parser(COMMAND, __doc__)
     some = number(1, 2**31 - 1)
     add = parser.add_argument

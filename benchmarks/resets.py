@@ -2,10 +2,10 @@
 
     python -m jaxenvs.benchmarks.resets --ids Grid-DoorKey-8x8-v0 --limits 0 640 100 10
 
-The environments' step counters start at values spread over the time limit, so about
+The environments' step counters start at values spread evenly from 0 to the time limit, so about
 num_envs / limit episodes end in every step instead of all in the same step. With limit 0 no episode
-is truncated. `trips` is how many iterations the loop of reset source `exact` makes per step,
-computed from the episodes that ended.
+is truncated. `trips` is the number of iterations per step that the loop of reset source `exact`
+makes, computed from the episodes that ended.
 """
 
 import argparse
@@ -27,11 +27,13 @@ from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # time limit in steps that no episode reaches
-CHUNKS = 64  # `exact` makes batch // CHUNKS levels at a time, as `make_vec` chooses
+# Reset source `exact` generates batch // CHUNKS levels at a time, which is the default of
+# `make_vec`.
+CHUNKS = 64
 
 
 class Runner(timing.BatchRunner):
-    """Runner of a batch of `staggered` that also counts the episodes that end."""
+    """Runner of a batch made by `staggered`; it also counts the episodes that end per step."""
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)
@@ -43,10 +45,11 @@ class Runner(timing.BatchRunner):
 
 
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
-    """Return the number of iterations of `exact`'s loop in each step, given `done` [steps, envs].
+    """Return the number of iterations that the loop of reset source `exact` makes in each step.
 
-    An iteration generates `chunk` levels, one per lane. Lane i resets the environments
-    `group * chunk + i` one after another, so the lane with the most of them determines the number.
+    `done` has shape [steps, envs]. An iteration generates `chunk` levels, one in each lane. Lane i
+    resets the environments i, i + chunk, i + 2 chunk, ... that are done, one after another, so the
+    lane with the most of them determines the number of iterations.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -54,12 +57,17 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """Return this library's batch with a time limit; its step counters start spread over it."""
+    """Return this library's batch with time limit `limit`.
+
+    The step counters of its environments start at values spread evenly from 0 to the limit. The
+    observation becomes a pair (observation, done).
+    """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
     batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    # Shuffled: otherwise environments that end in the same step would be reset by the same lane.
+    # Shuffle the counters. Otherwise the environments that end in the same step would often belong
+    # to the same lane (see `trips`) and would be reset one after another.
     clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:
@@ -75,7 +83,7 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time every reset source with every time limit; the sources take turns."""
+    """Time every reset source with every time limit; the reset sources are timed in turns."""
     chunk = max(8, args.batch // CHUNKS)
     records = []
     for env_id in args.ids:
@@ -96,7 +104,7 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")

@@ -3,8 +3,9 @@
     python -m jaxenvs.benchmarks.rule_worlds --sets medium-1m      steps per processor-second
     python -m jaxenvs.benchmarks.rule_worlds --work                kernels and bytes on an H200
 
-Tasks follow the distribution of XLand-MiniGrid's task sets. They are arguments of the program, so
-they do not count as state. Both libraries start the next episode in the step that ends one.
+Tasks (goal, rules and initial tiles) follow the distribution of XLand-MiniGrid's task sets. They
+are arguments of the compiled program, so they do not count as state. Both libraries start the next
+episode in the step that ends one.
 """
 
 import argparse
@@ -29,13 +30,16 @@ SOURCES = ("fresh", "exact", NO_RESET)
 
 
 def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
-    """Draw a task for each environment from the distribution of the task set `name`."""
+    """Draw a task for each environment, distributed as in XLand-MiniGrid's task set `name`."""
     recipe = SETS[name].recipe._asdict()
     return jax.vmap(lambda key: sample_ruleset(key, **recipe))(jax.random.split(key, num_envs))
 
 
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
-    """Return this library's batch; its state includes the params, which contain the tasks."""
+    """Return this library's batch with tasks of task set `name`.
+
+    Its state is a pair (state, params); the params contain the tasks.
+    """
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
     venv = contestants.batched(env_id, num_envs, source, **sizes)
@@ -55,7 +59,10 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch; its auto-reset keeps each environment's task."""
+    """Return XLand-MiniGrid's batch with tasks of task set `name`.
+
+    Its auto-reset keeps each environment's task.
+    """
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")
     wrappers = importlib.import_module("xminigrid.wrappers")
@@ -79,13 +86,13 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 
 
 def state_bytes(contestant: Contestant) -> float:
-    """Return the bytes of one environment's state, without its task."""
+    """Return the bytes of one environment's state; its task does not count."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
     return gpu_work.tree_bytes(state) / contestant.num_envs
 
 
 def count(args: argparse.Namespace) -> dict[str, Any]:
-    """Count kernels and bytes of a step on an H200 for every task set and contestant."""
+    """Count a step's kernels and bytes on an H200, for every task set and both libraries."""
     gpu_work.choose_target(here=False)
     rows = []
     for name in args.sets:
@@ -98,7 +105,7 @@ def count(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure steps per processor-second of both libraries, in turns."""
+    """Measure environment steps per second of CPU time of both libraries, in turns."""
     rows = []
     for name in args.sets:
         batches = (ours(name, args.batch), package(name, args.batch))
@@ -117,7 +124,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("rule_worlds", __doc__)
     add = parser.add_argument
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])

@@ -4,9 +4,9 @@
     python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s, without a GPU
     python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # real devices
 
-The learner is PPO with the preset of the id. Each measurement, on simulated or real devices, runs
-in a separate process; measurements take turns. `--described` needs no GPU, but
-`pip install "jax[cuda13]" ".[train]"`.
+The learner is PPO with the preset of the id. Each measurement on simulated or real devices runs in
+a separate process, because the number of devices is fixed when JAX starts; the numbers of devices
+are measured in turns. `--described` needs no GPU, but `pip install "jax[cuda13]" ".[train]"`.
 """
 
 import argparse
@@ -43,11 +43,11 @@ COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "coll
 
 @dataclasses.dataclass(frozen=True)
 class Described(Devices):
-    """H200s that exist only as a description: programs can be compiled for them but not run."""
+    """H200s that exist only as a description: JAX can compile programs for them, not run them."""
 
     @property
     def mesh(self) -> Mesh:
-        """Mesh of the described devices."""
+        """Mesh of the described H200s, over which arrays are divided."""
         return gpu_work.described(self.count, DEVICES)
 
 
@@ -59,7 +59,10 @@ def learner(
     algorithm: str = "ppo",
     **given: Any,
 ) -> Learner:
-    """Return a learner with the preset of an id; `num_envs` is the total over all devices."""
+    """Return a learner with the preset of an id.
+
+    `num_envs` is the total over all devices; `given` overrides settings of the preset.
+    """
     tuned = presets.preset(id, preset, algorithm)
     kind = registry.ALGORITHMS[algorithm].load().Settings
     settings = kind(**{**tuned.settings, "num_envs": num_envs, **given})
@@ -67,7 +70,10 @@ def learner(
 
 
 def compile_chunk(agent: Learner) -> str:
-    """Return the HLO of one call of the training program, compiled for described devices."""
+    """Return the HLO text of the program that trains one chunk of updates.
+
+    It is compiled for the described devices of `agent`.
+    """
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
 
@@ -83,9 +89,10 @@ def compile_chunk(agent: Learner) -> str:
 
 
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
-    """Count, in HLO text, the kernels and collectives of an update.
+    """Count the kernels and the collectives (such as all-reduce) of an update, given its HLO text.
 
-    Also count the collectives of one minibatch: one trip of the loop of `minibatches` trips.
+    Also count the collectives of one minibatch, which is one iteration of the loop that has
+    `minibatches` iterations.
     """
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))
@@ -104,7 +111,7 @@ def exchanges(text: str, minibatches: int) -> dict[str, Any]:
 
 
 def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
-    """Count the collectives of one run of a computation, by kind."""
+    """Count the collectives in one run of an HLO computation; return the number of each kind."""
     found: collections.Counter[str] = collections.Counter()
     for kernel in hlo.kernels(module, computation):
         kind = kernel.opcode.removesuffix("-start")
@@ -114,7 +121,7 @@ def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
 
 
 def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
-    """Compile an update for `count` H200s and count kernels and collectives."""
+    """Compile an update for `count` H200s and count its kernels and collectives."""
     agent = learner(id, num_envs, Described(count))
     minibatches = agent.settings.epochs * agent.settings.minibatches
     found = exchanges(compile_chunk(agent), minibatches)
@@ -133,7 +140,10 @@ def measure(
     algorithm: str = "ppo",
     **given: Any,
 ) -> dict[str, Any]:
-    """Time training for some seconds on this process's devices; `given` overrides settings."""
+    """Time PPO, or `algorithm`, for some seconds on `count` devices of this process.
+
+    `given` overrides settings of the preset.
+    """
     agent = learner(id, num_envs, Devices(count), preset, algorithm, **given)
     keys = jnp.stack([jax.random.key(0)])
     begun = time.perf_counter()
@@ -155,7 +165,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # environment steps made in each of `times_s`
+        "steps": steps,  # number of environment steps made in each time of `times_s`
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
@@ -163,7 +173,10 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure every number of devices once per round, each time in a separate process."""
+    """Measure each number of devices once per round, so that they take turns; yield the records.
+
+    Each measurement runs in a separate process.
+    """
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:
@@ -176,7 +189,7 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Run `measure` in a process with `count` devices: real ones with `here`, else simulated."""
+    """Run `measure` in a new process with `count` devices, which are simulated without `here`."""
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()
@@ -202,7 +215,7 @@ def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
                 "times_s": [seconds for record in group for seconds in record["times_s"]],
-                # The first round's time; later rounds load the program from the compilation cache.
+                # Only the first round compiles; later rounds load the program from JAX's cache.
                 "compile_seconds": round(group[0]["compile_seconds"], 1),
             }
         )
@@ -224,7 +237,7 @@ def _parser() -> Parser:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     args = _parser().parse_args(argv)
     if args.described:
         gpu_work.choose_target(False)

@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
 
-It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs take turns; each is a `jaxenvs train`
-that is interrupted (SIGINT) when its time is up. An update has the same batch for any number of
-actors: fewer actors collect longer fragments. Seconds count from the first update.
+It needs `pip install ".[ray,train]" crafter==1.8.3`. Runs follow one another; each is a command
+`jaxenvs train` that is interrupted (SIGINT) when its time is up. The batch of an update is equally
+large for any number of actors: fewer actors collect longer fragments of experience. Seconds count
+from the first update.
 """
 
 import contextlib
@@ -35,34 +36,37 @@ WORLDS = {
     "Crafter-v0": "crafter, whose step computes",
 }
 ACTORS = (1, 2, 4, 8)
-ENVS = 4  # environments per actor
-BATCH = 512  # environment steps per update
+ENVS = 4  # number of environments per Ray actor
+BATCH = 512  # number of environment steps per update, over all actors
 COMMON = (
     *("--hidden", "64", "64", "--embed", "8", "--learning-rate", "1e-3", "--gamma", "0.98"),
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    *("--value-weight", "0.01"),  # low: values near 100 would dominate the shared network
+    # The weight is low: values near 100 have large losses, which would dominate the gradient of the
+    # layers that actor and critic share.
+    *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
-SETTINGS = {  # options of `jaxenvs train`, by mode
+SETTINGS = {  # mode -> its options of `jaxenvs train`
     "sync": (*COMMON, *PPO, "--mode", "sync"),
     "async": (*COMMON, *PPO, "--mode", "async"),
     "apex": (*COMMON, *APEX),
 }
-KINDS = {  # names of the Ray actors that are killed, one of each, by mode
+KINDS = {  # mode -> names of Ray actors; in a run with `kill -9`, one of each name is killed
     "sync": ("ray::Actor", "ray::Learner"),
     "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
 }
-EPISODES = 20  # number of episodes that a point of the learning curves averages
-# Steps of the runs with and without `kill -9`, enough for the compiled learner.
+EPISODES = 20  # number of episodes over which a point of a learning curve averages
+# Environment steps of the runs with and without `kill -9`: enough that the learner has compiled and
+# learns while processes are killed.
 FAULT_STEPS = 100_000
 FAULT_SEEDS = (0, 1)
 
 
 def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
-    """Start a run of `jaxenvs train`."""
+    """Start `jaxenvs train` on a slow world with a number of Ray actors; return its process."""
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
@@ -72,7 +76,10 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 
 
 def records(out: Path) -> list[dict[str, Any]]:
-    """Return the log so far; each list of values per seed is replaced by the only seed's value."""
+    """Return a run's log so far, one record per update.
+
+    The run has a single seed, so each list of values per seed is replaced by its only value.
+    """
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]
@@ -85,10 +92,10 @@ def wait_for(
     seconds: float,
     printed: Sequence[str] = (),
 ) -> None:
-    """Wait until `ready()`; raise `RuntimeError` if the run ends or `seconds` pass first.
+    """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output: `printed` if a thread collects it there, else the rest
-    of the pipe.
+    The error shows the run's output. This is `printed`, if a thread reads the output into that
+    list; otherwise it is read from the process's pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -125,7 +132,10 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
 
 
 def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the bytes that actors and learner exchange, updates per second, and policy lag."""
+    """Return the bytes that actors and learner exchange, updates per second, and policy lag.
+
+    Policy lag is the age of the actors' weights in updates.
+    """
     seconds = log[-1]["seconds"] - log[0]["seconds"]
     lag, learn_seconds = (
         statistics.fmean(record[name] for record in log) for name in ("lag", "learn_seconds")
@@ -141,7 +151,10 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Return points of [seconds since the first update, steps, mean return of recent episodes]."""
+    """Return the learning curve as a list of points, about 200 to 400 of a long log.
+
+    A point is [seconds since the first update, environment steps, mean return of recent episodes].
+    """
     by_seed = [record | {name: [record[name]] for name in ("return", "episodes")} for record in log]
     found = [
         [round(record["seconds"] - log[0]["seconds"], 2), record["steps"], round(float(mean), 3)]
@@ -152,10 +165,10 @@ def curve(log: list[dict[str, Any]]) -> list[list[float]]:
 
 
 def below(root: int) -> Iterator[tuple[int, str]]:
-    """Yield the process ids and command lines of a process's descendants."""
+    """Yield the process id and the command line of each descendant of process `root`."""
     parents, names = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # the process has ended since it was listed
+        with contextlib.suppress(OSError):  # raised if the process has ended in the meantime
             process = int(folder.name)
             parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             names[process] = (folder / "cmdline").read_text().replace("\0", " ")
@@ -178,14 +191,17 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title, such as `NAME.method`, belongs to the Ray actor `name`."""
+    """Return whether a process title belongs to the Ray actor `name`.
+
+    Such a title begins with `name` or with `name.method`.
+    """
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
-    """Train to the end and return the outcome.
+    """Train for `FAULT_STEPS` steps; return the evaluation, lost actors and leftover processes.
 
-    With `killing`, kill one Ray actor of each name in `KINDS` during the run.
+    With `killing`, kill one Ray actor of each name in `KINDS[mode]` during the run.
     """
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -238,7 +254,7 @@ def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[st
 
 
 def draw(file: Path, runs: list[dict[str, Any]]) -> None:
-    """Draw a panel for each environment, with a line for each number of actors."""
+    """Draw learning curves: a panel for each environment, a line for each number of actors."""
     picture, panels = figure((9.0, 3.6), 1, 2)
     for panel, (world, title) in zip(panels, WORLDS.items(), strict=True):
         shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
@@ -253,7 +269,7 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
 
 
 def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
-    """Make the runs that the file `out` lacks, one after another."""
+    """Make the runs whose records the file `out` lacks, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -283,7 +299,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line; results are written after each run."""
+    """Make the runs that the file lacks, writing results after each run; draw them if asked."""
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     add = parser.add_argument
     add("--seconds", type=float, default=60.0, help="seconds of each run")

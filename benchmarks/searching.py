@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.searching --batch-sizes 1000 10000 --json search.json
 
 Random levels (--seed) are searched until the solution is proven optimal or the node budget is used
-up. Times exclude compilation and are medians over the repeats. A node is a board that the
-search reaches for the first time, or at a lower cost than before.
+up. Times exclude compilation and are medians over the repeats. Every board counts as a node when
+the search reaches it for the first time, and again when it reaches it at a lower cost.
 """
 
 import statistics
@@ -56,14 +56,14 @@ def measure(
         "expanded": sum(int(result.expanded) for result in results),
         "nodes_per_second": nodes / statistics.median(seconds),
         "compile_seconds": compile_seconds,  # seconds of tracing and compiling
-        "bytes_per_node": search.bytes_per_node(0),  # bytes per node besides the packed board
-        "seconds": seconds,  # seconds of each repeat, over all levels
+        "bytes_per_node": search.bytes_per_node(0),  # bytes stored per node, without the board
+        "seconds": seconds,  # seconds of each repeat, which searches all levels
     }
 
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""Gymnasium environments with slow steps, the use case of Ray actors.
+"""Gymnasium environments whose steps are slow, for which training with Ray actors is meant.
 
     gym:jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0   CartPole-v1 that sleeps 5 ms in every step
     gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3 (must be installed)
@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 PAUSE = 0.005  # seconds that a step of SlowCartPole sleeps
-VIEW = (9, 7)  # columns and rows of Crafter's local view
-BLOCKS = 19  # number of cell kinds in Crafter's semantic view; 0 is outside the map
+VIEW = (9, 7)  # number of columns and rows of Crafter's local view
+BLOCKS = 19  # number of kinds of cells in Crafter's semantic view; kind 0 is outside the map
 ITEMS = 16
 
 
@@ -37,12 +37,13 @@ class SlowCartPole(gymnasium.Wrapper):
 class Crafter(gymnasium.Env):
     """crafter.Env (Hafner, 2021) with the interface of Gymnasium.
 
-    Observation: `cells` (9, 7, 1) uint8 and `items` (16,) uint8. Reward: crafter's. Episode ends:
-    at death; truncated after 10,000 steps.
+    Observation: `cells` (9, 7, 1) uint8, the kinds of the cells in the local view, and `items`
+    (16,) uint8, the inventory. Reward: crafter's. Episode ends: terminated at death; truncated
+    after 10,000 steps.
     """
 
     def __init__(self, **_: Any) -> None:
-        """Import crafter."""
+        """Import crafter here, so that this module can be imported without it."""
         import crafter  # type: ignore[import-not-found]
 
         self._make = crafter.Env

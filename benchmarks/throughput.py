@@ -3,7 +3,7 @@
     jaxenvs bench --ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --out runs/bench
 
 The compiled program draws random actions and makes one step per iteration of its loop. All figures
-include auto-reset and observations. Peers that are not installed are listed as missing.
+include auto-reset and observations. Other packages that are not installed are listed as missing.
 """
 
 import argparse
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+    """Run `jaxenvs bench`: measure, print tables, write figures; return the exit code."""
     args = _parser().read(sys.argv[1:] if argv is None else argv)
     _fill_in(args)
     try:
@@ -59,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         results["ratios"] = report.ratios(groups)
         results["missing"] = missing
         results["load_after"] = os.getloadavg()[0]
-        # Written now, so that an interrupted run keeps its figures.
+        # Write after every group, so that an interrupted run keeps its figures.
         instrument.write(args.out / "bench.json", results)
     report.show(groups, missing)
     report.write(results, args.out)
@@ -86,7 +86,7 @@ def _parser() -> Parser:
 
 
 def _fill_in(args: argparse.Namespace) -> None:
-    """Fill in the defaults of options that were not given; `--quick` has smaller ones."""
+    """Fill in the defaults of options that were not given; they are smaller with `--quick`."""
     args.batches = args.batches or ([64] if args.quick else [64, 1024, 8192])
     args.seconds = args.seconds or (0.05 if args.quick else 0.5)
     args.repeats = args.repeats or (3 if args.quick else 5)
@@ -96,9 +96,10 @@ def _fill_in(args: argparse.Namespace) -> None:
 def _measure(
     args: argparse.Namespace, missing: list[dict[str, str]]
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the records of each group of contestants that took turns.
+    """Measure each group of contestants in turns; yield the group's records.
 
-    Contestants that are not available are appended to `missing`.
+    A group consists of all contestants for one id and batch size. Contestants that are not
+    available are appended to `missing`.
     """
     for env_id, num_envs in itertools.product(args.ids, args.batches):
         runners = []

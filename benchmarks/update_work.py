@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.update_work --json benchmarks/results/update_work.json
 
-It counts as `gpu_work` does, but in the whole training program: environment, policy and learning. A
-conditional counts as its branch with the most launches, a loop with an unknown number of trips as
-one trip. It needs no GPU, but `pip install "jax[cuda13]" ".[train]"`.
+It counts kernels and bytes as `gpu_work` does, but in the whole training program: environment,
+policy and learning. A conditional counts as its branch with the most kernel launches. A loop whose
+number of iterations is unknown counts as one iteration. The command needs no GPU, but
+`pip install "jax[cuda13]" ".[train]"`.
 """
 
 import time
@@ -30,7 +31,10 @@ IDS = (
 
 
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
-    """Compile an update with a preset, whose settings `changed` override, and count its work."""
+    """Compile one PPO update with a preset and count its kernels and bytes.
+
+    `changed` overrides settings of the preset.
+    """
     env = jaxenvs.make(id)
     # The default reset source on a GPU, see `usual_source` of `jaxenvs.core.vector`.
     source = "stock" if env.reset_source == "exact" else None
@@ -55,7 +59,7 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line."""
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("update_work", __doc__)
     parser.add_argument("--ids", nargs="+", default=IDS, help="environments to train in")
     args = parser.parse_args(argv)
@@ -64,6 +68,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        # Written now, so that an interrupted run keeps its figures.
+        # Write after every id, so that an interrupted run keeps its figures.
         instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

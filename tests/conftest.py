@@ -1,6 +1,6 @@
-"""Set-up of all tests: run-time checks of shapes and dtypes, one compilation cache, the CPU.
+"""Set-up of all tests: run on the CPU, check shapes and dtypes at run time, cache compilation.
 
-Runs from a checkout, and from a copy of this folder with an installed wheel.
+The tests run in a checkout, and also from a copy of this folder that tests an installed wheel.
 """
 
 import functools
@@ -16,27 +16,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-# Before jax is imported: expected results are for the CPU.
+# Set this before JAX is imported. The expected results in the tests hold for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["JAXENVS_CACHE"] = "off"  # commands run by tests write nothing into the home folder
+os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writing to the home folder
 
 import jax
 import pytest
 
-# A clean environment around the wheel may lack beartype; the header of the run says so.
+# beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
+# header of the test run says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
     from beartype import BeartypeConf, beartype
 
-    # An int is a valid float (PEP 484); the hook needs the module name of its checker.
+    # Configure beartype to accept an int where a float is annotated (PEP 484). jaxtyping's import
+    # hook takes the type checker as "module.function", so make a module that contains it.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
     jaxtyped = jaxtyping.jaxtyped
 
     def at_first_call(decorate: Callable[[Any], Any], function: Any) -> Any:
-        """Return a function that is decorated at its first call: most are never called."""
+        """Return a function that calls `function`, which it decorates at the first call.
+
+        Decorating every function would take long, and most functions are never called.
+        """
         decorated = functools.cache(lambda: decorate(function))
 
         @functools.wraps(function)
@@ -48,7 +53,11 @@ if SHAPES_CHECKED:
         return call
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """Apply `jaxtyped`, except to nested functions, which would be decorated in each call."""
+        """Apply jaxtyping's `jaxtyped` at a function's first call.
+
+        Nested functions stay unchecked, because they would be decorated anew in each call of the
+        outer function.
+        """
         decorate = jaxtyped(*args, **options)
 
         def chosen(it: Any) -> Any:
@@ -58,22 +67,25 @@ if SHAPES_CHECKED:
 
         return chosen
 
-    jaxtyping.jaxtyped = outermost  # decorator that the hook adds to each function and class
-    # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
+    jaxtyping.jaxtyped = outermost  # jaxtyping's import hook adds this decorator
+    # Install the hook before jaxenvs is imported: it does not check modules that are already
+    # loaded.
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
 import jaxenvs  # noqa: E402
 from jaxenvs import testing  # noqa: E402
 
-# Memory mappings of a process above which its compiled programs are dropped. Each program has
-# several, and Linux allows 65,530.
+# Number of memory mappings of a process above which its compiled programs are dropped. Each program
+# has several mappings, and Linux allows a process 65,530.
 MOST_MAPS = 45_000
-TESTS_BETWEEN = 10  # tests between two counts of the mappings; a test adds at most a thousand
-# Thresholds of garbage collection. With Python's defaults it scans everything that JAX has traced,
-# and takes a tenth of the tests' time.
+# Number of tests between two counts of the mappings; one test adds at most a thousand.
+TESTS_BETWEEN = 10
+# Thresholds of Python's garbage collector. With the default thresholds it often scans everything
+# that JAX has traced, which takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# The slowest files start first, so that workers finish together; sorted by core-seconds.
+# The slowest test files, sorted by their core-seconds. They start first, so that all workers finish
+# at about the same time.
 LONGEST = (
     "test_ray.py",
     "test_full_differential.py",
@@ -121,7 +133,7 @@ def _cache_folder() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make JAX strict, cache its compiled programs, and collect garbage rarely."""
+    """Set strict dtype promotion, cache compiled programs on disk, and collect garbage rarely."""
     gc.set_threshold(*GARBAGE)
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -129,19 +141,24 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+@pytest.hookimpl(tryfirst=True)  # run before xdist's hook of this name, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests that share compiled programs (`--dist loadgroup`), the slowest first."""
+    """Put tests that share compiled programs into one group, and sort the slowest files first.
+
+    With `--dist loadgroup`, xdist runs all tests of a group in one worker.
+    """
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the group of a test: its file, or `GROUP`, which files with shared programs set.
+    """Return the name of a test's group.
 
-    If a test uses the compiled subject of an id, the group is the module of its class, so that the
-    contract, golden trace and pictures of an id share compiled programs.
+    By default this is the test's file. Files that share compiled programs have the same name in
+    their variable `GROUP`. If a test uses the fixture `compiled` with an id, the group is the
+    module of the id's environment class, so that the contract, golden trace and pictures of an id
+    share compiled programs.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -156,13 +173,16 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt permanent objects from garbage collection."""
+    """Exempt the objects that exist after collection of the tests from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Drop compiled programs before LLVM crashes because the process has too many mappings."""
+    """Drop all compiled programs if the process has many memory mappings.
+
+    LLVM crashes when the process reaches Linux's limit on them.
+    """
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
     if (
@@ -176,7 +196,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Report the tested package, and whether shapes are checked."""
+    """Report which package is tested, and whether its array shapes are checked at run time."""
     shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
     where = Path(jaxenvs.__file__).parent
     return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
@@ -184,19 +204,19 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @functools.cache
 def build(id: str) -> testing.Subject:
-    """Return an environment with its functions compiled once for all tests."""
+    """Return an environment with its compiled functions, shared by all tests of this process."""
     return testing.Subject.of(jaxenvs.make(id))
 
 
 @pytest.fixture(scope="session")
 def compiled() -> Callable[[str], testing.Subject]:
-    """Return `compiled(id)`: the environment with shared jitted functions."""
+    """Return `build`: a function from an id to an environment with shared compiled functions."""
     return build
 
 
 @pytest.fixture
 def as_a_user():
-    """Disable shape checks, so that errors are the library's messages, as for users."""
+    """Disable the shape checks, so that errors are the library's messages, as users see them."""
     if SHAPES_CHECKED:
         jaxtyping.config.update("jaxtyping_disable", True)
     yield

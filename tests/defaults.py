@@ -1,7 +1,8 @@
-"""Ids of the default tests; `full` adds the others.
+"""Environment ids on which tests run by default, and those that the marker `full` adds.
 
-Compilation dominates the cost of tests, so compiled tests run on ids that differ in engine or kind.
-Needs only jaxenvs: the contract test also uses it on an installed wheel.
+Compilation takes most of the tests' time, so tests that compile run by default on a few ids that
+differ in game engine or kind. This module needs only jaxenvs and pytest, because the contract test
+also uses it to test an installed wheel.
 """
 
 from collections.abc import Collection, Iterable
@@ -12,11 +13,11 @@ import pytest
 import jaxenvs
 
 IDS = jaxenvs.registry.list()
-# One id per class: the first by name.
+# One id for each environment class: the first one by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Representative of its family if that is not the first id: cheap to compile, or with levels that
-# may be rejected.
+# Ids that represent their families where the family's first id does not: they are cheap to compile
+# or have levels that may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-CartPole-v0",
@@ -27,26 +28,26 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
 
-# Compared with minigrid: each kind of object, ending and instruction, levels that may be rejected,
-# and randomly moving balls.
+# Ids that are compared with MiniGrid step by step. Together they have each kind of object, of
+# episode end and of instruction, levels that may be rejected, and randomly moving balls.
 DIFFERENTIAL = (
-    "BabyAI-GoToObjDoor-v0",  # go to things and doors; levels are often rejected
-    "BabyAI-KeyInBox-v0",  # open; a key in a box
-    "BabyAI-OpenRedBlueDoors-v0",  # one instruction after another
-    "BabyAI-PickupDist-v0",  # pick up; failure if another object is picked up
-    "BabyAI-PutNextS4N1-v0",  # put next to
-    "Grid-DoorKey-5x5-v0",  # a key and its locked door
-    "Grid-Dynamic-Obstacles-5x5-v0",  # moving balls; collisions; three actions
-    "Grid-Fetch-5x5-N2-v0",  # a text mission; failures
-    "Grid-GoToDoor-5x5-v0",  # `done` ends the episode
-    "Grid-LavaCrossingS9N1-v0",  # lava and a goal
-    "Grid-MemoryS7-v0",  # memory of an earlier object; two ends
-    "Grid-ObstructedMaze-1Dl-v0",  # a ball in front of a door
-    "Grid-PutNear-6x6-N2-v0",  # drops that end the episode
-    "Grid-RedBlueDoors-6x6-v0",  # doors opened in order
+    "BabyAI-GoToObjDoor-v0",  # instructions to go to objects and doors; many levels are rejected
+    "BabyAI-KeyInBox-v0",  # instruction to open a door; a key in a box
+    "BabyAI-OpenRedBlueDoors-v0",  # two instructions, one after the other
+    "BabyAI-PickupDist-v0",  # instruction to pick up an object; failure if another one is picked up
+    "BabyAI-PutNextS4N1-v0",  # instruction to put an object next to another
+    "Grid-DoorKey-5x5-v0",  # a key and a locked door
+    "Grid-Dynamic-Obstacles-5x5-v0",  # moving balls, collisions with them, only three actions
+    "Grid-Fetch-5x5-N2-v0",  # text missions, and episodes that end in failure
+    "Grid-GoToDoor-5x5-v0",  # action `done` ends the episode
+    "Grid-LavaCrossingS9N1-v0",  # lava, and a goal cell
+    "Grid-MemoryS7-v0",  # an object to remember, and a right and a wrong way to end
+    "Grid-ObstructedMaze-1Dl-v0",  # a ball that blocks a door
+    "Grid-PutNear-6x6-N2-v0",  # dropping an object ends the episode
+    "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )
-# Classes without a golden trace by default, in addition to those compared with their original by
-# default: other ids have levels and instructions of the same kinds.
+# Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
+# levels and instructions. Ids in `COMPARED` need no check by default either.
 GOLDEN_FULL = (
     "BabyAI-BlockedUnlockPickup-v0",
     "BabyAI-FindObjS5-v0",
@@ -67,15 +68,16 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# The contract: an id of each family, one with continuous actions, and puzzles of kinds that differ
-# from their family's id: with random steps, and with dead ends and a mask.
+# Ids for the contract: one of each family, one with continuous actions, and two puzzles that differ
+# from their family's id: one with random steps, and one with dead ends and an action mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",
     "Puzzle-2048-v0",
     "Puzzle-Sokoban-6x6-v0",
 )
-# With `full`: every puzzle, Craft's other edition, and modules of the two grid families.
+# Ids for the contract with `full`: every kind of puzzle, the other edition of Craft, and further
+# modules of the two grid families.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
@@ -88,7 +90,8 @@ CONTRACT_FULL = (
     "Grid-RedBlueDoors-6x6-v0",
     *(id for id in FIRST if id.startswith("Puzzle-") and "-Cube-" not in id),
 )
-# Checks that compile separate programs (op by op, in parts, in batches).
+# Ids for those checks of the contract that compile further programs (op by op, in parts, in
+# batches).
 COSTLY = ("Classic-CartPole-v0",)
 COSTLY_FULL = (
     *COSTLY,
@@ -101,13 +104,15 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# Further programs of each id, and eager calls: Craft alone would take as long as all of these.
+# Ids for checks that compile further programs, and for eager calls. They leave out Craft, which
+# alone would take as long as all of these.
 NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
 EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
-# Rollouts in a process with 64 bits: floats, and a grid.
+# Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Hostile play: floats, also as actions, a state-dependent mask, a grid with rejected levels.
+# Ids for fuzzing. They have float observations, float actions, an action mask that depends on the
+# state, and a grid whose levels may be rejected.
 HOSTILE = (
     "Classic-CartPole-v0",
     "Classic-Pendulum-v0",
@@ -124,7 +129,8 @@ HOSTILE_FULL = (
     *(f"Puzzle-{name}-v0" for name in ("SlidingTile-3x3", "Sudoku-Guided", "TopSpin-10")),
 )
 
-# Together these draw every kind of tile: a lock, lava, boxes, balls, goals, doors.
+# Together the pictures of these ids show every kind of tile: a lock, lava, boxes, balls, goals,
+# doors.
 DRAWN = (
     "BabyAI-UnlockPickup-v0",
     "Grid-BlockedUnlockPickup-v0",
@@ -133,23 +139,27 @@ DRAWN = (
     "Grid-Playground-v0",
 )
 
-# Levels, compared with minigrid's distribution and checked: one id per generator, and those with
-# separate rules in the test.
+# Ids whose levels are checked and compared with MiniGrid's distribution: one id for each level
+# generator, and ids for which the test has separate rules.
 LEVELS = (
-    "Grid-DoorKey-6x6-v0",  # a quirk of the last row
-    "Grid-LavaCrossingS9N3-v0",  # rivers
-    "Grid-MultiRoom-N4-S5-v1",  # rooms drawn one after another, rejected
-    "Grid-MemoryS13Random-v0",  # a corridor of any length
-    "Grid-Fetch-6x6-N2-v0",  # things and a mission
-    "Grid-RedBlueDoors-6x6-v0",  # doors in walls
-    "Grid-KeyCorridorS3R3-v0",  # rooms of a row, locked
-    "Grid-LockedRoom-v0",  # a goal in a room
-    "BabyAI-PutNextLocalS6N4-v0",  # things of one room
+    "Grid-DoorKey-6x6-v0",  # a quirk of MiniGrid in the last row of the grid
+    "Grid-LavaCrossingS9N3-v0",  # rivers of lava across the room
+    "Grid-MultiRoom-N4-S5-v1",  # rooms are drawn one after another and may be rejected
+    "Grid-MemoryS13Random-v0",  # a corridor of random length
+    "Grid-Fetch-6x6-N2-v0",  # random objects, and a mission that names one
+    "Grid-RedBlueDoors-6x6-v0",  # doors at random places of walls
+    "Grid-KeyCorridorS3R3-v0",  # a grid of rooms, one of them locked
+    "Grid-LockedRoom-v0",  # a goal inside a locked room
+    "BabyAI-PutNextLocalS6N4-v0",  # objects in a single room
 )
 
 
 def params(default: Collection[str], full: Collection[str], of: Iterable[str] = IDS) -> list[Any]:
-    """Return pytest parameters: ids of `of` by default, ids with `full`, and the rest as slow."""
+    """Return pytest parameters for the ids `of`.
+
+    Ids in `default` run by default. Other ids in `full` get the marker `full`, and the remaining
+    ids the marker `slow`.
+    """
 
     def marks(id: str) -> list[pytest.MarkDecorator]:
         return [] if id in default else [pytest.mark.full if id in full else pytest.mark.slow]
@@ -158,6 +168,9 @@ def params(default: Collection[str], full: Collection[str], of: Iterable[str] = 
 
 
 def with_full(*cases: Any) -> list[Any]:
-    """Return cases of a test that run only with `full`: tuples of arguments, or single ones."""
+    """Return pytest parameters with the marker `full`.
+
+    Each case is a tuple of arguments, or a single argument.
+    """
     marked = [case if isinstance(case, tuple) else (case,) for case in cases]
     return [pytest.param(*case, marks=pytest.mark.full) for case in marked]

@@ -1,11 +1,12 @@
-"""Golden traces: hashes of rollouts of 256 fixed actions with 3 seeds.
+"""Golden traces: hashes of rollouts of 256 fixed actions with 3 seeds, to notice any change.
 
-Every id has a trace; `defaults.py` lists the ids compared by default.
+Every id has a trace; `defaults.py` lists the ids whose traces are checked by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
-Only integers are hashed. Rewards are summed with weights, and the sums compared to five decimals:
-other releases or flags of XLA may change the last bit of a reward.
+Observations, converted to integers, and episode ends are hashed. Rewards are summed with weights,
+and the sums are compared to five decimals, because other releases or flags of XLA may change the
+last bit of a reward.
 """
 
 import hashlib
@@ -25,14 +26,19 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Compared steps of chaotic motion, in which a last bit soon changes the trajectory.
+# Number of steps to compare for environments with chaotic motion, in which a difference in the last
+# bit of a float soon changes the trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
-WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # weight of each step's reward
+# weight of each step's reward in the sum that is compared
+WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)
 TRACES = json.loads(FILE.read_text())
 
 
 def fixed_actions(env, seed):
-    """Return actions that depend only on the step number, so that no sampler can change them."""
+    """Return actions that depend only on seed and step number.
+
+    They stay the same if a sampler of random actions changes.
+    """
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)
     if isinstance(space, Discrete):
@@ -64,7 +70,7 @@ def equal(a, b):
 
 
 def main() -> None:
-    """Print the traces, or write them to the file."""
+    """Run the command line: print the traces, or write them to `golden.json`."""
     parser = Parser("python tests/golden.py", __doc__)
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
     parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")

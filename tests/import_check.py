@@ -1,6 +1,7 @@
-"""Import jaxenvs in a separate process; fail with a message if that has side effects.
+"""Import jaxenvs; fail with a message if the import has side effects.
 
-python import_check.py: no backend, no output, no file written, no network, none of the extras.
+The test of packaging runs this file in a separate process: `python import_check.py`. The import
+must not start a JAX backend, print, write a file, use the network, or import an optional package.
 """
 
 import os
@@ -14,7 +15,7 @@ HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "
 
 
 def forbid(event: str, arguments: tuple) -> None:
-    """End the process at an event that writes a file or uses the network."""
+    """End the process if an audit event shows that it writes a file or uses the network."""
     if event.startswith(NETWORK):
         raise SystemExit(f"network: {event} {arguments}")
     if event in CHANGES:
@@ -25,7 +26,7 @@ def forbid(event: str, arguments: tuple) -> None:
             raise SystemExit(f"writes {arguments[0]}")
 
 
-import jax  # noqa: E402, F401 - what jax does by itself is not looked at
+import jax  # noqa: E402, F401 - imported before the check begins, because jax may do what it wants
 
 sys.addaudithook(forbid)
 from jax._src import xla_bridge  # noqa: E402

@@ -3,7 +3,8 @@
 python tests/import_diagram.py           prints it
 python tests/import_diagram.py --write   writes it into CONTRIBUTING.md
 
-An arrow means "imports". Arrows that follow from others are left out.
+An arrow from A to B means that A imports B. An arrow is left out if B can also be reached from A
+through other arrows.
 """
 
 import graphlib
@@ -17,12 +18,16 @@ BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- e
 
 
 def packages() -> dict[str, str]:
-    """Node of each module: its package, families and single modules joined."""
+    """Return the node of the diagram to which each module belongs, by the module's name."""
     return {name.removesuffix(".__init__"): node_of(name, path) for name, path in sources()}
 
 
 def node_of(module: str, path: Path) -> str:
-    """`core` of `jaxenvs.core.env`, `baselines.core` of `jaxenvs.baselines.core.rollouts`."""
+    """Return the node to which a module belongs: its package, or a name for single modules.
+
+    For example `jaxenvs.core` for `jaxenvs.core.env`, and `baselines.core` for
+    `jaxenvs.baselines.core.rollouts`.
+    """
     parts = path.relative_to(ROOT).parts
     if parts[0] == "jaxenvs":
         if len(parts) == 2:
@@ -34,7 +39,7 @@ def node_of(module: str, path: Path) -> str:
 
 
 def graph() -> dict[str, set[str]]:
-    """Packages that each package imports."""
+    """Return the nodes that each node imports."""
     nodes = packages()
     found: dict[str, set[str]] = {node: set() for node in nodes.values()}
     for one in all_imports(types=False):
@@ -46,7 +51,7 @@ def graph() -> dict[str, set[str]]:
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The graph without arrows that follow from others; `CycleError` if it has a circle."""
+    """Return the graph without arrows that follow from others; raise `CycleError` for a cycle."""
     reach: dict[str, set[str]] = {}
     for node in graphlib.TopologicalSorter(found).static_order():
         reach[node] = found[node].union(*(reach[each] for each in found[node]))
@@ -57,7 +62,7 @@ def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def diagram() -> str:
-    """The diagram in a Markdown fence."""
+    """Return the diagram as a Mermaid code block in Markdown."""
     lines = ["```mermaid", "graph BT"]
     for node, targets in sorted(reduced(graph()).items()):
         lines += [f'  {_id(node)}["{node}"] --> {_id(each)}["{each}"]' for each in sorted(targets)]
@@ -69,7 +74,7 @@ def _id(node: str) -> str:
 
 
 def written(page: str) -> str:
-    """The page with the diagram of today between its marks."""
+    """Return the page with the diagram between its marks replaced by the current one."""
     before, _, rest = page.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:

@@ -2,8 +2,8 @@
 
     python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
-Each mutation is made in a copy of the tree, where the default tests of its files run until the
-first one fails. A mutation that `survives` shows a gap in the tests.
+Each mutation is made in a copy of the source tree. There the default tests of the mutation's test
+files run until one fails. If none fails, the mutation `survives`, which shows a gap in the tests.
 """
 
 import os
@@ -22,12 +22,12 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", re.MULTILINE)
 
 
 class Mutation(NamedTuple):
-    """One fault."""
+    """A fault to make: replace `old` by `new` in a file."""
 
     file: str
-    old: str  # occurs once
+    old: str  # text that occurs exactly once in the file
     new: str
-    tests: str  # files under `tests/`, and options of pytest, that should detect it
+    tests: str  # test files under `tests/` that should detect the fault, and options of pytest
 
 
 FULL = "craft/test_full_differential.py"
@@ -403,7 +403,10 @@ MUTATIONS = {
 
 
 def broken_copy(mutation: Mutation, folder: Path) -> Path:
-    """Copy the tree and make the mutation; the copy comes first on the path of Python."""
+    """Copy the source tree and make the mutation in the copy.
+
+    The copy comes first on Python's import path, so the tests import it.
+    """
     tree = folder / "tree"
     shutil.copytree(ROOT, tree, ignore=LEFT_OUT, symlinks=True)
     (tree / ".cache").mkdir()
@@ -417,7 +420,7 @@ def broken_copy(mutation: Mutation, folder: Path) -> Path:
 
 
 def first_failure(mutation: Mutation) -> tuple[str, float]:
-    """Return the first test that fails, or `survives`, and the seconds until then."""
+    """Return the name of the first test that fails, or `survives`, and the seconds until then."""
     with tempfile.TemporaryDirectory() as folder:
         tree = broken_copy(mutation, Path(folder))
         environment = os.environ | {"PYTHONPATH": str(tree)}

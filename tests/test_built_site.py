@@ -1,7 +1,8 @@
-"""The documentation in a browser, at 1280 x 800 pixels.
+"""Tests of the documentation's layout in a browser, at 1280 x 800 pixels.
 
 The environment variable `SITE` names a site that `make docs` has built. Without it the test builds
-a site with a few ids, which needs the extra `docs`. Pages of ids other than `IDS` are not read.
+a site with a few ids, which needs the extra `docs`. Of the pages of ids, only those in `IDS` are
+opened.
 """
 
 import functools
@@ -24,10 +25,11 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update --remote-debugging-port=0"
 IDS = ("Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0", "Classic-CartPole-v0", "Classic-Pendulum-v0")
-ID = re.compile(r"/envs/(.*-v\d+)/")  # of an address
-LOOKED_AT = 12  # pages per browser process, so that none takes long
+ID = re.compile(r"/envs/(.*-v\d+)/")  # pattern of the environment id in a page's address
+LOOKED_AT = 12  # number of pages per browser process, so that no process takes long
 
-# Loads each page into a frame of 1280 x 800 pixels, and reports on its layout.
+# JavaScript that loads each page into a frame of 1280 x 800 pixels and reports faults of its
+# layout.
 PROBE = """<!doctype html><body style="margin:0">
 <iframe id="page" width="1280" height="800" style="border:0"></iframe><script>
 const frame = document.getElementById("page");

@@ -1,7 +1,7 @@
-"""The contract of every registered environment.
+"""Tests that every registered environment keeps the contract of `jaxenvs/testing/contract.py`.
 
-Needs only pytest, jaxenvs, `conftest.py` and `defaults.py`: it runs against an installed wheel as
-well. The checks are in `jaxenvs/testing/contract.py`.
+They need only pytest, jaxenvs, `conftest.py` and `defaults.py`, so they also run against an
+installed wheel.
 """
 
 import hashlib
@@ -20,7 +20,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-# All ids with 64 bits, in parts that workers can share; the default tests have fewer.
+# Groups of ids for the test with 64-bit types enabled: two ids by default, one of each family with
+# `full`, and all ids in eight parts, which workers run in parallel, as slow tests.
 X64 = [
     pytest.param(defaults.X64, id="two"),
     pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),
@@ -32,7 +33,7 @@ BY_DEFAULT |= dict.fromkeys(("eager", "level", "rows"), (defaults.COSTLY, defaul
 
 
 def promises():
-    """Return each check of the contract on each id."""
+    """Yield a test case for each check of the contract on each id."""
     for name in testing.CHECKS:
         default, full = BY_DEFAULT.get(name, (defaults.CONTRACT, defaults.CONTRACT_FULL))
         for id, case in zip(IDS, defaults.params(default, full), strict=True):
@@ -58,7 +59,7 @@ def test_aliases_mean_the_same(id):
 
 
 def digest(subject):
-    """Return a hash of all bits of a random rollout."""
+    """Return a hash of all values of a rollout with random actions, bit by bit."""
     leaves = jax.tree_util.tree_leaves_with_path(subject.episode)
     text = "".join(f"{jax.tree_util.keystr(p)}{x.dtype}{x.shape}" for p, x in leaves)
     data = b"".join(np.asarray(x).tobytes() for _, x in leaves)
@@ -67,7 +68,7 @@ def digest(subject):
 
 @pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids, compiled):
-    """Use a separate process: x64 must be enabled before anything is traced."""
+    """Run in a separate process, because x64 must be enabled before anything is traced."""
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import jax, json; jax.config.update('jax_enable_x64', True)\n"

@@ -1,4 +1,4 @@
-"""`.ci/find-python` finds interpreters on the PATH, of pyenv and of uv."""
+"""Tests of `.ci/find-python`, which finds Python interpreters on the PATH, of pyenv and of uv."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ esac
 
 @pytest.fixture
 def machine(tmp_path):
-    """Folders without any Python: the PATH, pyenv's root and uv's."""
+    """Return a folder for a fake PATH, pyenv and uv, in which no Python is installed yet."""
     (tmp_path / "bin").mkdir()
     return tmp_path
 
@@ -46,7 +46,8 @@ def test_newest_is_the_newest_of_the_path_of_pyenv_and_of_uv(machine):
     assert find(machine).stdout.strip() == find(machine, "newest").stdout.strip() == str(old)
     pyenv = install(machine / "pyenv/versions/3.12.1/bin/python3.12", "3.12")
     assert find(machine, "newest").stdout.strip() == str(pyenv)
-    install(machine / "pyenv/versions/3.14.0t/bin/python3.14", "3.14")  # free-threaded
+    # A free-threaded build, which must not be chosen.
+    install(machine / "pyenv/versions/3.14.0t/bin/python3.14", "3.14")
     uv = install(machine / "uv/cpython-3.13.2-linux-x86_64-gnu/bin/python3.13", "3.13")
     assert find(machine, "newest").stdout.strip() == str(uv)
     assert find(machine).stdout.strip() == str(old)

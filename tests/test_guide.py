@@ -1,6 +1,7 @@
-"""The guide "Write your own environment": its package and its commands work as written.
+"""Tests of the guide "Write your own environment": its package and commands work as written.
 
-The guide's family comes from another package and must appear wherever our families do.
+The guide's family of environments is in a separate package. It must appear wherever the families of
+this library do.
 """
 
 import io
@@ -28,19 +29,21 @@ from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
-# Options that keep a command of the guide short, or press keys where there is no window.
+# Options that are added to a command of the guide: they shorten it, or replace the window by given
+# keys.
 SHORTER = {
     "check": "--steps 2000",
     "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",
     "play": "--keys right,down,left,up --gif play.gif --screenshot window.png",
     "bench": "--quick --seconds 0.01 --batches 8",
 }
-MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}  # pictures
+# Number of frames of each animation that the guide's commands make.
+MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Put the guide's package on the path as an installer does: the module and its entry points."""
+    """Put the guide's module and its entry points on the path, as if it were installed."""
     site = tmp_path_factory.mktemp("site")
     project = tomllib.loads((DOCS / "own" / "pyproject.toml").read_text())
     name, version = project["project"]["name"], project["project"]["version"]
@@ -52,7 +55,8 @@ def installed(tmp_path_factory):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(points))
-    registry.list()  # registers all other ids before the table is copied
+    # Load all other ids first, because the patch below copies the registry's tables.
+    registry.list()
     with pytest.MonkeyPatch.context() as patch:
         for table in ("_specs", "_aliases"):
             patch.setattr(registry, table, dict(getattr(registry, table)))
@@ -86,7 +90,7 @@ def test_the_rewards_of_all_berries_add_up_to_one(installed):
     level = jnp.array([1, 2, 7, 5, 6], jnp.int32)
     state = env.reset_to(jax.random.key(0), level, params).state
     rewards, ends = [], []
-    for action in (0, 1, 1, 2, 3, 3):  # against the edge, then around
+    for action in (0, 1, 1, 2, 3, 3):  # the first move runs into the edge, the others go around
         step = jax.jit(env.step)(jax.random.key(0), state, action, params)
         state = step.state
         rewards.append(round(float(step.reward), 3))
@@ -97,7 +101,8 @@ def test_the_rewards_of_all_berries_add_up_to_one(installed):
 def test_the_site_has_its_family_its_pages_and_their_pictures(
     installed, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.syspath_prepend(DOCS)  # as mkdocs does for a hook
+    # mkdocs adds the folder of a hook to the path in the same way
+    monkeypatch.syspath_prepend(DOCS)
     site = runpy.run_path(str(DOCS / "pages.py"))
     site["main"](str(tmp_path), jaxenvs.spec(SMALL).env_class.__module__)
     assert capsys.readouterr().out.split() == [SMALL, LARGE]
@@ -154,7 +159,7 @@ def test_it_has_keys_and_a_panel_like_any_other(installed):
     (fact,) = env.facts(playing.session.state())
     assert (fact.kind, fact.icon) == ("count", "berry")
     picture = screen.pixels(screen.draw(playing, screen.natural_size(playing)))
-    colour = np.array([196, 40, 72])  # of berries, on the board and as the icon
+    colour = np.array([196, 40, 72])  # colour of berries, on the board and in the icon
     beside = (picture[:, -panel.WIDTH :] == colour).all(axis=-1).sum()
     assert beside == 24 * 24
 

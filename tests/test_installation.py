@@ -1,4 +1,4 @@
-"""Commands that install and run jaxenvs work as written. It is not on PyPI yet."""
+"""Tests that the documented commands to install and run jaxenvs work; it is not on PyPI yet."""
 
 import contextlib
 import json
@@ -51,7 +51,7 @@ def test_readme_activates_what_make_demo_installs_before_it_says_jaxenvs():
 
 
 def test_commands_that_make_demo_prints_can_be_typed(tmp_path):
-    (tmp_path / ".demo").touch()  # as if it had installed
+    (tmp_path / ".demo").touch()  # pretend that `make .demo` has installed the package
     given = ["make", "-n", "-o", str(tmp_path / ".demo"), "demo", f"VENV={tmp_path}"]
     done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=True)
     called = re.findall(r"(\S*)jaxenvs (?:play|watch|train)", done.stdout)
@@ -62,7 +62,7 @@ def test_commands_that_make_demo_prints_can_be_typed(tmp_path):
 def test_the_extra_train_has_every_package_of_the_learners():
     brought = {re.match(r"[\w-]+", line)[0] for line in EXTRAS["train"]}
     assert brought == {name.replace("orbax", "orbax-checkpoint") for name in NEEDED}
-    assert "mctx" in brought  # for alphazero and muzero
+    assert "mctx" in brought  # the learners alphazero and muzero need it
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["info", "--help"], ["info"], ["nonsense"]])

@@ -1,10 +1,13 @@
-"""The mutations of `mutations.py` can still be applied; the script itself takes minutes."""
+"""Test that the faults of `mutations.py` can still be made; the script itself takes minutes."""
 
 from mutations import MUTATIONS, ROOT
 
 
 def test_every_mutation_still_applies():
-    """A change that moves code must move its mutation too, or the script would stop."""
+    """Check that each mutation still finds the text that it replaces.
+
+    Code that changes must also be changed in its mutation; otherwise the script stops.
+    """
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name
         files = [word for word in mutation.tests.split() if word.endswith(".py")]

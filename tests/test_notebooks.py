@@ -1,4 +1,7 @@
-"""The saved notebooks have run, are small and open in Colab. `make notebooks` runs them."""
+"""Tests that the saved notebooks have run, are small and open in Colab.
+
+`make notebooks` runs the notebooks.
+"""
 
 import ast
 import json
@@ -7,7 +10,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "docs" / "notebooks").glob("*.ipynb"))
-MOST = 400_000  # bytes of a file
+MOST = 400_000  # limit in bytes on the size of a notebook
 
 
 def test_there_are_two():

@@ -1,4 +1,4 @@
-"""The distribution: allowed imports between packages, cost of an import, shipped files."""
+"""Tests of the distribution: imports between packages, cost of an import, shipped files."""
 
 import ast
 import fnmatch
@@ -21,7 +21,8 @@ import jaxenvs
 from jaxenvs import registry
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("baselines", "benchmarks", "render")  # folders next to `jaxenvs/`, linked into it
+# Folders next to `jaxenvs/`; links make them its subpackages.
+OUTSIDE = ("baselines", "benchmarks", "render")
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
@@ -30,7 +31,8 @@ WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 BUILT_ON = {"babyai": {"grid"}, "puzzlescript": {"puzzles"}, "xland": {"puzzles", "search"}}
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
-# Units that each unit of the package may import, besides itself; "" is every other module.
+# Unit of the package -> the other units that it may import. Every module outside the named units
+# belongs to the unit "".
 ARROWS = {
     "core": set(),
     **{world: {"core", *BUILT_ON.get(world, ())} for world in WORLDS},
@@ -42,20 +44,21 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# `jaxenvs.render` is imported at its first use (tests/import_check.py); types need it earlier.
+# Allowed import (module, unit): `jaxenvs.render` is imported only at its first use (see
+# tests/import_check.py), but type checkers need an import in `jaxenvs/__init__.py`.
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
 class Import(NamedTuple):
-    """One import of a module of this distribution."""
+    """One import statement by which a module of this distribution imports another."""
 
-    module: str  # dotted, the importing module
+    module: str  # dotted name of the importing module
     line: int
-    target: str  # dotted, as far as it names a module
+    target: str  # dotted name of the imported module or member
 
 
 def sources() -> Iterator[tuple[str, Path]]:
-    """Every module of the distribution under its installed name."""
+    """Yield the installed name and the path of every module of the distribution."""
     for folder in ("jaxenvs", *OUTSIDE):
         for path in sorted((ROOT / folder).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
@@ -63,13 +66,19 @@ def sources() -> Iterator[tuple[str, Path]]:
 
 
 def unit(module: str) -> str:
-    """Return `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules."""
+    """Return the unit of a module, for `ARROWS`.
+
+    It is `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules.
+    """
     name = module.split(".")[1:2]
     return name[0] if name and name[0] in ARROWS else ""
 
 
 def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
-    """Yield the imports of this distribution in a module, at any depth, relative ones resolved."""
+    """Yield a module's imports of this distribution, also those inside functions.
+
+    Relative imports are resolved to absolute names.
+    """
     for node in ast.walk(tree):
         for target in _targets(module, node):
             if target.split(".")[0] == "jaxenvs":
@@ -77,7 +86,7 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _targets(module: str, node: ast.AST) -> list[str]:
-    """Return the dotted names that an import statement may load."""
+    """Return the dotted names of all modules and members that an import statement may load."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
@@ -88,14 +97,14 @@ def _targets(module: str, node: ast.AST) -> list[str]:
 
 
 class WithoutTypeOnly(ast.NodeTransformer):
-    """Drops `if TYPE_CHECKING:` blocks, which never run."""
+    """AST transformer that drops `if TYPE_CHECKING:` blocks, which never run."""
 
     def visit_If(self, node: ast.If) -> Any:
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
 def all_imports(types: bool = True) -> list[Import]:
-    """Return all imports; `types` includes those for type checkers only."""
+    """Return all imports between modules; `types` includes imports for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
     if not types:
         parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
@@ -107,7 +116,10 @@ def settings() -> dict:
 
 
 def test_arrows_between_packages_run_one_way():
-    """Check `core <- classic | grid | craft | puzzles <- search <- adapters`, nothing outside."""
+    """Check that each unit imports only the units that `ARROWS` allows.
+
+    For example `core <- classic | grid | craft | puzzles <- search <- adapters`.
+    """
     wrong = [
         found
         for found in all_imports()
@@ -137,7 +149,7 @@ def test_no_modules_import_each_other():
 
 
 def test_the_diagram_of_packages_is_of_today():
-    """It has no circles, either, or it could not be drawn."""
+    """The diagram can only be drawn if the imports have no cycle, so this is tested too."""
     import import_diagram
 
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -161,14 +173,21 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     assert target not in {unit(module), *ARROWS[unit(module)]}
 
 
-# The only environment classes that code outside the families may test for, and their modules.
+# Classes of environments that code outside the families may test for with `isinstance`. The next
+# two lines list families' modules that such code may import.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-SHARED = ("jaxenvs.puzzles.puzzle",)  # a search may test for a puzzle
-ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}  # benchmarks a feature of one family
+# Any module may import `Puzzle`, because a search tests for it.
+SHARED = ("jaxenvs.puzzles.puzzle",)
+# This benchmark measures a feature of one family.
+ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}
 
 
 def named_families(module: str, code: str) -> list[str]:
-    """Return places where a module outside the families imports one or tests for its classes."""
+    """Return the places where a module depends on a family of environments.
+
+    That is, where it imports a family or tests for its classes. Modules inside the families may do
+    so.
+    """
     if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
     tree, allowed = ast.parse(code), (*SHARED, *filter(None, [ABOUT.get(module)]))
@@ -195,13 +214,16 @@ def names_in(node: ast.AST) -> set[str]:
 
 @functools.cache
 def environments() -> frozenset[str]:
-    """Return the names of all environment classes and their bases, except allowed ones."""
+    """Return the names of all environment classes and their bases, without those in `KNOWN`."""
     classes = {c for id in registry.list() for c in registry.spec(id).env_class.__mro__}
     return frozenset({c.__name__ for c in classes if issubclass(c, jaxenvs.Env)} - KNOWN)
 
 
 def test_no_code_outside_a_family_tests_for_its_classes():
-    """Third-party environments are treated like ours; see `Env.controls`, `facts` ..."""
+    """Third-party environments must work as well as the built-in ones.
+
+    So code asks an environment for its properties (`Env.controls`, `facts` ...), not for its class.
+    """
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
     ]
@@ -229,7 +251,7 @@ def test_the_base_of_all_puzzles_may_be_asked_for():
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """An import through `importlib` would be invisible to the test above."""
+    """An import by name through `importlib` would escape the test of import statements."""
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
         if unit(module) in OUTSIDE or module == TABLE:
@@ -268,7 +290,10 @@ print(time.process_time() - before)
 
 @pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Measure processor time, which other work hardly affects; best of three, with bytecode."""
+    """Measure the CPU time of an import, the best of three, with cached bytecode.
+
+    Other work on the machine hardly affects CPU time.
+    """
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
@@ -281,7 +306,7 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """No code reads pickles, object arrays or archives; a new reader needs hostile tests."""
+    """No code may read pickles, object arrays or archives, which could run code."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
@@ -307,7 +332,8 @@ def test_the_search_for_risks_finds_them():
 def packages(root: Path) -> set[str]:
     """Return the packages that setuptools finds in a tree with the settings in pyproject.toml."""
     options = settings()["tool"]["setuptools"]["packages"]["find"]
-    assert options["namespaces"] is False  # folders of data are not packages
+    # Folders without `__init__.py`, such as data, are not packages.
+    assert options["namespaces"] is False
     return set(setuptools.find_packages(str(root), include=options["include"]))
 
 
@@ -331,15 +357,16 @@ def test_a_new_package_needs_no_entry(tmp_path):
 
 @pytest.mark.parametrize("folder", OUTSIDE)
 def test_a_checkout_links_each_folder_into_the_package(folder: str):
-    """Python, editors and type checkers follow the link, so a checkout needs no installation."""
+    """Python, editors and type checkers follow the links, so a checkout works uninstalled."""
     link = ROOT / "jaxenvs" / folder
     assert link.is_symlink() and os.readlink(link) == f"../{folder}"
 
 
 def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
-    """An editor that opens `render/play.py` does not know that `..` is `jaxenvs`."""
+    """Relative imports would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`."""
     for module, path in sources():
-        depth = len(path.relative_to(ROOT).parts) - 1  # folders of the module
+        # Number of folders above the module inside the package.
+        depth = len(path.relative_to(ROOT).parts) - 1
         if unit(module) in OUTSIDE:
             for node in ast.walk(ast.parse(path.read_text())):
                 assert not (isinstance(node, ast.ImportFrom) and node.level > depth), (
@@ -393,7 +420,10 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax requires `pygame`, we `pygame-ce`: craftax is installed without its dependencies."""
+    """craftax requires `pygame`, this library `pygame-ce`, which writes the same folder.
+
+    So craftax must be installed without its dependencies.
+    """
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")
     for name, version in pins.items():

@@ -1,7 +1,8 @@
-"""Hostile play of every environment breaks no rule; hypothesis chooses and shrinks the play.
+"""Fuzzing: no environment breaks a rule, whatever actions, params and time limits it gets.
 
-`jaxenvs/testing/fuzzing.py` defines the rules. By default some ids are played for a million steps
-in total; `python tests/proofs/fuzzing.py` plays every id for longer.
+Hypothesis chooses the plays, and shrinks a play that fails. `jaxenvs/testing/fuzzing.py` defines
+the rules. By default some ids are played for a million steps in total; `python
+tests/proofs/fuzzing.py` plays every id for longer.
 """
 
 import functools
@@ -17,7 +18,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 62  # of a play; plays of an environment
+# Environments and steps of a play; number of plays for each id.
+ROWS, LENGTH, EXAMPLES = 128, 32, 62
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""README: its code runs, its links lead to files, and its figures are those of the tables."""
+"""Tests of README.md: its code runs, its links lead to files, its figures match the tables."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from jaxenvs.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # to files of the repository
+LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # links to files of the repository
 
 
 def commands(text: str) -> set[str]:
@@ -23,7 +23,8 @@ def commands(text: str) -> set[str]:
 def test_the_code_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    with jax.numpy_dtype_promotion("standard"):  # as a user has it
+    # A user has standard dtype promotion, the tests strict.
+    with jax.numpy_dtype_promotion("standard"):
         exec(compile(block, "README.md", "exec"), names)
     assert "131072 steps" in capsys.readouterr().out
     assert names["obs"].shape == (7, 7, 3) and names["picture"].ndim == 3
@@ -40,7 +41,10 @@ def test_its_commands_exist_and_the_page_of_commands_has_all():
 
 
 def test_its_figures_are_those_of_the_tables():
-    """Tables of docs/performance.md are written from the JSON of the measurements."""
+    """The figures of README.md must occur in docs/performance.md.
+
+    The tables of that page are written from the JSON of the measurements.
+    """
     figures = README.partition("## Three figures")[2].partition("\n## ")[0]
     told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
     performance = (ROOT / "docs" / "performance.md").read_text()

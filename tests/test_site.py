@@ -1,4 +1,4 @@
-"""Parts of the documentation: pages as Markdown, links, pictures, and code that runs."""
+"""Tests of the documentation: pages as Markdown, links, pictures, and code that runs."""
 
 import importlib.util
 import io
@@ -18,13 +18,14 @@ from jaxenvs.commands.page import Page, Section, page
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "families.md"]
-BY_DEFAULT = ("first-steps", "training")  # the others compile more; `make test-all` runs them
+# Tutorials whose code runs by default; `make test-all` runs the others, which compile more.
+BY_DEFAULT = ("first-steps", "training")
 
 
 @pytest.fixture(scope="module")
 def pages():
-    """Import the hook of mkdocs without mkdocs."""
-    sys.path.insert(0, str(DOCS))  # as mkdocs does for a hook
+    """Import the module that mkdocs runs as a hook, without mkdocs."""
+    sys.path.insert(0, str(DOCS))  # mkdocs adds the folder of a hook to the path in the same way
     try:
         spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
         module = importlib.util.module_from_spec(spec)
@@ -146,13 +147,14 @@ def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     assert f"next: [{chosen[1]}]" in text and "before:" not in text
 
 
-HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)  # of a table
+# Head of a Markdown table, and the line below it.
+HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)
 FOLDERS = ("docs", "baselines", "benchmarks", "tests")
 SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
 
 
 def headless(text: str) -> list[str]:
-    """Return the heads of tables in which a column has no name."""
+    """Return the heading lines of the tables in which a column has no name."""
     return [head for head in HEAD.findall(text) if not all(map(str.strip, head[1:-1].split("|")))]
 
 
@@ -221,7 +223,8 @@ def test_the_code_of_a_tutorial_runs(path, capsys):
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        with jax.numpy_dtype_promotion("standard"):  # as a user has it
+        # A user has standard dtype promotion, the tests strict.
+        with jax.numpy_dtype_promotion("standard"):
             exec(compile(block, path.name, "exec"), names)
     if path.stem == "search":
         assert names["result"].optimal.all() and names["stepped"].terminated

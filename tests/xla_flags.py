@@ -1,11 +1,12 @@
 """Print the flags with which XLA compiles for `make test`.
 
-Tests compile much and compute little. So LLVM optimises nothing, fusions do not pass through MLIR,
-and programs are not split for threads, as the workers use all cores. XLA also skips passes that
-only simplify or verify a program, a fifth of the remaining time. The algebraic simplifier stays:
-without it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
-XLA ends a process that sets an unknown flag, and flags change between releases, so flags unknown to
-the installed release are left out.
+Tests compile much and compute little, so the flags shorten compilation. LLVM optimises nothing,
+fusions are not compiled through MLIR, and programs are not split into threads, because the test
+workers already use all cores. XLA also skips passes that only simplify or verify a program, which
+saves a fifth of the remaining time. The algebraic simplifier stays on: without it, means of
+softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs). XLA ends a process that sets
+an unknown flag, and flags change between releases. Flags that the installed release does not know
+are therefore left out.
 """
 
 import os
@@ -35,7 +36,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Return whether JAX starts with the flags."""
+    """Return whether JAX starts in a process in which these XLA flags are set."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -1,1 +1,1 @@
-"""Every measurement that needs a GPU, as jobs of one command (`jaxenvs.benchmarks.card`)."""
+"""The command `jaxenvs.benchmarks.card`: it runs every measurement that needs a GPU, as jobs."""

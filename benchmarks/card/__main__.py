@@ -5,11 +5,12 @@
     python benchmarks card --list
 
 Jobs start in order of importance, each in a separate process, so a crash, an out-of-memory error or
-a timeout costs one job. `--jobs` jobs run at once: they compile in parallel, but only one at a time
-measures. Each job writes one JSON to --out. A job is skipped if --out or benchmarks/results/card
-has its result for this device and code; an interrupted job resumes from its records, after the
-jobs that were never started. A run leaves at most --files files, because some remote machines limit
-how many files they return: a job that would exceed the limit is left to the next run.
+a timeout loses only that job. `--jobs` jobs run at once: they compile in parallel, but only one at
+a time measures. Each job writes one JSON file to --out. A job is skipped if --out or
+benchmarks/results/card already has its result for this device and this code. An interrupted job
+resumes from its records, after the jobs that were never started. A run leaves at most --files
+files in --out, because some remote machines limit how many files they return: a job that would
+exceed this limit is left to the next run.
 """
 
 import argparse
@@ -31,15 +32,18 @@ from .jobs import Job
 from .results import CUT, DONE, FAILED, RUNNING
 
 COMMAND = "python -m jaxenvs.benchmarks.card"
-FILES = 8  # default limit on the files in --out, except for tiny runs
-START, END = 240.0, 15.0  # seconds: limit for the device query; reserve for ending a job
-TINY = (0.5, 4.0)  # minutes of each job in a tiny run: estimate and limit
+FILES = 8  # default limit on the number of files in --out; tiny runs have no limit
+# Time limit in seconds of the process that queries the device, and seconds reserved for ending a
+# job.
+START, END = 240.0, 15.0
+TINY = (0.5, 4.0)  # estimated minutes of each job in a tiny run, and limit in minutes
 LEFT = "left"  # state of a job that was not started
-AT_ONCE, CORES = 4, 4  # default: one job for each `CORES` cores, at most `AT_ONCE`
+# By default one job runs at once for every `CORES` CPU cores, but at most `AT_ONCE` jobs.
+AT_ONCE, CORES = 4, 4
 
 
 class Task(NamedTuple):
-    """A job to run, its result file, and the result that an earlier run left (None: none)."""
+    """A job to run, its result file, and the result that an earlier run left, or None."""
 
     job: Job
     file: Path
@@ -47,12 +51,12 @@ class Task(NamedTuple):
 
     @property
     def state(self) -> str:
-        """State of the earlier result; empty if there is none."""
+        """State of the earlier result, such as `done`; an empty string if there is none."""
         return str(self.before["state"]) if self.before else ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code: 1 if a job failed."""
+    """Run the jobs that the arguments select; return the exit code, 1 if a job failed."""
     args = _parser().parse_args(argv)
     if args.list:
         print(listed())
@@ -93,13 +97,14 @@ def _parser() -> Parser:
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
     add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
-    add("--job", help=argparse.SUPPRESS)  # marks a job's process; stdin has its input
+    # Internal option: run one job in this process, with the input from stdin.
+    add("--job", help=argparse.SUPPRESS)
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
 def listed() -> str:
-    """Return one line for each job."""
+    """Return one line for each job: name, minutes, description, and the packages it needs."""
     return "\n".join(
         f"{job.name:13} {job.minutes:2g} min, at most {job.most:g}: {job.what}"
         + (f" (needs {', '.join(job.needs)})" if job.needs else "")
@@ -108,7 +113,10 @@ def listed() -> str:
 
 
 def _about_device(args: argparse.Namespace) -> dict[str, Any]:
-    """Query device and versions in another process, so that this one does not hold the device."""
+    """Query the device and package versions in another process.
+
+    JAX would otherwise hold the device in this process while the jobs run.
+    """
     command = processes.child("--about", "--commit", args.commit)
     done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
     if done.returncode:
@@ -132,14 +140,15 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
             print(f"{job.name}: failed before; --only {job.name} tries again")
         else:
             found.append(task)
-    # The sort is stable, so each group stays in order of priority.
+    # Interrupted jobs come last. The sort is stable, so both groups stay in order of priority.
     return sorted(found, key=lambda task: task.state in (CUT, RUNNING))
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """Return the most complete earlier result of a job, from --out or the repository.
+    """Return the most complete earlier result of a job, from --out or the repository, or None.
 
-    Results of other code do not count, unless the job resumes them (`goes_on`).
+    Results that were measured with other code do not count, unless the job resumes them
+    (`Job.goes_on`).
     """
     fitting = []
     for path in (file, results.BROUGHT_HOME / file.name):
@@ -151,7 +160,7 @@ def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | Non
 
 
 class Run:
-    """Runner of the jobs of one command, with their limits on time and files."""
+    """Runs the jobs of one `card` command within its limits on time and on the number of files."""
 
     def __init__(self, args: argparse.Namespace, about: dict[str, Any], end: float) -> None:
         self.args, self.about, self.end = args, about, end
@@ -165,7 +174,7 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in this order, `count` at once; an error or Ctrl-C stops all."""
+        """Run jobs in the given order, `count` at once; an error or Ctrl-C stops all of them."""
         with ThreadPoolExecutor(count) as pool:
             try:
                 waiting = [pool.submit(self._unless_stopped, task) for task in tasks]
@@ -180,7 +189,8 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            self.stop.set()  # set here, before this thread can take the next job
+            # Set the flag here, not in the main thread: this thread must not start the next job.
+            self.stop.set()
             raise
 
     def _one(self, task: Task) -> str:
@@ -212,7 +222,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Return whether the running jobs and this one would leave more files than allowed."""
+        """Return whether the running jobs and `task` would leave more files than `--files`."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False
@@ -239,14 +249,14 @@ def run_apart(
     limits: processes.Limits,
     stop: threading.Event,
 ) -> tuple[list[str], str]:
-    """Run a job in a separate process; return its last output lines, and an error or ""."""
+    """Run a job in a separate process; return its last output lines, and an error message or ""."""
     variables = processes.environment(task.job.environment, header, shared=args.jobs > 1)
     order = processes.Order(task.job.name, task.file, args.scratch, header, limits)
     return processes.run(order, variables, stop)
 
 
 def _settle(task: Task, header: dict[str, Any], output: list[str], trouble: str) -> tuple[str, int]:
-    """Write the result of a job that did not do so itself.
+    """Write the result file of a job whose process could not, because it failed or was killed.
 
     Return the job's state and its number of records.
     """

@@ -18,12 +18,14 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.baselines.storage.runs import Run
 from jaxenvs.core.files import replacing
 
-LARGEST = 2**30  # limit on the bytes of a decompressed file
+LARGEST = 2**30  # limit in bytes on the size of a decompressed file
 NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # pattern of valid array names
 
 
 def pack(run: Run, file: Path) -> int:
-    """Write the newest checkpoint of a run; return its update, 0 if the run has none.
+    """Write the newest checkpoint of a run to `file`; return its update number.
+
+    If the run has no checkpoint, nothing is written and the result is 0.
 
     Raises `OSError` if the file cannot be written.
     """
@@ -39,7 +41,7 @@ def pack(run: Run, file: Path) -> int:
 
 
 def update_of(file: Path) -> int:
-    """Return the update of a checkpoint file, 0 if it is missing or damaged."""
+    """Return the update number of a checkpoint file, or 0 if the file is missing or damaged."""
     try:
         return _read(file)["update"]
     except (OSError, RunError):
@@ -68,7 +70,7 @@ def unpack(file: Path, path: Path) -> Run:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read and check a file; raise `RunError` if it is damaged."""
+    """Read and check a checkpoint file; raise `RunError` if it is damaged."""
     try:
         inflater = zlib.decompressobj()
         packed = inflater.decompress(file.read_bytes(), LARGEST)

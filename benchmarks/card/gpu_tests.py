@@ -1,4 +1,7 @@
-"""Job of `card` that runs the tests marked `gpu`, in slices: a record for each test."""
+"""Job of the command `card` that runs the tests marked `gpu` and writes a record for each test.
+
+If its time is up, the job stops; the next run continues with the tests that have no record.
+"""
 
 import os
 from typing import Any
@@ -6,16 +9,16 @@ from typing import Any
 from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
-MARK = "mark.gpu"  # text that every file with GPU tests contains
-# Start of pytest's warning about modules that were imported before it started.
+MARK = "mark.gpu"  # text by which files with GPU tests are found
+# Start of pytest's warning about modules that were imported before pytest started.
 IMPORTED = "Module already imported"
-LONGEST = 45.0  # seconds that a test may take; if fewer are left, no test starts
-# Limit on test processes: each needs GPU memory for its CUDA context and programs.
+LONGEST = 45.0  # seconds that a test may take; no test starts if less time is left
+# Limit on the number of test processes: each needs GPU memory for its CUDA context and programs.
 MOST_WORKERS = 12
 
 
 class Keeper:
-    """Pytest plugin that skips recorded tests, records the others, and stops before time is up."""
+    """Pytest plugin: skip tests with a record, record the others, stop before the time is up."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -27,7 +30,7 @@ class Keeper:
         items[:] = rest[:3] if self.work.tiny else rest
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Record the outcome of a test or of its failed setup; stop if no time is left."""
+        """Record the outcome of a test, or of its setup if that failed; stop if no time is left."""
         import pytest
 
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
@@ -50,23 +53,28 @@ def run(work: Work) -> None:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
     code = pytest.main([*words, *_divided(work)], plugins=[keeper])
-    if code not in (0, 1, 2, 5):  # pytest's codes: passed, failed, stopped, none left
+    # These exit codes of pytest are expected: all passed, some failed, interrupted, no tests left.
+    if code not in (0, 1, 2, 5):
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:
         raise OutOfTimeError
 
 
 def _divided(work: Work) -> list[str]:
-    """Return pytest options for several test processes; compilation takes most of the time."""
+    """Return pytest options that run the tests in several processes.
+
+    Several processes are faster, because compilation on the CPU takes most of the tests' time.
+    """
     count = workers()
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
-    # xdist's workers do not load the plugin `Keeper`, so recorded tests are deselected here.
+    # xdist's worker processes do not load the plugin `Keeper`, so tests that already have a record
+    # are deselected here.
     done = [f"--deselect={record['test']}" for record in work.records]
     # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
 
 
 def workers() -> int:
-    """Return how many test processes to use: 3 for 4 cores, at most `MOST_WORKERS`."""
+    """Return the number of test processes: 3 for every 4 CPU cores, at most `MOST_WORKERS`."""
     return min(MOST_WORKERS, (os.cpu_count() or 1) * 3 // 4)

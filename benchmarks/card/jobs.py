@@ -1,7 +1,8 @@
-"""The jobs of `card`, the most important first.
+"""The jobs of the command `card`, the most important first.
 
-A job's function takes a `results.Work`. It imports optional packages only when it runs, so a
-missing package costs only that job. Tiny runs use sizes that a CPU measures in seconds.
+A job's function takes a `results.Work`, in which it stores its records. It imports optional
+packages only when it runs, so a missing package prevents only that job. Tiny runs test the jobs
+with sizes that a CPU can measure in seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,20 +19,23 @@ WITH_CPU = MappingProxyType({"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PRE
 
 
 class Job(NamedTuple):
-    """A job; its process is killed after `most` minutes."""
+    """A measurement that `card` runs in a separate process; it is killed after `most` minutes."""
 
     name: str
     what: str
     run: Callable[[Work], None]
-    # Estimate in minutes, compilation included; for a job that runs in slices, of one slice.
+    # Estimated minutes of the job or, for a job that runs in slices, of one slice. Compilation is
+    # included.
     minutes: float
-    most: float = 9.0  # limit in minutes, compilation included
-    needs: tuple[str, ...] = ()  # packages that the job needs to measure anything
-    # Environment variables that are set for its process on a GPU.
+    most: float = 9.0  # time limit in minutes, compilation included; then the process is killed
+    needs: tuple[str, ...] = ()  # packages without which the job can measure nothing
+    # Environment variables that are set for the job's process if there is a GPU.
     environment: Mapping[str, str] = MappingProxyType({})
-    files: int = 1  # number of files that it writes
-    goes_on: bool = False  # whether it also resumes results that other code measured
-    # Whether it runs after the other jobs: it times nothing and uses the device without the lock.
+    files: int = 1  # number of files that the job writes
+    # Whether the job also resumes results that were measured with other code.
+    goes_on: bool = False
+    # Whether the job runs after all others. It times nothing and uses the device without the lock,
+    # which would disturb the timing of other jobs.
     alone: bool = False
 
 

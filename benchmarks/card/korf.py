@@ -1,21 +1,22 @@
 """A hundred 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27
 (1985), with the lengths of their shortest solutions, recomputed with IDA*.
 
-Korf's goal has the blank first. These boards are rotated by 180 degrees and every number n is
-replaced by 16 - n: then the goal has the blank last, and solutions are equally long.
+Korf's goal has the blank first; the goal of this library has it last. The boards are therefore
+rotated by 180 degrees, and every number n is replaced by 16 - n. Solutions stay equally long.
 """
 
 from typing import NamedTuple
 
 
 class Level(NamedTuple):
-    """A board and the length of its shortest solutions."""
+    """A start board and the number of moves in its shortest solutions."""
 
     numbers: tuple[int, ...]  # numbers on the board, row by row; 0 is the blank
     optimal: int
 
 
-# Boards as hexadecimal digits, then the length of the solution; the easiest for IDA* first.
+# Each entry is a board, row by row in hexadecimal digits, and the number of moves in a shortest
+# solution. The puzzles that are easiest for IDA* come first.
 _TEXT = """
     ecfa1d463720859b 53, 5ae46cb190f7d283 41, 01f69a43e8cb572d 46, 16a8ec42db3597f0 42,
     13560de9b48ca7f2 45, 23c8dea167f4509b 44, 457c9e03bd812f6a 47, 2bf0314e76d9ac58 49,

@@ -1,4 +1,4 @@
-"""Processes of `card`: start one for each job, limit its time, and run the job in it."""
+"""Processes of the command `card`: start one for each job, limit its time, run the job in it."""
 
 import contextlib
 import json
@@ -19,12 +19,12 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds before its limit in which a job starts no further case
-OUTPUT = 40  # number of output lines, the last ones, kept from a failed job
+MARGIN = 10.0  # seconds before its time limit from which on a job starts no further case
+OUTPUT = 40  # number of last output lines that are kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
-OVERRUN = 124  # exit code of a process at its time limit, as in timeout(1)
+OVERRUN = 124  # exit code of a process that reaches its time limit, as in timeout(1)
 LOCK = "device.lock"
-# XLA flags that shorten compilation.
+# XLA flags that shorten compilation; used in tiny runs on a CPU, where speed does not matter.
 QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 
@@ -33,14 +33,17 @@ class StoppedError(Exception):
 
 
 class Limits(NamedTuple):
-    """Time limits of a job: `seconds`, not counting waits for the device, and `most` in total."""
+    """Time limits of a job in seconds.
+
+    `seconds` does not count waits for the device; `most` limits the total time.
+    """
 
     seconds: float
     most: float
 
 
 class Order(NamedTuple):
-    """Input of a job's process."""
+    """Input of a job's process: job name, result file, scratch folder, header and time limits."""
 
     job: str
     file: Path
@@ -65,8 +68,9 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of a job's process.
 
-    XLA flags for the job are appended to those already set. On a GPU they come from `gpu_flags`
-    unless the job sets others. Processes that share a GPU (`shared`) do not preallocate its memory.
+    `asked` has the job's own variables. XLA flags for the job are appended to the flags that are
+    already set. On a GPU, these flags come from `gpu_flags` unless the job sets others. Processes
+    that share a GPU (`shared`) do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
@@ -82,9 +86,10 @@ def environment(
 
 
 def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple[list[str], str]:
-    """Run a job in a separate process and echo its output; return the last lines and an error.
+    """Run a job in a separate process and echo its output.
 
-    The error is empty if the job wrote its own result. Raises `StoppedError` when `stop` is set.
+    Return the last output lines and an error message, which is empty if the job wrote its own
+    result. Raises `StoppedError` when `stop` is set.
     """
     process = subprocess.Popen(
         child("--job", order.job),
@@ -100,7 +105,8 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        with contextlib.suppress(BrokenPipeError):  # the process has ended; its output shows why
+        # Raised if the process has ended; its output shows why.
+        with contextlib.suppress(BrokenPipeError):
             assert process.stdin is not None
             process.stdin.write(order.as_json())
             process.stdin.close()
@@ -109,9 +115,10 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
 
 
 def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
-    """Wait for the end of a process; return an error, or "" if it succeeded.
+    """Wait for the end of a process; return an error message, or "" if the process succeeded.
 
-    The process itself enforces `limits.seconds`: only it knows how long it waited for the device.
+    The process itself enforces `limits.seconds`, because only the process knows how long it waited
+    for the device.
     """
     end = time.monotonic() + limits.most
     while not stop.is_set():
@@ -133,14 +140,14 @@ def _echo(name: str, process: subprocess.Popen, output: deque[str]) -> None:
 
 @contextlib.contextmanager
 def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
-    """Kill the process of a job and its children on leaving the context."""
+    """When the context ends, kill the process of a job and its child processes."""
     try:
         yield
     finally:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join()  # returns, because no process is left to write to the pipe
+        reader.join()  # the thread ends, because no process is left that could write to the pipe
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None
@@ -148,7 +155,7 @@ def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[Non
 
 
 def work(job: Job) -> int:
-    """Run a job in this process with the input of `Order`; return the exit code."""
+    """Run a job in this process, with an `Order` read from stdin; return the exit code."""
     order = json.loads(sys.stdin.read())
     file, scratch = Path(order["file"]), Path(order["scratch"])
     scratch.mkdir(parents=True, exist_ok=True)
@@ -162,7 +169,7 @@ def work(job: Job) -> int:
 
 
 def state_after(job: Job, todo: results.Work) -> str:
-    """Run a job in this process; return its state."""
+    """Run a job in this process; return the state in which the job ended, such as `DONE`."""
     absent = results.absent(job.needs)
     for name in absent:
         todo.miss(name, "not installed, and this job needs it")

@@ -1,7 +1,7 @@
-"""Job of `card` that profiles ten programs and stores their optimised HLO.
+"""Job of the command `card` that profiles ten programs and stores their optimised HLO.
 
-Its JSON has the longest kernels of each program. A second file, `.hlo.json.gz`, maps
-`ID-ENVS-SOURCE` to a program's whole profile and HLO; `kernel_model --record` reads it.
+The job's JSON has the longest-running kernels of each program. A second file, `.hlo.json.gz`, maps
+`ID-ENVS-SOURCE` to the whole profile and the HLO of a program; `kernel_model --record` reads it.
 """
 
 import functools
@@ -14,9 +14,9 @@ from ..harness.contestants import NO_RESET, Contestant
 from .results import Records, Work
 from .steps import DOORKEY, IDS, MISSIONS, SYMBOLIC, TASKS, WHOLE_IDS, WITH_BARE, kernel_records
 
-FULL = 65_536  # number of environments
+FULL = 65_536  # number of environments that is enough to use the whole GPU
 ENDING = ".hlo.json.gz"
-PROGRAMS = (  # (id, environments, reset source), the most important first
+PROGRAMS = (  # programs to profile (id, number of environments, reset source), by importance
     *((IDS, FULL, source) for source in WITH_BARE),
     *((WHOLE_IDS, FULL, source) for source in WITH_BARE),
     (SYMBOLIC, FULL, NO_RESET),
@@ -27,7 +27,7 @@ PROGRAMS = (  # (id, environments, reset source), the most important first
 
 
 def run(work: Work) -> None:
-    """Profile each program; record its whole step, then its longest kernels."""
+    """Profile each program; record the time of a whole step, then of its longest kernels."""
     for env_id, num_envs, source in [(DOORKEY, 8, "fresh")] if work.tiny else PROGRAMS:
         case = {"id": env_id, "num_envs": num_envs, "reset_source": source, "part": "kernels"}
         build = functools.partial(contestants.ours, env_id, num_envs, source)

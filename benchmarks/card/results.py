@@ -1,8 +1,8 @@
-"""Results of a job of `card`: its records, the time left and missing packages.
+"""Results of a job of the command `card`: its records, the time left and missing packages.
 
-A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
-which are flat dictionaries with raw times under `times_s`. It is written after every case, so an
-interrupted job keeps its records and resumes from them.
+A job writes one JSON file, `<device>-<job>.json`, with a header, `state`, `missing`, `failed` and
+`rows`. The rows are the records: flat dictionaries with raw times in seconds under `times_s`. The
+file is written after every case, so an interrupted job keeps its records and resumes from them.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from jaxenvs.core.files import replacing
 from ..harness import device_lock, instrument
 
 HERE = Path(__file__).resolve().parents[1]
-BROUGHT_HOME = HERE / "results" / "card"  # folder of the repository with results of earlier runs
+BROUGHT_HOME = HERE / "results" / "card"  # folder in the repository with results of earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
 NO_MEMORY = "RESOURCE_EXHAUSTED"  # text in XLA's messages for out-of-memory errors
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -37,7 +37,7 @@ class OutOfTimeError(Exception):
 
 
 class Work:
-    """A running job: its records, its time left, and its result file."""
+    """A running job: it collects records, knows the time left, and writes the result file."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Work:
         scratch: Path,
         most: float = math.inf,
     ) -> None:
-        """Resume from the records of an earlier run in `header`.
+        """Resume from the records of an earlier run, if `header` contains any.
 
         The job may take `seconds`, not counting waits for the device, and `most` seconds in total.
         """
@@ -56,26 +56,28 @@ class Work:
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
         failed: Records = header.pop("failed", [])
-        # Cases that ran out of memory are tried again: another job may have held the memory.
+        # Cases that ran out of memory are tried again: another job may have been using the memory.
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
-        self.longest = 0.0  # seconds of the longest case so far
-        self.unwritten: OSError | None = None  # error of the last attempt to write the file
+        self.longest = 0.0  # seconds that the longest case so far has taken
+        # Error of the last attempt to write the result file, or None if it succeeded.
+        self.unwritten: OSError | None = None
 
     def left(self) -> float:
-        """Return the seconds until the job must end."""
+        """Return the seconds until the job must end; negative after that."""
         limit = min(self.seconds + device_lock.DEVICE.waited, self.most)
         return self.begun + limit - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Return whether this case already has a record or has failed."""
+        """Return whether a case, given by entries of its records, has a record or has failed."""
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
-        """Measure a case unless `has` finds it; note the reason if it fails.
+        """Measure a case by calling `figures`, unless the case already has a record or has failed.
 
-        Raises `OutOfTimeError` if a case as long as the longest so far does not fit.
+        If the measurement fails, store the reason. Raises `OutOfTimeError` if the time left is
+        shorter than the longest case so far.
         """
         if self.has(**case):
             return
@@ -84,31 +86,31 @@ class Work:
         start = time.monotonic() - device_lock.DEVICE.waited
         try:
             self.keep(figures())
-        # JAX's errors are caught too: they are RuntimeErrors.
+        # This also catches JAX's errors, which are RuntimeErrors.
         except (LookupError, RuntimeError, ValueError) as error:
             self.fail(error, **case)
         taken = time.monotonic() - device_lock.DEVICE.waited - start
         self.longest = max(self.longest, taken)
 
     def keep(self, records: Iterable[dict[str, Any]]) -> None:
-        """Add records and write the file."""
+        """Add records and write the result file."""
         self.records += records
         self.write(RUNNING)
 
     def fail(self, error: Exception, **case: Any) -> None:
-        """Note a failed case with the reason why it has no records."""
+        """Store a failed case with the reason, the first line of the error message."""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         self.failed.append({**case, "reason": reason})
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Note that `name` (a package, or the tests) is missing, and the reason or remedy."""
+        """Store that `name` (a package, or the tests) is missing, with the reason or the remedy."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
 
     def write(self, state: str) -> None:
-        """Write the file; report an error once and try again at the next call."""
+        """Write the result file; report an error once, and try again at the next call."""
         figures = {"missing": self.missing, "failed": self.failed, "rows": self.records}
         try:
             save(self.file, {**self.header, "state": state, **figures})
@@ -124,13 +126,13 @@ def _hashable(record: dict[str, Any]) -> set[tuple[str, Any]]:
 
 
 def save(file: Path, content: dict[str, Any]) -> None:
-    """Write a result atomically; raise `OSError` on failure."""
+    """Write a result as JSON, replacing the file atomically; raise `OSError` on failure."""
     with replacing(file) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
 
 
 def load(file: Path) -> dict[str, Any] | None:
-    """Read a result; None if it is missing or damaged."""
+    """Read a result file; return None if it is missing or damaged."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -139,24 +141,24 @@ def load(file: Path) -> dict[str, Any] | None:
 
 
 def absent(packages: Iterable[str]) -> list[str]:
-    """Return the packages that cannot be imported."""
+    """Return the names of the given packages that are not installed."""
     return [name for name in packages if not _there(name)]
 
 
 def _there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ImportError:  # the parent package is missing
+    except ImportError:  # raised if the parent package is missing
         return False
 
 
 def about(commit: str) -> dict[str, Any]:
-    """Return the device, versions, commit and digest of the code; this starts JAX."""
+    """Return the device, package versions, commit and digest of the code; this starts JAX."""
     device, found = jax.devices()[0], instrument.about()
     named = {
         "device": device.device_kind,
         "platform": device.platform,
-        "driver": _output(*DRIVER),  # empty without an NVIDIA GPU
+        "driver": _output(*DRIVER),  # driver version; empty without an NVIDIA GPU
         **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
         "commit": commit or committed(),
         "code": code(),
@@ -165,12 +167,15 @@ def about(commit: str) -> dict[str, Any]:
 
 
 def slug(device: str) -> str:
-    """Return a device as part of a file name: `nvidia-h200`."""
+    """Convert a device's name to a part of a file name, such as `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def committed() -> str:
-    """Return the commit of the checkout, marked if the code differs; empty outside a checkout."""
+    """Return the commit of the checkout, with `, changed` if there are uncommitted changes.
+
+    The result is empty outside a checkout.
+    """
     where = ("git", "-C", str(HERE.parent))
     sources = ("jaxenvs", "baselines", "benchmarks/*.py")
     changed = _output(*where, "status", "--porcelain", "--", *sources)
@@ -179,7 +184,7 @@ def committed() -> str:
 
 
 def _output(*words: str) -> str:
-    """Return the output of a command, empty if it fails."""
+    """Return the output of a command, or an empty string if the command fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""Jobs of `card` that search: nodes per second of A*, and Korf's hundred 15-puzzles."""
+"""Jobs of the command `card` that measure A*: nodes per second, and Korf's hundred 15-puzzles."""
 
 import functools
 import time
@@ -30,14 +30,16 @@ SEARCHED = (
     ("Puzzle-Cube-2x2-v0", 10_000),
 )
 FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
-BATCHES = (100_000, 400_000, 20_000)  # batch sizes: numbers of nodes expanded together
-SHARE = 0.3  # fraction of the device's memory that a search may use; other jobs run too
-MOST_NODES = 600_000_000  # limit on the nodes of a search, even if more fit into memory
-MANY = 1_000_000_000  # limit on the nodes of all passes together
+BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expanded together
+# Fraction of the device's memory that a search may use; other jobs use the device at the same time.
+SHARE = 0.3
+# Limit on the number of nodes that one search may store, even if more fit into memory.
+MOST_NODES = 600_000_000
+MANY = 1_000_000_000  # number of nodes over all passes after which no further pass starts
 
 
 def puzzles(work: Work) -> None:
-    """Measure A* on the 15-puzzle and the 2x2x2 cube, and steps per second of puzzles."""
+    """Measure nodes per second of A*, then environment steps per second of some puzzles."""
     for env_id, batch_size in (("Puzzle-SlidingTile-3x3-v0", 64),) if work.tiny else SEARCHED:
         figures = functools.partial(_searched, work, env_id, batch_size)
         work.measure(figures, id=env_id, batch_size=batch_size)
@@ -55,14 +57,17 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof of optimality; all share one table of nodes."""
+    """Solve Korf's hundred 15-puzzles with proof of optimality, in one search of all of them.
+
+    All puzzles store their nodes in the same table.
+    """
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
         work.measure(figures, id=FIFTEEN, batch_size=batch_size)
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Solve the `count` easiest levels."""
+    """Solve the `count` easiest of Korf's puzzles; return one record."""
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])
@@ -81,7 +86,8 @@ def _solved(batch_size: int, count: int) -> Records:
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
         "solved": int(np.isfinite(cost).sum()),  # number of levels solved with proof of optimality
-        "as_known": int((cost == known).sum()),  # number of solutions of the known length
+        # Number of levels whose solution has the length of the known shortest solutions.
+        "as_known": int((cost == known).sum()),
         "node_budget": budget,
         "compile_seconds": compile_seconds,
     }
@@ -91,11 +97,12 @@ def _solved(batch_size: int, count: int) -> Records:
 def _passes(
     compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Search in passes; return the cost of each level (inf: unsolved) and counts.
+    """Search in passes; return the cost of each level (inf if unsolved), and counts of all passes.
 
     Stop when all levels are solved, when a pass solves none, or after MANY nodes. A further pass
-    repeats the levels for which the table of nodes had no room. It puts the goal in place of the
-    solved levels, so that the shapes stay the same and one compiled program serves all passes.
+    searches again from the levels that are unsolved because the table of nodes was full. It
+    replaces the solved levels by the goal board, so that array shapes stay the same and one
+    compiled program serves all passes.
     """
     cost, better = np.full(len(boards), np.inf), True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}
@@ -113,7 +120,11 @@ def _passes(
 
 
 def node_budget(key_words: int, small: bool) -> int:
-    """Return the number of nodes that fit into `SHARE` of the device's memory."""
+    """Return the number of nodes that fit into the fraction `SHARE` of the device's memory.
+
+    `key_words` is the number of 32-bit words of a node's key. With `small`, return a small fixed
+    number instead.
+    """
     if small:
         return 400_000
     memory = device_memory(jax.devices()[0]) or 1 << 30

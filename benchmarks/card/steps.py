@@ -1,4 +1,7 @@
-"""Jobs of `card` that measure steps per second: reset sources, and other packages."""
+"""Jobs of the command `card` that measure environment steps per second.
+
+They compare the reset sources of this library with each other and with other packages.
+"""
 
 import argparse
 import concurrent.futures
@@ -25,10 +28,11 @@ DOORKEY = "Grid-DoorKey-8x8-v0"
 MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
-TASKS = "medium-1m"  # task set of the rule worlds
-TOP = 16  # number of a step's longest-running kernels to record
+TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
+TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-GRADUAL = "pool, a 16th anew"  # a pool of which each rollout renews a 16th; `pool` renews all
+# Reset source: a level pool of which each rollout regenerates a 16th; `pool` regenerates all of it.
+GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
 CHEAP = ("fresh", "pool", "stock")
@@ -36,9 +40,10 @@ BABYAI = ("exact", "pool", GRADUAL, "stock")
 
 
 class Case(NamedTuple):
-    """A batch of an id to measure.
+    """An environment id and batch size to measure.
 
-    `sources` are reset sources of this library; `others` are packages that take turns with them.
+    `sources` are this library's reset sources to measure; `others` are other packages, which take
+    turns with them.
     """
 
     id: str
@@ -47,8 +52,8 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# Cases by job, the most important first. 262,144 environments of `WHOLE_SYMBOLIC` leave memory for
-# only one reset source.
+# Cases of each job, the most important first. With 262,144 environments of `WHOLE_SYMBOLIC`, the
+# GPU has memory for only one reset source.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),
@@ -75,7 +80,7 @@ CASES = {
         Case(DOORKEY, envs, CHEAP, (NAVIX, XLAND)) for envs in (65_536, 4096, 1_048_576)
     ),
     "babyai": tuple(Case(id, envs, BABYAI) for envs in (4096, 65_536) for id in MISSIONS),
-    "graphs": (  # cases compiled without the flags of `core.gpu_flags`
+    "graphs": (  # cases that are compiled without the XLA flags of `core.gpu_flags`
         Case(IDS, 4096, ("exact", "pool")),
         Case(IDS, 65_536, ("exact", "pool")),
         Case(SYMBOLIC, 4096, ("exact", "pool")),
@@ -94,7 +99,7 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the job that measures `CASES[name]`."""
+    """Return the job function that measures `CASES[name]`, or `TINY[name]` in a tiny run."""
 
     def run(work: Work) -> None:
         for case in (TINY[name],) if work.tiny else CASES[name]:
@@ -107,7 +112,7 @@ def job(name: str) -> Callable[[Work], None]:
 def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
 ) -> Records:
-    """Measure steps per second of our reset sources and of other packages in turns."""
+    """Measure steps per second of this library's reset sources and of other packages, in turns."""
     pool = 16 if work.tiny else 4096
     ours = {name: functools.partial(_batch, env_id, num_envs, name, pool) for name in sources}
     theirs = {name: functools.partial(peers.peer, name, env_id, num_envs) for name in others}
@@ -117,7 +122,8 @@ def turns(
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
     """Compile contestants in parallel, then measure their steps per second in turns.
 
-    Missing and failed contestants are noted in `work`.
+    `builders` map each contestant's name to a function that builds its batch. Missing and failed
+    contestants are listed in `work`.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -134,14 +140,15 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
         for name, (batch, programs) in compiling.items():
             try:
                 runners.append(timing.BatchRunner(batch, seconds, programs.result()))
-            except (RuntimeError, ValueError) as error:  # most likely out of memory
+            # The most likely reason is that memory ran out.
+            except (RuntimeError, ValueError) as error:
                 work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
     return [flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
 
 
 def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
-    """Return this library's batch; the sources `pool` and GRADUAL have a pool of `pool` levels."""
+    """Return this library's batch; reset sources `pool` and GRADUAL get a pool of `pool` levels."""
     if source not in ("pool", GRADUAL):
         return contestants.ours(id, num_envs, source)
     drawn = pool // 16 if source == GRADUAL else pool
@@ -150,15 +157,15 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Rename the raw times of a record to `times_s`, as in all jobs."""
+    """Rename the entry `seconds` of a record to `times_s`, the name that all jobs use."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
-    """Count the kernels of a step in the program that was timed; empty on a CPU.
+    """Count the GPU kernels that a step of the timed program launches; return {} on a CPU.
 
-    The result is also empty if the HLO is not understood: another loop has the same number of
-    trips, or this release of XLA writes its HLO differently.
+    The result is also empty if the step cannot be found in the program's HLO, because another loop
+    has the same number of iterations or this release of XLA writes HLO differently.
     """
     if jax.default_backend() == "cpu":
         return {}
@@ -174,7 +181,7 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
 
 
 def rules(work: Work) -> None:
-    """Compare rule worlds with XLand-MiniGrid; each environment has another task."""
+    """Compare rule worlds with XLand-MiniGrid; each environment has a different task."""
     from .. import rule_worlds
 
     for num_envs in (8,) if work.tiny else (4096, 65_536):
@@ -190,7 +197,10 @@ def rules(work: Work) -> None:
 
 
 def step_costs(work: Work) -> None:
-    """Measure Craft-Classic-Ids: step time against ended episodes per step, and kernel times."""
+    """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
+
+    The first part measures the time of a step for several numbers of episodes that end in it.
+    """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):
         work.measure(functools.partial(_resets, work, env_id, batch, limit), id=env_id, limit=limit)
@@ -218,7 +228,7 @@ def _kernels(case: dict[str, Any]) -> Records:
 
 
 def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
-    """Return a record of a profiled step, then one for each of its `TOP` longest kernels."""
+    """Return a record of a profiled step, then a record for each of its `TOP` longest kernels."""
     whole = {"microseconds": found["step"], "busy": found["busy"]}
     longest = list(found["microseconds"].items())[:TOP]
     each = [
@@ -229,7 +239,10 @@ def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
 
 
 def families(work: Work) -> None:
-    """Measure one id of each class of Grid and BabyAI: all with the default source, then a pool."""
+    """Measure one id of each environment class of Grid and BabyAI.
+
+    All ids are measured with their default reset source first, then all with reset source `pool`.
+    """
     grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):
         for env_id in grids[4:5] if work.tiny else grids:

@@ -1,8 +1,8 @@
-"""Jobs of `card` that train: steps per second, and a run of a billion steps in slices.
+"""Jobs of the command `card` that train: speed of training, and a run of a billion steps.
 
-The run of a billion steps is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. Each slice resumes
-the previous one: on the same machine from its folder, on another machine from the checkpoint file
-that the slice leaves next to its JSON.
+The run of a billion steps is `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`, split into slices
+of a few minutes. Each slice resumes the previous one: on the same machine from its run folder, on
+another machine from the checkpoint file that the previous slice has written next to its JSON.
 """
 
 import contextlib
@@ -23,16 +23,19 @@ from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
-FULL = 8192  # number of environments in the whole game
-MANY = 16_384  # number of environments with which PPO is fastest in the whole game
-A_MILLION = (128, 128, 128)  # layer widths that give a million parameters, mostly in layer 1
+FULL = 8192  # number of environments in trainings on the whole game (`WHOLE`)
+MANY = 16_384  # number of environments with which PPO trains fastest on the whole game
+# Layer widths that give a network of a million parameters, most of them in the first layer.
+A_MILLION = (128, 128, 128)
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
-SAVING = 45.0  # longest end of a slice in seconds: a chunk, a checkpoint, its copy
-FREE = 20.0  # a slice starts only if it can train for this many seconds
-POINTS = 200  # most points of a slice's learning curve
-# Options of every slice, also of resumed ones; a checkpoint every 1,024 updates.
+# Longest time in seconds that a slice takes to end: finish the current chunk of updates, save a
+# checkpoint, and copy the checkpoint into one file.
+SAVING = 45.0
+FREE = 20.0  # least training time in seconds; a slice does not start if less is left
+POINTS = 200  # about the largest number of points that a slice's learning curve may have
+# Options of `jaxenvs train` for every slice, resumed ones included.
 LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")
 RUN = (CRAFT, "--preset", "gpu", *LATER)
 TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
@@ -40,7 +43,7 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A training to time; `settings` override the preset's."""
+    """A training run to time; `settings` override the settings of the preset."""
 
     id: str
     num_envs: int
@@ -50,7 +53,10 @@ class Training(NamedTuple):
 
 
 def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
-    """Return the job that measures training steps per second of the cases, in order."""
+    """Return the job function that measures training speed in steps per second, case by case.
+
+    A tiny run measures only the case `tiny`.
+    """
 
     def run(work: Work) -> None:
         for case in (tiny,) if work.tiny else cases:
@@ -101,7 +107,10 @@ recurrent = job(
 
 
 def billion(work: Work) -> None:
-    """Train a slice: from the newest checkpoint until the run ends or the time is up."""
+    """Train one slice of the billion-step run.
+
+    A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
+    """
     from jaxenvs.baselines.run import train
     from jaxenvs.baselines.storage.checkpoints import RunError, newest
     from jaxenvs.baselines.storage.runs import Run
@@ -135,9 +144,9 @@ def billion(work: Work) -> None:
 
 
 def _found(path: Path, carrier: Path) -> int:
-    """Return the update to resume from, 0 for a new run.
+    """Return the number of the update to resume from, or 0 to start a new run.
 
-    A checkpoint file that is newer than the run in `path` replaces that run first.
+    If a checkpoint file is newer than the run in `path`, it first replaces that run.
     """
     from jaxenvs.baselines.storage import checkpoints
 
@@ -155,7 +164,7 @@ def _found(path: Path, carrier: Path) -> int:
 
 @contextlib.contextmanager
 def _stopping(seconds: float) -> Iterator[None]:
-    """Make the training save and stop after `seconds`, as Ctrl-C does."""
+    """Send SIGINT after `seconds`, which makes the training save a checkpoint and stop."""
     timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
     timer.daemon = True
     timer.start()
@@ -166,7 +175,10 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
-    """Return the records of a slice: its speed, its curve and, after the last, the evaluation."""
+    """Return the records of a slice: its speed and its learning curve.
+
+    After the last slice, the evaluation of the whole run follows.
+    """
     from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)
@@ -183,7 +195,7 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     ]
     for record in log[:: max(1, len(log) // POINTS)]:
         point = {name: record[name][0] for name in ("return", "length", "episodes")}
-        if point["return"] is not None:  # at least one episode has ended
+        if point["return"] is not None:  # None if no episode has ended
             records.append({**case, "part": "curve", "steps": record["steps"], **point})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))

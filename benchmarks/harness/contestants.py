@@ -1,6 +1,8 @@
-"""Contestants of a benchmark: batches in JAX (`Contestant`), environments in Python (`Game`).
+"""Contestants of a benchmark: the environments that it measures and compares.
 
-This module builds this library's batches; `peers/` builds batches of other packages.
+A `Contestant` is a batch of environments in JAX; a `Game` is an environment, or a batch, that is
+stepped from Python. This module builds this library's batches; `peers/` builds batches of other
+packages.
 """
 
 import contextlib
@@ -23,27 +25,28 @@ STEP_SCOPE = "environment_step"  # JAX name scope that marks the environment's p
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
 # Packages (JAX's CUDA plugins) that contain the compiler for GPUs.
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
-NO_RESET = "none"  # value in place of a reset source: never reset a finished episode
-DEFAULT = "default"  # value in place of a reset source: let `make_vec` choose one
+NO_RESET = "none"  # option in place of a reset source: finished episodes are never reset
+DEFAULT = "default"  # option in place of a reset source: `make_vec` chooses the reset source
 SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
 GRIDS = ("Grid", "BabyAI")  # families whose environments are grids
 
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """Batch of environments for random play, as pure functions of arrays."""
+    """Batch of environments that is measured with random actions, as pure functions of arrays."""
 
     name: str
-    env_id: str  # id in this library; every contestant plays the same level
+    env_id: str  # id in this library of the level that all compared contestants play
     num_envs: int
     actions: int | Space  # number of discrete actions, or the action space
     reset: Callable[[Array], PyTree[Array]]
     step: Callable[
         [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
-    ]  # (key, state, action) -> state, obs, reward, done
-    obs: str  # name of the observation; empty if there is only one kind
-    reset_source: str = "own"  # reset source; `own`: the package's auto-reset
+    ]  # function (key, state, action) -> (state, obs, reward, done)
+    obs: str  # name of the observation; empty if the environment has only one kind
+    # Reset source of this library's batches, or `own` for the auto-reset of another package.
+    reset_source: str = "own"
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
 
     def draw(self, key: Array) -> Shaped[Array, "num_envs ..."]:
@@ -53,10 +56,11 @@ class Contestant:
         return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
-        """Return a function that makes `length` random steps: (key, state) -> state, (obs, reward).
+        """Return a function that makes `length` random steps.
 
-        Each iteration of the scan is one step, and every observation and reward is stored, as in a
-        learner's rollout. A pool of levels is refreshed before the first step.
+        It maps (key, state) to (state, (obs, reward)). Each iteration of its scan is one step, and
+        every observation and reward is stored, as in a learner's rollout. A pool of levels is
+        refreshed before the first step.
         """
 
         def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
@@ -75,14 +79,14 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """One environment, or a batch that one call steps, driven from Python, with auto-reset."""
+    """Environment that is stepped from Python, with auto-reset; or a batch that one call steps."""
 
     name: str
     obs: str  # name of the observation
     num_envs: int
     actions: int | Box  # number of discrete actions, or the action space
     step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
-    turn: int  # number of steps that are a representative sample, resets included
+    turn: int  # number of steps that are a representative sample, with a typical number of resets
 
 
 def silence() -> contextlib.AbstractContextManager:
@@ -95,7 +99,8 @@ def foreign(
 ) -> Contestant:
     """Return another package's batch as a contestant.
 
-    Its functions are traced with JAX's standard dtype promotion, even if strict promotion is set.
+    `reset` and `step` are traced with JAX's standard dtype promotion even if strict promotion is
+    set, because the package may not support strict promotion.
     """
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
     return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
@@ -109,7 +114,7 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
 
 
 def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
-    """Return a batch of `make_vec` with a reset source, `DEFAULT` or `NO_RESET`."""
+    """Return a batch of `make_vec`; `reset_source` is a reset source, `DEFAULT` or `NO_RESET`."""
     if reset_source == NO_RESET:
         return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     source = None if reset_source == DEFAULT else reset_source
@@ -126,7 +131,8 @@ def ours(
 ) -> Contestant:
     """Return this library's batch, with same-step auto-reset unless the source is `NO_RESET`.
 
-    `fields` go to `make_vec`. Grids use the image observation unless `obs` names another.
+    `fields` are passed to `make_vec`. Grids use the image observation unless the field `obs`
+    selects another.
     """
     venv = batched(env_id, num_envs, reset_source, **{**obs_field(env_id), **fields})
     space = venv.env.action_space
@@ -160,7 +166,7 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
 
 
 def peer_obs(env_id: str) -> str:
-    """Return the name of the observation that peers have for an id, the nearest to ours."""
+    """Return the name of the observation that peers offer for an id, the one nearest to ours."""
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"
@@ -168,7 +174,10 @@ def peer_obs(env_id: str) -> str:
 
 
 def craftax_level(env_id: str) -> str:
-    """Return craftax's name of a game; `Ids` becomes `Symbolic`: craftax has no byte view."""
+    """Return craftax's name of a game.
+
+    Ids with `Ids` get the `Symbolic` game, because craftax has no observation of block ids.
+    """
     name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
     if not name.startswith("Craftax-"):
         raise LookupError(f"craftax has no level like {env_id}")

@@ -13,12 +13,12 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """Lock of this process on the device; `held` may be nested."""
+    """This process's access to the device: `held` waits for and holds a lock; it may be nested."""
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock; None: no others exist
+        self.lock: Path | None = None  # file that all processes lock, or None if this one is alone
         self.depth = 0
-        self._waited = 0.0  # seconds spent in waits for the lock that are over
+        self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None
 
     @property
@@ -34,7 +34,7 @@ class Device:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Wait until other processes have released the device, and hold it."""
+        """Wait until other processes have released the device; hold it during the context."""
         file = self.lock.open("a") if self.lock and not self.depth else contextlib.nullcontext()
         with file as opened:  # closing the file releases the lock
             if opened:
@@ -46,14 +46,15 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        import fcntl  # not on Windows, where jobs run one after another
+        import fcntl  # imported here: Windows lacks it, but runs jobs one at a time, without a lock
 
         self._waiting_since = time.monotonic()
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                time.sleep(POLL)  # a blocking call would delay signal handlers
+                # Poll, because a blocking call to `flock` would delay Python's signal handlers.
+                time.sleep(POLL)
             else:
                 break
         self._waited, self._waiting_since = self.waited, None

@@ -1,4 +1,4 @@
-"""Shared command line of the benchmarks: options, headers, JSON, and errors in one line."""
+"""Shared code of the benchmarks' commands: options, JSON with a header, one-line errors."""
 
 import argparse
 import functools
@@ -47,7 +47,7 @@ def add_repeats(made: Parser, seconds: float, repeats: int) -> None:
 
 
 def about() -> dict[str, Any]:
-    """Return date, versions, machine, load and environment settings."""
+    """Return date, versions, machine, load, XLA flags and whether compilation is cached."""
     device = jax.devices()[0]
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
@@ -62,7 +62,7 @@ def about() -> dict[str, Any]:
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the header of a measurement whose contestants take turns."""
+    """Return the header of a measurement in which contestants are timed in turns."""
     timed = {"seconds": args.seconds, "repeats": args.repeats}
     return {**about(), "policy": POLICY, "unroll": 1, **timed}
 
@@ -79,16 +79,16 @@ def write(file: Path | None, figures: dict[str, Any]) -> None:
 
 
 def use_one_core() -> None:
-    """Pin this process and its children to one core."""
+    """Pin this process and its child processes to one CPU core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
-    """Run the decorated function if its module is run as a program, for example with `python -m`.
+    """Decorator: run the function if its module is run as a program, such as with `python -m`.
 
-    Decorate only the last definition of a module: what follows does not exist yet when it runs.
-    The exit code is the function's result, 0 if None, or 2 after an error, which is printed in one
-    line.
+    Decorate only the last definition of a module: the function runs at once, when later
+    definitions do not exist yet. The exit code is the function's result (0 for None), or 2 after an
+    error, which is printed in one line.
     """
 
     @functools.wraps(command)

@@ -12,9 +12,10 @@ from ..tables.text import Column, fixed, seconds, short, tabulated, whole
 from ..tables.turns import OWN, SINGLE, faster
 from . import instrument
 
-PANELS = 4  # number of panels in a row of the picture
+PANELS = 4  # largest number of panels side by side in the figure
 
-Group = Sequence[dict[str, Any]]  # records of the contestants that took turns with each other
+# Records of contestants that were measured in turns on the same id and batch size.
+Group = Sequence[dict[str, Any]]
 
 
 def progress(group: Group) -> None:
@@ -25,7 +26,10 @@ def progress(group: Group) -> None:
 
 
 def ratios(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return how many times faster each of our batches is than each peer of its group."""
+    """Return how many times faster each of this library's batches is than each peer of its group.
+
+    `ratio` compares wall time, `per_core` CPU time.
+    """
     found = []
     for group in groups:
         for ours in _ours(group):
@@ -65,7 +69,7 @@ def write(results: dict[str, Any], folder: Path) -> None:
 
 
 def subtitle(results: dict[str, Any]) -> str:
-    """Return machine, version and date in one line."""
+    """Return the figure's subtitle: machine, JAX version, date and policy in one line."""
     versions = results["versions"]
     machine = f"{results['processor']}, {results['cpus']} cores"
     if not results["device"].startswith("cpu"):
@@ -99,7 +103,7 @@ def draw(measured: Group, path: Path, about: str) -> None:
 
 
 def _panel(panel: Any, measured: Group) -> None:
-    """Draw a line for each contestant; a single environment is a horizontal line."""
+    """Draw a line for each contestant; one that steps a single environment is a horizontal line."""
     for name in dict.fromkeys(map(label, measured)):
         line = [each for each in measured if label(each) == name]
         figures = [each["steps_per_second"] for each in line]
@@ -118,7 +122,7 @@ def _panel(panel: Any, measured: Group) -> None:
 def label(one: dict[str, Any]) -> str:
     """Return the name of a record's contestant.
 
-    This library's also has the reset source, and the observation unless it is `image`.
+    A record of this library also gets the reset source, and the observation unless it is `image`.
     """
     if one["contestant"] != OWN:
         return one["contestant"]
@@ -127,7 +131,10 @@ def label(one: dict[str, Any]) -> str:
 
 
 def _factor(spent: str) -> Column:
-    """Return a column of how many times faster our group's first batch is than the row's peer."""
+    """Return a column: how many times faster this library's first batch is than the row's peer.
+
+    `spent` is the entry of a record with the times to compare.
+    """
 
     def cell(pair: tuple[dict[str, Any], Group]) -> str:
         one, ours = pair[0], _ours(pair[1])
@@ -136,7 +143,8 @@ def _factor(spent: str) -> Column:
     return cell
 
 
-COLUMNS: dict[str, Column] = {  # columns of a table whose rows are pairs (record, its group)
+# Columns of the table, by heading. A row is a pair: a record, and the group it was measured in.
+COLUMNS: dict[str, Column] = {
     "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),
     "steps/s": lambda pair: short(pair[0]["steps_per_second"]),

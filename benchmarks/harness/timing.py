@@ -1,7 +1,8 @@
 """Timing: compile all programs first, then let the contestants run in turns, several times.
 
-Neighbouring turns see the same load of the machine, so the ratio of their times is stable. As in a
-learner's rollout, every observation and reward is stored; a timed run waits until all are written.
+Neighbouring turns see the same load on the machine, so the ratio of their times is stable. As in a
+learner's rollout, every observation and reward is stored, and the time of a run includes waiting
+until all of them are written.
 """
 
 import dataclasses
@@ -17,26 +18,26 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Target for the bytes of observations and rewards that one rollout stores. Few on a CPU, so that
-# they stay in its caches; many on an accelerator, so that launching the program (tens of us) costs
-# little per step.
+# Target for the bytes of observations and rewards that one rollout stores. It is small on a CPU, so
+# that they stay in the CPU's caches. It is large on an accelerator: long rollouts make the time to
+# launch the program (tens of microseconds) small per step.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
-ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of a rollout
+ROLLOUT_STEPS = (8, 1024)  # smallest and largest number of steps of a rollout
 # Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.
 LARGEST = 9 << 30
-AGE_STEPS, AGE_SECONDS = 512, 3.0  # limits of the warm-up; it ends at the first one reached
+AGE_STEPS, AGE_SECONDS = 512, 3.0  # the warm-up ends after this many steps or seconds
 
 
 @dataclasses.dataclass
 class Record:
-    """Figures of one contestant on one id at one batch size."""
+    """Measured figures of one contestant on one environment id at one batch size."""
 
     contestant: str
     id: str
     num_envs: int
     reset_source: str
     obs: str
-    length: int  # steps of a rollout
+    length: int  # number of steps of a rollout
     rollouts: int  # number of rollouts per repeat
     compile_seconds: float
     seconds: list[float] = dataclasses.field(default_factory=list)  # seconds of each repeat
@@ -49,12 +50,12 @@ class Record:
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return raw times and medians over the repeats."""
+        """Return all fields, with the raw times, and figures from the median over the repeats."""
         speed = self.steps / statistics.median(self.seconds)
         return dataclasses.asdict(self) | {
             "steps": self.steps,
             "steps_per_second": round(speed),
-            # Microseconds that one step of the whole batch takes.
+            # Microseconds per step of the whole batch.
             "microseconds": round(1e6 * self.num_envs / speed, 2),
         }
 
@@ -69,7 +70,7 @@ class Runner:
         raise NotImplementedError
 
     def age(self) -> None:
-        """Warm up, so that episodes, which all start together, end at different times."""
+        """Warm up: step until the episodes, which all start together, end at different times."""
         start, steps = time.perf_counter(), 0
         while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
             self.run()
@@ -77,19 +78,19 @@ class Runner:
 
 
 class Programs(NamedTuple):
-    """Compiled programs of a batch."""
+    """Compiled programs of a batch, to reset it and to make a rollout."""
 
     reset: Callable
     rollout: Callable
-    length: int  # steps of a rollout
-    compile_seconds: float  # seconds to compile the rollout, tracing included
+    length: int  # number of steps of a rollout
+    compile_seconds: float  # seconds of tracing and compiling the rollout
 
 
 def lower(contestant: Contestant) -> Callable[[], Programs]:
     """Trace the programs of a contestant; return a function that compiles them.
 
-    Call the returned function in a thread to compile in parallel: compiling releases the GIL, but
-    tracing does not.
+    Call the returned functions of several contestants in threads to compile in parallel: compiling
+    releases Python's global interpreter lock, but tracing does not.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key)
@@ -109,7 +110,7 @@ def lower(contestant: Contestant) -> Callable[[], Programs]:
 
 
 class BatchRunner(Runner):
-    """Runner of a batch in JAX, compiled and warmed up."""
+    """Runner of a `Contestant`, a batch in JAX; the constructor compiles and warms up."""
 
     def __init__(
         self, contestant: Contestant, seconds: float, programs: Programs | None = None
@@ -143,7 +144,7 @@ class BatchRunner(Runner):
 
 
 class GameRunner(Runner):
-    """Runner of environments stepped from Python; actions are drawn before timing starts."""
+    """Runner of a `Game`, stepped from Python; actions are drawn before timing starts."""
 
     def __init__(self, game: Game, env_id: str, seconds: float) -> None:
         self.game, self.rng = game, np.random.default_rng(0)
@@ -161,7 +162,7 @@ class GameRunner(Runner):
 
 
 def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
-    """Draw uniform random actions [steps, num_envs]; [steps] for a single environment."""
+    """Draw uniform random actions of shape [steps, num_envs], or [steps] for one environment."""
     shape, space = (steps, game.num_envs), game.actions
     if isinstance(space, int):
         actions: Any = rng.integers(0, space, shape, dtype=np.int32)
@@ -171,7 +172,7 @@ def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
 
 
 def rollout_length(contestant: Contestant, state: Any) -> int:
-    """Return how many steps a rollout needs to store about `ROLLOUT_BYTES` for this backend."""
+    """Return the number of steps with which a rollout stores about `ROLLOUT_BYTES`."""
     fewest, most = ROLLOUT_STEPS
     budget = ROLLOUT_BYTES["cpu" if jax.default_backend() == "cpu" else "accelerator"]
     length = min(most, max(fewest, budget // _stored(contestant, state)))
@@ -191,7 +192,7 @@ def _stored(contestant: Contestant, state: Any) -> int:
 
 
 def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
-    """Time every runner `repeats` times in turns; return their figures."""
+    """Time every runner `repeats` times, in turns; return the record of each runner."""
     on_cpu = jax.default_backend() == "cpu"
     with device_lock.held():
         for _ in range(repeats):

@@ -1,4 +1,4 @@
-"""Learners in separate processes that train in turns, one at a time."""
+"""Compared learners, each in a separate process, which train in turns, one at a time."""
 
 import contextlib
 import json
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 VARIABLES = {"JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
-VARIABLES["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # every learner compiles from scratch
+# Every process compiles from scratch, so that compile times are comparable.
+VARIABLES["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
 
 class Learner:
@@ -30,19 +31,20 @@ class Learner:
             stack.pop_all()
 
     def train(self, seed: int) -> None:
-        """Let the process train with a seed; append its answer to `trainings`."""
+        """Let the process train with a seed; append the resulting figures to `trainings`."""
         self._send(seed)
         self.trainings.append({"seed": seed, **self._answer()})
 
     def close(self) -> None:
-        """End the process."""
-        with contextlib.suppress(BrokenPipeError):  # the process has ended
+        """Let the process end by closing its input, and wait for it."""
+        with contextlib.suppress(BrokenPipeError):  # raised if the process has ended
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the process has ended, so `_answer` raises
+        # If the process has ended, the next `_answer` raises a better error.
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
 
@@ -57,10 +59,10 @@ class Learner:
 def take_turns(
     builders: Mapping[str, Callable[[str], Learner]], seeds: int, missing: list[dict[str, str]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Train learners in turns, seed by seed; return the list of trainings of each label.
+    """Train learners in turns, seed by seed; return the figures of each label's trainings.
 
-    `builders` map each label to a function that starts its learner. Learners that cannot start are
-    added to `missing`.
+    `builders` map each label to a function that starts the learner's process. Learners that cannot
+    start are added to `missing`, with the reason.
     """
     learners: list[Learner] = []
     try:

@@ -1,13 +1,13 @@
 """Environments of other packages: in JAX, in NumPy, and the C++ engine EnvPool.
 
-The peers run as their authors ship them, with their own auto-reset and the observation nearest to
-this library's: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft, the state of
-Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view:
-neither has MiniGrid's occlusion, and NAVIX never shows a carried object. Otherwise NAVIX's view is
-MiniGrid's with its first two axes swapped. NAVIX resets in the step after the end of an episode.
-craftax is measured three times: with its optimistic reset (a few new worlds, shared by the
-environments whose episode ended), with its own auto-reset, and without any. Puzzles are in
-`puzzles.py`.
+The peers run as their authors ship them, with their own auto-reset. They return the observation
+nearest to this library's: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft,
+or the state of Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for
+the view of a grid: neither has MiniGrid's occlusion, and NAVIX never shows a carried object.
+Otherwise NAVIX's view is MiniGrid's with the first two axes swapped. NAVIX resets in the step after
+the end of an episode. craftax is measured three times: with its optimistic reset (each step
+generates a few new worlds, which the environments whose episode ended share), with its own
+auto-reset, and without auto-reset. Puzzles are in `puzzles.py`.
 """
 
 import functools
@@ -28,28 +28,31 @@ from jaxenvs.core.typed import installation, pip
 from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
 from . import envpool, puzzles
 
-RATIO = 16  # environments per new world in craftax's optimistic reset; its authors' choice
+# craftax's optimistic reset generates one new world per step for this many environments. craftax's
+# authors chose the number.
+RATIO = 16
 INSTALL = f"not installed ({installation('bench')})"
 INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
 
 
 class Peer(NamedTuple):
-    """A peer: one configuration of another package."""
+    """Another package in one configuration, with which this library is compared."""
 
     name: str
-    families: tuple[str, ...]  # families whose ids may have a counterpart in it
+    # Families of this library's ids for which the package may have the same level.
+    families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
-    in_jax: bool = True  # whether it is written in JAX, so that `gpu_work` can compile it
+    in_jax: bool = True  # whether the package is written in JAX, so that `gpu_work` can compile it
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers that may have a counterpart of an id."""
+    """Return the peers that may have the level of an id, judged by the id's family."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
 def peer(name: str, env_id: str, num_envs: int) -> Contestant | Game:
-    """Return a peer's batch, or single environment, of the same level.
+    """Return the batch, or the single environment, of peer `name` for the level of `env_id`.
 
     Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
     """
@@ -71,9 +74,9 @@ def time_limit(env_id: str) -> int:
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return NAVIX's name of a level.
 
-    NAVIX's DoorKey always starts the agent in a corner. `renamed` maps MiniGrid's names that end
-    in v1 to NAVIX's, which end in v0. NAVIX has no counterpart of version 0 of such a
-    level, so MiniGrid's name is returned, which NAVIX does not have.
+    Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner. `renamed` maps
+    names of MiniGrid that end in v1 to names of NAVIX that end in v0. NAVIX lacks version 0 of such
+    a level. For these ids MiniGrid's name is returned, which NAVIX's registry does not contain.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:
@@ -85,7 +88,7 @@ def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) 
 
 
 def xland_level(env_id: str) -> str:
-    """Return XLand-MiniGrid's name of a level, which has no version."""
+    """Return XLand-MiniGrid's name of a level; unlike MiniGrid's, it does not end in a version."""
     name = jaxenvs.spec(env_id).upstream.removesuffix("-v0")
     return name.replace("Empty-Random", "EmptyRandom").replace("UnlockPickup", "UnlockPickUp")
 
@@ -93,7 +96,7 @@ def xland_level(env_id: str) -> str:
 def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
     names = importlib.import_module("navix.environments.registry")
-    renamed = getattr(names, "V1_ALIASES", {})  # NAVIX 0.7 has no such aliases
+    renamed = getattr(names, "V1_ALIASES", {})  # NAVIX 0.7 has no `V1_ALIASES`
     level = one_of(navix.registry(), name, navix_level(env_id, renamed), env_id)
     env = navix.make(
         level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
@@ -129,7 +132,7 @@ def _xland(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> Contestant:
-    """Return a batch of craftax with its own auto-reset (`own_reset`) or none."""
+    """Return a batch of craftax, with its own auto-reset (`own_reset`) or without auto-reset."""
     package = importlib.import_module("craftax.craftax_env")
     env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=own_reset)
     params = env.default_params.replace(max_timesteps=time_limit(env_id))
@@ -170,20 +173,24 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Return the index of a new world for each environment.
+    """Return the index of a new world for each environment, int32.
 
-    Done environments take the worlds in turn, and share them if there are too few.
+    Environments that are done take the worlds in turn, and share them if there are too few. For the
+    other environments the index has no meaning.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
 
 def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Array, Any]:
-    """Return first observations and states of `count` new worlds."""
+    """Return the first observations and the states of `count` new worlds."""
     return jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(key, count), params)
 
 
 def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
-    """Select `begun` for environments that are done, else `going`."""
+    """Select the values of `begun` for environments that are done, and of `going` for the others.
+
+    `begun` and `going` are pytrees of arrays whose first axis is the environment.
+    """
 
     def choose(new: Array, old: Array) -> Array:
         return jnp.where(done.reshape(done.shape + (1,) * (new.ndim - 1)), new, old)
@@ -192,7 +199,7 @@ def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
 
 
 def _gymnasium_game(name: str, level: str, obs: str, turn: int) -> Game:
-    """Return an environment of `gymnasium.make`, in NumPy, with auto-reset."""
+    """Return one environment made by `gymnasium.make`, with auto-reset."""
     gymnasium = importlib.import_module("gymnasium")
     env = gymnasium.make(level)
     env.reset(seed=0)
@@ -220,7 +227,7 @@ def _classic(name: str, env_id: str, num_envs: int) -> Game:
 
 
 def _crafter(name: str, env_id: str, num_envs: int) -> Game:
-    """Return Crafter, the NumPy game that Craftax-Classic reproduces; it observes pixels."""
+    """Return Crafter, the NumPy game that Craftax-Classic reproduces; it returns pixels."""
     env = importlib.import_module("crafter").Env(length=time_limit(env_id), seed=0)
     env.reset()
 
@@ -228,8 +235,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # A sample of 1,000 steps is representative: it contains several resets. Random episodes last
-    # about 180 steps, and generating a world takes as long as 800 steps.
+    # A sample of 1,000 steps is representative, because it contains several resets: random episodes
+    # last about 180 steps. Resets matter, as generating a world takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

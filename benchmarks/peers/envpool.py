@@ -1,13 +1,14 @@
 """EnvPool, a C++ engine of MiniGrid, BabyAI and Craftax, with its default number of threads.
 
-It runs as its authors ship it: one synchronous call steps all environments, with its own
-auto-reset. Its observations are not stored, which is an advantage for it. Grids return a dict of
-image, direction and mission, and start the next episode in the step after the end of one; the time
-limit of BabyAI depends on the mission, as in this library. Craftax (from envpool 1.2.7) returns
-craftax's float32 observation, symbolic or pixels, and reproduces craftax 1.6.1, random numbers
-included: a seed gives craftax's trajectory. Of a game's two ids, the one with `AutoReset` is
-measured. Like this library it resets in the step that ends an episode; unlike craftax it generates
-a world only then.
+EnvPool runs as its authors ship it: one synchronous call steps all environments, with EnvPool's own
+auto-reset. The observations of EnvPool are not stored, which makes it faster in comparison.
+
+Grids return a dict of image, direction and mission, and start the next episode in the step after
+the end of one. The time limit of BabyAI depends on the mission, as in this library. Craftax (from
+envpool 1.2.7) returns craftax's float32 observation, symbolic or pixels, and reproduces craftax
+1.6.1, random numbers included: a seed gives the same trajectory as in craftax. EnvPool has two ids
+for each game of Craftax, and the one with `AutoReset` is measured. Like this library, it resets in
+the step that ends an episode. Unlike craftax, it generates a world only then.
 """
 
 import importlib
@@ -16,11 +17,11 @@ import jaxenvs
 
 from ..harness.contestants import GRIDS, Game, craftax_level, one_of, peer_obs
 
-TURN = 100  # steps of the batch that count as a rollout
+TURN = 100  # number of steps of the batch that a timed run makes at least, see `Game.turn`
 
 
 def level(env_id: str) -> str:
-    """Return EnvPool's id of a level: MiniGrid's id, or for Craft the id with auto-reset."""
+    """Return EnvPool's id of a level: MiniGrid's id or, for Craft, the id with `AutoReset`."""
     spec = jaxenvs.spec(env_id)
     if spec.family in GRIDS:
         return spec.upstream

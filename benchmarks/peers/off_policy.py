@@ -5,9 +5,10 @@
 PYTHON is an interpreter in which the learner's package is installed. This library is needed there
 only for its own learners.
 
-Policies are evaluated with their most probable actions, all in the same episodes of Gymnasium,
-because returns depend on the initial states. The peers run as their authors ship them, with
-`DummyVecEnv` around Gymnasium's environments. All learners bootstrap at truncated episodes.
+Policies are evaluated with their most probable actions. All learners of a seed are evaluated from
+the same initial states of Gymnasium's environments, because returns depend on them. The peers run
+as their authors ship them, with `DummyVecEnv` around Gymnasium's environments. All learners
+bootstrap at truncated episodes.
 """
 
 import functools
@@ -22,15 +23,18 @@ import numpy as np
 
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
-FIRST = 10_000  # seeds of these environments count up from FIRST + the seed of the training
-LAST = 20  # number of last training episodes that the reported mean return covers
-VALUES = ("dqn", "qr-dqn")  # learners of action values, for discrete actions
-LOG_ROUNDS = 100  # iterations per update of our learners with continuous actions
+# The first environment of an evaluation has the seed FIRST + the seed of the training; the seeds of
+# the others count up from there.
+FIRST = 10_000
+LAST = 20  # the reported training return is the mean over this many last episodes
+VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
+# Number of iterations per update of this library's learners with continuous actions.
+LOG_ROUNDS = 100
 Train = Callable[[int], dict[str, Any]]
 
 
 class Clock:
-    """Timer of a training, and of its part after `mark` steps, when everything is compiled."""
+    """Timer of a training; also times the part after `mark` steps, when everything is compiled."""
 
     def __init__(self, mark: int) -> None:
         self._mark, self._marked = mark, (0, 0.0, 0.0)
@@ -41,12 +45,15 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Start timing the second part if `steps`, the steps made so far, have reached `mark`."""
+        """Start timing the second part once `steps`, the steps made so far, have reached `mark`."""
         if steps >= self._mark and not self._marked[0]:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return the CPU and wall seconds of a finished training, and of its part after `mark`."""
+        """Return the CPU and wall seconds of the whole training, and of the part after `mark`.
+
+        `steps` is the number of environment steps of the whole training.
+        """
         seconds, wall = self._now()
         at, marked, marked_wall = self._marked
         return {
@@ -59,7 +66,10 @@ class Clock:
 
 
 def ours(setting: dict[str, Any], library: str) -> Train:
-    """Return this library's learner, run in chunks of updates as by `jaxenvs train`."""
+    """Return a function that trains this library's learner in chunks, like `jaxenvs train`.
+
+    A chunk is a number of updates that one call of the compiled program makes.
+    """
     import jax
 
     import jaxenvs
@@ -100,10 +110,10 @@ def ours(setting: dict[str, Any], library: str) -> Train:
 
 
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
-    """Return the mean return of the last `LAST` episodes or slightly more; None without episodes.
+    """Return the mean return of about the last `LAST` episodes; None if there are no episodes.
 
-    Entries are in order of time: `episodes` has how many episodes ended, `returns` the sum of their
-    returns.
+    Both arrays are in order of time: `episodes` has the number of episodes that ended, `returns`
+    the sum of their returns. Entries are not split, so the mean may cover more episodes.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -112,8 +122,9 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
 
 
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
-    """Return the mean return over the same episodes as Stable-Baselines3's `evaluate_policy`.
+    """Return a policy's mean return over `EPISODES` episodes.
 
+    Seeds and the choice of episodes are the same as with Stable-Baselines3's `evaluate_policy`.
     `act` maps the observations of all environments to actions.
     """
     import gymnasium
@@ -134,7 +145,10 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 
 
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
-    """Translate a setting into this library's; defaults not set here agree with the peers'."""
+    """Translate a setting into this library's settings.
+
+    Defaults that are not set here are the same as in the peers.
+    """
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}
     given |= {"total_steps": setting["steps"], "hidden": tuple(setting["hidden"]), "anneal": False}
@@ -164,7 +178,7 @@ def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 def theirs(setting: dict[str, Any], library: str) -> Train:
-    """Return Stable-Baselines3's learner (torch on one CPU thread), or SBX's."""
+    """Return a function that trains a learner of Stable-Baselines3 (torch, one thread) or SBX."""
     kind, given = named(setting["algorithm"], library), their_settings(setting, library)
     if library == "sb3":
         importlib.import_module("torch").set_num_threads(1)
@@ -194,7 +208,7 @@ def theirs(setting: dict[str, Any], library: str) -> Train:
 
 
 def named(algorithm: str, library: str) -> Any:
-    """Return the class of a learner; raise `LookupError` if the package has none."""
+    """Return the class of a learner in `library`; raise `LookupError` if the library lacks it."""
     name = {"qr-dqn": "QRDQN", "crossq": "CrossQ"}.get(algorithm, algorithm.upper())
     packages = {"sbx": ("sbx",), "sb3": ("stable_baselines3", "sb3_contrib")}[library]
     found = [getattr(importlib.import_module(package), name, None) for package in packages]
@@ -204,7 +218,11 @@ def named(algorithm: str, library: str) -> Any:
 
 
 def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dict[str, Any]]:
-    """Return a function from the peers' batch of environments to their keyword arguments."""
+    """Return a function that computes the keyword arguments of a peer's learner.
+
+    The function's argument is the peer's batch of environments, because the exploration noise of
+    TD3 needs the shape of the actions.
+    """
     algorithm = setting["algorithm"]
     policy: dict[str, Any] = {"net_arch": list(setting["hidden"])}
     given = {
@@ -250,9 +268,9 @@ TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
 def serve(build: Callable[[dict[str, Any]], Train]) -> None:
     """Train on request: read JSON lines from stdin, answer each with one line on stdout.
 
-    The first line describes a learner for `build`; in the answer, `missing` is None or the reason
-    why the learner is not available. Each further line is a seed to train with; the answer has
-    seconds and returns. Whatever packages print goes to stderr.
+    The first line describes a learner, which `build` makes; in the answer, `missing` is None or the
+    reason why the learner is not available. Each further line is a seed to train with, and the
+    answer has the seconds and returns of this training. Whatever packages print goes to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 
@@ -270,5 +288,6 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path[:1] = []  # drop this folder: its modules are named like packages
+    # Drop this folder from the path: its modules have the names of packages, such as `envpool`.
+    sys.path[:1] = []
     serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

@@ -3,9 +3,9 @@
     python benchmarks peers.ppo        # started by the command `learners`, see `off_policy.serve`
 
 Timed trainings neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
-a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
-`DummyVecEnv`. Except for SB3, they treat an episode truncated by the time limit as terminated.
-All policies that return logits are evaluated in the same way.
+a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 (SB3) with its
+`DummyVecEnv`. PureJaxRL and rejax treat an episode truncated by the time limit as terminated. All
+policies that return logits are evaluated in the same way.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ import numpy as np
 
 from .off_policy import LAST, last_mean, serve
 
-ID = "Classic-CartPole-v0"  # our id; the other libraries use CartPole-v1
-HIDDEN = (64, 64)  # layer widths of each network, tanh
+ID = "Classic-CartPole-v0"  # this library's id; the other libraries use CartPole-v1
+HIDDEN = (64, 64)  # layer widths of the actor and of the critic, with tanh activation
 EPISODES = 128  # number of episodes of an evaluation
 
 
@@ -37,7 +37,7 @@ class Setting:
     rollout_steps: int
     epochs: int
     minibatches: int
-    steps: int = 500_000  # environment steps per training
+    steps: int = 500_000  # number of environment steps of a training
     learning_rate: float = 2.5e-4
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -50,7 +50,7 @@ class Setting:
 
     @property
     def batch(self) -> int:
-        """Number of environment steps in an update."""
+        """Number of environment steps per update."""
         return self.num_envs * self.rollout_steps
 
     def lasting(self, steps: int) -> "Setting":
@@ -62,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's own defaults: for this library the preset of CartPole; rejax's, except that it uses
-# tanh. PureJaxRL is missing because EQUAL[0] has its defaults.
+# Each library's own defaults. This library uses its preset of CartPole; rejax uses its defaults,
+# except that the activation is tanh. PureJaxRL is missing, because EQUAL[0] has its defaults.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -75,7 +75,8 @@ OWN = {
 }
 
 
-# Field of `Setting` -> its names in (PureJaxRL, rejax, Stable-Baselines3); None: set elsewhere.
+# Field of `Setting` -> its names in PureJaxRL, rejax and Stable-Baselines3. None: the functions
+# below set the value in another way.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),
@@ -93,7 +94,7 @@ NAMES: dict[str, tuple[str | None, ...]] = {
 
 
 def renamed(setting: Setting, library: int) -> dict[str, Any]:
-    """Return a setting's values under the names of a library, given by its column in `NAMES`."""
+    """Return a setting's values under the names of a library; `library` is its index in `NAMES`."""
     named = {names[library]: getattr(setting, field) for field, names in NAMES.items()}
     return {name: value for name, value in named.items() if name}
 
@@ -101,17 +102,18 @@ def renamed(setting: Setting, library: int) -> dict[str, Any]:
 class Trainer(NamedTuple):
     """PPO of one library, configured by a `Setting`."""
 
-    # Function seed -> (mean return of the last training episodes or None if not recorded, weights).
+    # Function from a seed to a pair: the mean return of the last training episodes (None if it is
+    # not recorded), and the trained weights.
     train: Callable[[int], tuple[float | None, Any]]
-    # Function (weights, observations) -> logits; None: the policy is not evaluated.
+    # Function (weights, observations) -> logits, or None: then the policy is not evaluated.
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
 def ours(setting: Setting, apart: bool = True) -> Trainer:
-    """Return this library's PPO, run in chunks of updates as by `jaxenvs train`.
+    """Return this library's PPO; like `jaxenvs train`, each call makes a chunk of several updates.
 
     With `apart`, actor and critic are separate networks, as in the other libraries; without it,
-    they share this library's default network.
+    they share layers, as by default in this library.
     """
     import jaxenvs
     from jaxenvs.baselines import registry
@@ -119,7 +121,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines.on_policy import ppo
     from jaxenvs.baselines.run import loop
 
-    # Fields of `Setting` that have the same names in our settings.
+    # All remaining fields of `Setting` have the same names in this library's settings.
     equal = dataclasses.asdict(setting)
     del equal["name"]
     steps = equal.pop("steps")
@@ -146,14 +148,17 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 
 
 def chunk_of(setting: Setting) -> int:
-    """Return the number of updates per call: a divisor of the total, with about 30,000 steps."""
+    """Return the number of updates per call of the training program.
+
+    It divides the total number of updates, and such a call makes about 30,000 environment steps.
+    """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
     return min(fitting, key=lambda n: abs(n * setting.batch - 30_000))
 
 
 def two_networks(env: Any) -> Any:
-    """Return a network that is an actor and a critic without shared weights."""
+    """Return an actor-critic network whose actor and critic share no weights."""
     import flax.linen as nn
 
     from jaxenvs.baselines.networks import layers, policies
@@ -179,7 +184,7 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    # Both folders, because some versions of PureJaxRL import from one and some from the other.
+    # Add both folders, because versions of PureJaxRL differ in the folder they import from.
     sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")
@@ -201,9 +206,9 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
 
 
 def stand_in(package: str, *modules: str) -> None:
-    """Make a missing package importable, as empty modules.
+    """Register empty modules in place of a package that is not installed.
 
-    PureJaxRL imports such packages but never uses them here.
+    PureJaxRL imports such packages, but does not use them on CartPole.
     """
     if importlib.util.find_spec(package) is None:
         for name in (package, *modules):
@@ -267,8 +272,8 @@ def sb3(setting: Setting) -> Trainer:
 def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, int], float]:
     """Return a function that evaluates a policy: (weights, seed) -> mean return.
 
-    The mean is over `EPISODES` episodes. Actions are sampled; every library's policy plays this
-    library's CartPole.
+    The mean is over `EPISODES` episodes. Actions are sampled from the policy. The policies of all
+    libraries play this library's CartPole.
     """
     import jaxenvs
     from jaxenvs.baselines.core.episodes import first_episodes
@@ -286,7 +291,10 @@ def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, i
 
 
 def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
-    """Return a learner by name; raise `ImportError` or `LookupError` if it is missing."""
+    """Return the learner `name`; raise `ImportError` or `LookupError` if it is not installed.
+
+    `clone` is the path of PureJaxRL's clone, or None.
+    """
     if name == "purejaxrl":
         if clone is None:
             raise LookupError("give --purejaxrl PATH, a clone of github.com/luchris429/purejaxrl")
@@ -303,7 +311,7 @@ TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
 
 
 def train(learner: Trainer, seed: int) -> dict[str, Any]:
-    """Train with a seed; return CPU and wall seconds, and training and evaluation returns."""
+    """Train with a seed; return CPU and wall seconds, the last training return, the evaluation."""
     start, start_wall = time.process_time(), time.perf_counter()
     last, weights = learner.train(seed)
     spent = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
@@ -314,7 +322,8 @@ def train(learner: Trainer, seed: int) -> dict[str, Any]:
 def build(asked: dict[str, Any]) -> Callable[[int], dict[str, Any]]:
     """Return a function that trains with a given seed.
 
-    `asked` (from JSON) names the learner, its setting and the path of PureJaxRL's clone or None.
+    `asked` (from JSON) has the learner's name, its setting, and the path of PureJaxRL's clone or
+    None.
     """
     clone = asked["clone"] and Path(asked["clone"])
     return functools.partial(train, trainer(asked["learner"], Setting(**asked["setting"]), clone))

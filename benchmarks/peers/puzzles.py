@@ -1,8 +1,8 @@
 """Puzzles of jumanji and pgx, batched as their authors recommend.
 
-Differences from this library: jumanji's cubes also have half turns, and its 2x2 cube turns all
-faces. jumanji makes levels of cubes and sliding tiles by random walks. In pgx's 2048, a move that
-changes nothing ends the game.
+Differences from this library: jumanji's cubes also have half turns as actions, and its 2x2 cube can
+turn all six faces. jumanji scrambles cubes and sliding tiles by random moves from the solved board.
+In pgx's 2048, a move that changes nothing ends the game.
 """
 
 import importlib
@@ -18,19 +18,22 @@ import jaxenvs
 
 from ..harness.contestants import Contestant, foreign, one_of
 
-SCRAMBLES, WALK = 100, 200  # random turns (cube) and moves (tiles) per level, as in jumanji
+# Number of random turns that scramble a cube, and of random moves that scramble sliding tiles, as
+# in jumanji.
+SCRAMBLES, WALK = 100, 200
 PGX_IDS = {"Puzzle-2048-v0": "2048"}
 
 
 class Level(NamedTuple):
-    """jumanji's counterpart of one of this library's ids."""
+    """Environment of jumanji that corresponds to one of this library's ids."""
 
-    module: str  # module below `jumanji.environments`
-    env: str  # class in that module
-    # Class of levels in the submodule `generator`, and its keyword arguments.
+    module: str  # name of a module inside `jumanji.environments`
+    env: str  # name of the environment's class in that module
+    # Name of the level generator's class in the submodule `generator`, and keyword arguments for
+    # it; None selects jumanji's default generator.
     generator: tuple[str, dict[str, int]] | None = None
-    actions: tuple[int, ...] = (4,)  # number of values that each part of an action has
-    limited: bool = True  # whether it has a time limit
+    actions: tuple[int, ...] = (4,)  # number of values of each component of an action
+    limited: bool = True  # whether the environment has a time limit
 
 
 def _cube(size: int) -> Level:
@@ -61,7 +64,7 @@ JUMANJI_IDS = {
 
 
 def jumanji(name: str, env_id: str, num_envs: int) -> Contestant:
-    """Return a batch of jumanji, with jumanji's wrappers for batches and auto-reset."""
+    """Return a batch of jumanji's environments, with jumanji's wrappers for vmap and auto-reset."""
     level = JUMANJI_IDS[one_of(JUMANJI_IDS, name, env_id, env_id)]
     wrappers = importlib.import_module("jumanji.wrappers")
     env = wrappers.VmapWrapper(wrappers.AutoResetWrapper(_build(level, env_id)))
@@ -90,14 +93,18 @@ def _build(level: Level, env_id: str) -> Any:
 
 
 def parts(action: Array, counts: tuple[int, ...]) -> Array:
-    """Unravel a discrete action into its parts; the last part changes fastest."""
+    """Split discrete actions into their components, the last of which changes fastest.
+
+    `counts` has the number of values of each component. With several components, the result has an
+    additional last axis over the components.
+    """
     if len(counts) == 1:
         return action
     return jnp.stack(jnp.unravel_index(action, counts), axis=-1)
 
 
 def pgx(name: str, env_id: str, num_envs: int) -> Contestant:
-    """Return a batch of pgx with its auto-reset."""
+    """Return a batch of pgx's environments with pgx's auto-reset."""
     game = PGX_IDS[one_of(PGX_IDS, name, env_id, env_id)]
     env = importlib.import_module("pgx").make(game)
     auto_reset = importlib.import_module("pgx.experimental.wrappers").auto_reset

@@ -1,6 +1,7 @@
 """Tables of the pages, built from the JSON of the measurements.
 
-`registry.TABLES` is complete once this package is imported, which needs only Python.
+Importing this package imports all its modules, which register their tables in `registry.TABLES`.
+It needs only Python.
 """
 
 from . import (  # noqa: F401 - each registers its tables

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+    """Write the tables, or check them with `--check`; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.tables")
     parser.description = (__doc__ or "").split("\n")[0]
     add = parser.add_argument
@@ -44,9 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    """Return the pages that would change, with (old, new) text, and the tables on no page.
+    """Return the pages that would change, each with its (old, new) text, and the unused tables.
 
-    Raises `ValueError` with the name of the page if a marker has no table or no end.
+    A table is unused if no page has a marker for it. Raises `ValueError` with the name of the page
+    if a marker names no known table or has no end marker.
     """
     if not (root / "README.md").is_file():
         raise ValueError(f"{root} is not a checkout: it has no README.md; give one with --root")
@@ -64,7 +65,7 @@ def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
 
 
 def difference(path: Path, old: str, new: str) -> str:
-    """Return a unified diff of a page."""
+    """Return a unified diff from the old to the new text of the page `path`."""
     lines = (old.splitlines(), new.splitlines(), f"{path} as it is", f"{path} by its JSON")
     return "\n".join(difflib.unified_diff(*lines, lineterm="", n=1))
 

@@ -14,17 +14,17 @@ from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabulated, whole
 from .turns import OWN
 
-SLOWEST = 4  # number of kernels that a cell names, the slowest ones of a step
+SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 COMMAND = "python -m jaxenvs.benchmarks.card"
 DONE = "done"  # state of a job that ran to its end
-HEADER = ("driver", "jax", "commit", "date")  # header entries shown below a table
+HEADER = ("driver", "jax", "commit", "date")  # header entries that the note below a table shows
 
 Row = dict[str, Any]
-Documents = list[dict[str, Any]]  # contents of result files; a section has one per device
+Documents = list[dict[str, Any]]  # contents of one job's result files, one for each device
 
 
 class Section(NamedTuple):
-    """The table of one job, with its title."""
+    """How to build the table of one job, and the table's title."""
 
     job: str
     title: str
@@ -33,7 +33,7 @@ class Section(NamedTuple):
 
 @table("card", f"{RESULTS}/card/*.json", command=COMMAND)
 def card(documents: Documents) -> str:
-    """Return the Markdown of all tables: one with a title for each job that has results."""
+    """Return the Markdown of all tables: for each job that has results, a title and a table."""
     shown = []
     for section in SECTIONS:
         found = [document for document in documents if document["job"] == section.job]
@@ -43,7 +43,7 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row, extended by the name of its device and the figures of `_derived`."""
+    """Yield every row of the documents, with its device's name and the figures of `_derived`."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
@@ -58,7 +58,10 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
 
 
 def _derived(row: Row) -> dict[str, float]:
-    """Compute speed and microseconds from the median of a row's raw times, where it lacks them."""
+    """Compute the figures that a row lacks from the median of its raw times.
+
+    These are `steps_per_second`, `nodes_per_second`, and `microseconds` per step of the batch.
+    """
     times, found = row.get("times_s"), {}
     if not times:
         return found
@@ -72,7 +75,7 @@ def _derived(row: Row) -> dict[str, float]:
 
 
 def notes(documents: Documents) -> str:
-    """Return one sentence for each device: versions, date, command, and gaps in the results."""
+    """Return one sentence for each device: versions, date, command, and missing measurements."""
     sentences = []
     for document in documents:
         facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]
@@ -86,7 +89,7 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Count, by commit, the rows that were measured by another commit than the document's."""
+    """Count the rows that were measured at another commit than the document's, by commit."""
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -96,19 +99,25 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table without empty columns, with `notes` of its documents below it."""
+    """Return a table without empty columns, with `notes(documents)` below it."""
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 
 def plain(
     columns: dict[str, Column], wanted: Callable[[Row], bool] = lambda row: True
 ) -> Callable[[Documents], Table]:
-    """Return a function that builds a table with a line for each row for which `wanted` is true."""
+    """Return a function that builds a table with `columns` from documents.
+
+    The table has a line for each row of the documents for which `wanted` returns True.
+    """
     return lambda documents: _noted(documents, filter(wanted, by_size(rows_of(documents))), columns)
 
 
 def beside(documents: Documents) -> Table:
-    """Compare contestants, each in its own columns; a line for each device, id and batch size."""
+    """Compare contestants: each has its own columns, and each line is a device, id and batch size.
+
+    This library counts as one contestant for each of its reset sources.
+    """
     lines: dict[tuple, dict[str, Row]] = {}
     labels: dict[str, bool] = {}  # label of a contestant -> whether it is this library
     for row in by_size(rows_of(documents)):
@@ -133,22 +142,22 @@ def beside(documents: Documents) -> Table:
 def _of(label: str, cell: Column) -> Column:
     """Return a column that applies `cell` to the row of contestant `label`.
 
-    Each line maps the labels of contestants to their rows.
+    A line of the table is a dictionary from the labels of contestants to their rows.
     """
     return lambda line: cell(line.get(label, {}))
 
 
 def _kernels(row: Row) -> str:
-    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per trip of a loop.
+    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per iteration of a loop.
 
-    The number of trips of such a loop is known only at run time.
+    The second number stands for loops whose number of iterations is known only at run time.
     """
     trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
     return whole(row.get("kernels")) + trips
 
 
 def _factor(ours: str, other: str) -> Column:
-    """Return a column of how many times faster `ours` is."""
+    """Return a column: how many times faster contestant `ours` is than contestant `other`."""
     return lambda line: (
         ratio(faster(line[ours], line[other])) if {ours, other} <= line.keys() else ""
     )
@@ -157,7 +166,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    With equally many times, it is the median ratio of neighbouring turns, else the ratio of speeds.
+    If both rows have equally many times, it is the median of the ratios of neighbouring turns, else
+    the ratio of the two speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:

@@ -1,14 +1,14 @@
-"""Table of the commands of this folder, from the first lines of their docstrings."""
+"""Table of the benchmark commands; a command's purpose is the first line of its docstring."""
 
 from .registry import table
 from .text import Table
 
-BENCH = "throughput"  # module of the command `jaxenvs bench`, listed first
+BENCH = "throughput"  # module of the command `jaxenvs bench`, which the table lists first
 
 
 @table("commands", "benchmarks/*.py", "benchmarks/*/__main__.py")
 def commands(modules: list[dict[str, str]], packages: list[dict[str, str]]) -> Table:
-    """List the commands and their purposes."""
+    """List the commands, which are the modules with a function `main`, and their purposes."""
     every = (*modules, *packages)
     found = [m for m in every if "def main(" in m["source"] and m["name"] != "benchmarks"]
     rows = []

@@ -9,7 +9,9 @@ from .turns import CORE, ENVS, ID, Turns, compilation, conditions, factor, lead,
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
-BYTES, FLOATS = "exact", "exact, symbolic"  # names of our rows in the full game, see `Turns`
+# Names (see `Turns`) of this library's rows in the full game: with the observation of block ids,
+# which are bytes, and with the symbolic observation, which is floats.
+BYTES, FLOATS = "exact", "exact, symbolic"
 
 _GRIDS = {
     **ENVS,
@@ -34,7 +36,10 @@ of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", {**_GRIDS, **_GRIDS_PER_COR
     "BabyAI-BossLevel-v0 --batches 1024 --obs image dict",
 )
 def envpool(bench: dict[str, Any]) -> Table:
-    """Compare image and dict observations of this library with EnvPool (C++), which has dicts."""
+    """Compare this library with EnvPool (C++), which returns dict observations.
+
+    This library is shown with image observations and with dict observations.
+    """
 
     def ours(obs: str, column: Callable[[str], Column]) -> Column:
         def cell(group: Turns) -> str:
@@ -116,7 +121,7 @@ of_turns(
 
 @table("puzzles", f"{RESULTS}/bench_puzzles.json")
 def puzzles(bench: dict[str, Any]) -> Table:
-    """Compare steps per second with jumanji and pgx, each id with its default reset source."""
+    """Compare steps per second with jumanji and pgx; each id has its default reset source."""
     rows = []
     for group in turns(bench):
         (source,) = group.ours()
@@ -133,7 +138,7 @@ def puzzles(bench: dict[str, Any]) -> Table:
     return Table(rows[0].head, [row.rows[0] for row in rows])
 
 
-SEARCHED: dict[str, Column] = {  # columns for nodes per second of A*
+SEARCHED: dict[str, Column] = {  # columns of the table of A*'s nodes per second
     "puzzle": of("env_id"),
     "batch size": of("batch_size", whole),
     "levels solved": lambda row: f"{row['solved']} of {row['levels']}",
@@ -147,7 +152,7 @@ of_rows("search", f"{RESULTS}/search.json", SEARCHED)
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speeds: dict[str, Any]) -> Table:
-    """Compare steps per processor-second and compile times of rule worlds with XLand-MiniGrid."""
+    """Compare rule worlds with XLand-MiniGrid: steps per second of CPU time, and compile times."""
     pairs = zip(speeds["rows"][::2], speeds["rows"][1::2], strict=True)
 
     def of_side(side: int, name: str, shown: Callable[[Any], str]) -> Column:

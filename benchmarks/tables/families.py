@@ -1,4 +1,4 @@
-"""Table of all environment classes: work of a step, cost of a new world, speed on a CPU."""
+"""Table of all environment classes: GPU work of a step, cost of a new world, speed on a CPU."""
 
 from typing import Any
 
@@ -7,7 +7,8 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-# Files `bench_families_*.json` of speeds. If several have an id, the first one is used.
+# Names of the files `bench_families_NAME.json`, which have measured speeds. If several of them have
+# the same id, the first file is used.
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")
 
 
@@ -17,7 +18,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the work with reset source `fresh` or, if that was not counted, with `pool`."""
+    """Return the counted work with reset source `fresh` or, if that is missing, with `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -43,7 +44,7 @@ WORK: dict[str, Column] = {
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """Return the table that the command `families` prints: counted work only."""
+    """Return the table that the command `families` prints; it has no measured speeds."""
     return tabulated(rows, WORK)
 
 
@@ -53,9 +54,9 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Combine counted work and measured speeds.
+    """Combine counted GPU work and measured CPU speeds in a table of all environment classes.
 
-    A cell is empty if it was not measured or if the peer has no counterpart.
+    A cell is empty if the figure was not measured or if the other package lacks the level.
     """
     speeds: dict[str, Turns] = {}
     for bench in benches:

@@ -20,16 +20,16 @@ from .text import (
 from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("empty", "fourrooms", "lavacrossing")
-FULL = 65_536  # number of environments that fill the GPU
-SLOWEST = 4  # number of kernels that a cell names, the slowest ones of a step
+FULL = 65_536  # number of environments that is enough to use the whole GPU
+SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
-# Reset source, or bracketed part of a peer's name -> text of a cell.
+# Reset source of this library, or the bracketed part of a peer's name -> text in the table.
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
 @table("h200-speed", *(f"{RESULTS}/h200_bench_{level}.json" for level in LEVELS))
 def h200_speed(*benches: dict[str, Any]) -> Table:
-    """Compare steps per second by level, batch and reset source."""
+    """Compare steps per second by level, batch size and reset source, and with other packages."""
     columns = {
         **ID,
         **ENVS,
@@ -83,7 +83,7 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels, in microseconds, of a step of a batch that fills the GPU."""
+    """List the slowest kernels of a step, with microseconds; the batch uses the whole GPU."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -115,7 +115,10 @@ def h200_learning(found: dict[str, Any]) -> Table:
 
 
 def _evaluation(run: dict[str, Any]) -> str:
-    """List the returns of up to eight seeds; with more seeds, count those that reached a return."""
+    """List each seed's evaluation return, or summarise them if there are more than eight seeds.
+
+    The summary counts the seeds with returns of 0.95 and 0.9 or better, and those below 0.5.
+    """
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
         return listed(found)
@@ -124,28 +127,28 @@ def _evaluation(run: dict[str, Any]) -> str:
     return f"{best} of {len(found)} seeds at 0.95 or better, {good} at 0.9, {poor} below 0.5"
 
 
-# Tables of the work that `gpu_work`, `update_work` and `memory` count.
+# Below: tables of the kernels and bytes that `gpu_work`, `update_work` and `memory` count.
 
 
 def kernels(row: Mapping[str, Any]) -> str:
-    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per trip of a loop.
+    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per iteration of a loop.
 
-    The number of trips of such a loop is unknown at compile time.
+    The second number stands for loops whose number of iterations is unknown at compile time.
     """
     trips = row["kernels_per_trip"]
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
 
 
 def model_time(row: Mapping[str, Any]) -> str:
-    """Format a step's predicted microseconds in the same way as `kernels` formats launches."""
+    """Format a step's predicted microseconds: `12`, or `12 + 3` with 3 more per loop iteration."""
     if "model_us" not in row:
-        return ""  # the row was counted before the time model existed
+        return ""  # this row was counted before predicted times existed
     trips = row["model_us_per_trip"]
     return whole(row["model_us"]) + (f" + {whole(trips)} per trip" if trips else "")
 
 
 def moved(row: Mapping[str, Any]) -> str:
-    """Format bytes per environment as `written + read`."""
+    """Format the bytes that a step moves per environment as `written + read`."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
     if row.get("kernels_per_trip"):
         text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"
@@ -181,7 +184,7 @@ ENV_ID: dict[str, Column] = {"id": of("env_id")}
 
 
 def counted(rows: list[dict[str, Any]]) -> Table:
-    """Return all counts, as `gpu_work` prints them."""
+    """Return the table of counted work that the command `gpu_work` prints."""
     return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
 
 
@@ -214,7 +217,7 @@ RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COU
 
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
-for _name, _file, _columns in (  # rows older than the time model have no predicted time
+for _name, _file, _columns in (  # rows counted before the time model existed lack its predictions
     ("work-doorkey", "gpu_work_doorkey", {**WHO_AND_FROM, **COUNTS}),
     ("work-obs", "gpu_work_obs", {"observation": of("obs"), **COUNTS}),
     ("work-craft", "gpu_work_craft", {**WHO, **COUNTS}),
@@ -225,9 +228,10 @@ for _name, _file, _columns in (  # rows older than the time model have no predic
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Show the counted work of puzzles.
+    """Show the counted work of a step of puzzles.
 
-    The number in brackets leaves out the kernels of the measuring loop (`loop_kernels`).
+    The number in brackets leaves out the kernels that the scan around the step launches
+    (`loop_kernels`).
     """
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
@@ -248,14 +252,15 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return tabulated(pairs.values(), columns)
 
 
-# Tables of the kernel time model, on programs that it was not fitted to.
+# Below: tables that test the model of kernel time on programs that it was not fitted to.
 
 
 def _step(name: str) -> Column:
     return lambda row: ratio(row[name] / row["busy"])
 
 
-ERRORS: dict[str, Column] = {  # columns of the model's errors, by program and for all programs
+# Columns of the table of the time model's errors; a row is a program, the last row all programs.
+ERRORS: dict[str, Column] = {
     "program": lambda row: row["program"] or "all",
     "kernels": of("kernels", whole),
     "step, us": of("step", fixed(0)),
@@ -267,7 +272,8 @@ ERRORS: dict[str, Column] = {  # columns of the model's errors, by program and f
     "without its environment, too": of("model_family_near", percent),
     "former": of("old_near", percent),
 }
-WORST: dict[str, Column] = {  # columns of the mispredicted kernels that take the most time
+# Columns of the table of the kernels that are mispredicted and take the most time.
+WORST: dict[str, Column] = {
     "program": of("program"),
     "kernel": of("kernel", "`{}`".format),
     "result": of("shape", "`{}`".format),

@@ -4,14 +4,15 @@
     | envs | ... |
     <!-- end -->
 
-A table with figures outside such markers needs `<!-- typed: WHY -->` on the line above it.
+A table that has figures but no such markers needs `<!-- typed: WHY -->` on the line above it, with
+the reason why it was typed by hand.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-FOLDERS = ("docs", "benchmarks", "baselines")  # folders with pages, besides the root
+FOLDERS = ("docs", "benchmarks", "baselines")  # folders that have pages, in addition to the root
 _BLOCK = re.compile(
     r"^<!-- table: (?P<name>\S+) -->\n(?P<body>(?:(?!<!-- (?:table:|end)).*\n)*?)<!-- end -->$",
     re.MULTILINE,
@@ -23,7 +24,7 @@ _CODE = re.compile(r"`[^`]*`")
 
 
 class PageError(ValueError):
-    """A page has a table's start marker without an end marker."""
+    """Raised for a page on which a table's start marker has no end marker."""
 
 
 def pages(root: Path) -> list[Path]:
@@ -57,7 +58,10 @@ def filled(text: str, render: Callable[[str], str]) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the first line of each table with figures outside markers and without `typed: WHY`."""
+    """Yield the first line of each table that was typed by hand without a reason.
+
+    Such a table has figures, is not between markers, and has no `typed: WHY` above it.
+    """
     for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
         lines = match["lines"].splitlines()
         if not match["why"] and any(map(_has_figure, lines[2:])):
@@ -65,5 +69,5 @@ def typed(text: str) -> Iterator[str]:
 
 
 def _has_figure(line: str) -> bool:
-    """Return whether a cell begins with a number."""
+    """Return whether any cell of this table line begins with a digit."""
     return any(re.match(r"\s*\d", cell) for cell in _CODE.sub("", line).split("|"))

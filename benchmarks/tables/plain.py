@@ -1,18 +1,19 @@
-"""Tables for terminals: aligned, and without truncated cells."""
+"""Format tables for terminals: columns are aligned, and long cells wrap instead of being cut."""
 
 import itertools
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
-GAP = "  "  # space between columns
+GAP = "  "  # text between two columns
 
 
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Align the columns of a table, numbers to the right; the first line is the heading.
+    """Return a table as text with aligned columns, numbers to the right.
 
-    By default `width` is the terminal's (or `COLUMNS`), and unlimited in a pipe. Text wraps at
-    spaces; if the table is still too wide, each row becomes a block of lines.
+    The first of `lines` has the headings. By default `width` is the width of the terminal (or the
+    variable `COLUMNS`), and unlimited in a pipe. Text wraps at spaces; if the table is still too
+    wide, each row becomes a block of lines.
     """
     room = width or shutil.get_terminal_size((0, 0)).columns
     columns = list(zip(*lines, strict=True))
@@ -41,10 +42,10 @@ def _widths(
 ) -> list[int] | None:
     """Return the width of each column, or None if the table does not fit into `room` characters.
 
-    Room 0 is unlimited.
+    `room` 0 means that the width is unlimited.
     """
     widths = [max(map(len, column)) for column in columns]
-    least = [  # least widths: a number and its unit stay on one line
+    least = [  # smallest width of each column; a number and its unit stay on one line
         max(_longest_word(head), *map(len if number else _longest_word, cells), 0)
         for (head, *cells), number in zip(columns, numeric, strict=True)
     ]
@@ -65,7 +66,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _blocks(lines: Sequence[Sequence[str]], room: int) -> Iterator[str]:
-    """Yield `heading: cell` for each cell, and an empty line after each row."""
+    """Yield a line `heading: cell` for each cell, and an empty line after each row."""
     head, *rows = lines
     for row in rows:
         for name, cell in zip(head, row, strict=True):

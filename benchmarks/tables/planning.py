@@ -1,4 +1,4 @@
-"""Tables of recorded runs that plan or search: puzzles and learned models."""
+"""Tables of recorded runs of learners that plan or search, on puzzles and with learned models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Key of a figure of the search that used the puzzle's built-in lower bound.
+# Name of a figure in the record if the search used the puzzle's built-in lower bound.
 OWN = "{}_with_own_bound"
 
 
@@ -38,7 +38,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-cube", f"{RUNS}/puzzles.json")
 def cube(rows: list[dict[str, Any]]) -> Table:
-    """Show how search with a learned heuristic solves the 2x2x2 cube, by seed."""
+    """Show how A* with a learned heuristic solves the 2x2x2 cube, with a row for each seed."""
     found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
 
     def costs(row: dict[str, Any]) -> str:
@@ -117,7 +117,7 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 def acted(evaluation: dict[str, Any]) -> str:
     """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
 
-    Old files do not record it; in them, search was greedy and acting without search sampled.
+    Old files do not record this. Their policies acted greedily with search and sampled without it.
     """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
@@ -127,7 +127,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Show plans found in learned world models, and their outcome in the true puzzles."""
+    """Show the plans that search finds in learned world models, and how they do in the puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":
@@ -160,12 +160,15 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _levels(row: dict[str, Any]) -> str:
-    """Return the puzzle's id, and its level settings (`--set`) if they are not the defaults."""
+    """Return the puzzle's id, followed by its level settings (`--set`) unless they are defaults."""
     *_, chosen = row["command"].partition("--set ")
     return row["id"] + (f", {chosen.split()[0]}" if chosen else "")
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Format the range of values as `low to high`, or as one value if both look equal."""
+    """Format the range of values as `low to high`, or as one value if both are formatted equally.
+
+    `text` formats a value.
+    """
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -1,4 +1,4 @@
-"""Figures of README: a table of speeds on a GPU, a sentence on CPU speed, a table of peers."""
+"""Figures in README.md: a table of GPU speeds, a sentence on CPU speed, a table of peers."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,13 +16,13 @@ CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
 class Line(NamedTuple):
-    """A row of README's GPU table: its label, and which measured rows it shows."""
+    """A row of README's GPU table: its label, and which measurement it shows."""
 
     label: str
     job: str
-    where: Mapping[str, Any]  # entries that a measured row must have to be shown
+    where: Mapping[str, Any]  # entries by which the measured rows of the job are selected
     unit: str = "steps/s"
-    others: Mapping[str, str] = {}  # other contestant -> its name in the table
+    others: Mapping[str, str] = {}  # contestant of another library -> its name in the table
 
 
 GRIDS = {"NAVIX": "NAVIX", "XLand-MiniGrid": "XLand-MiniGrid"}
@@ -53,13 +53,13 @@ def gpu(documents: Documents) -> Table:
     rows = [cells for line in LINES if (cells := _line(line, documents))]
     devices = list(dict.fromkeys(row[0] for row in rows))
     head = ["GPU", "", "environments", "levels", "per second", "others on the same GPU"]
-    if len(devices) == 1:  # name a single device once, in the heading
+    if len(devices) == 1:  # if there is only one device, name it in the heading, not in every row
         head, rows = [f"one {devices[0]}", *head[2:]], [row[1:] for row in rows]
     return Table(head, rows)
 
 
 def _line(line: Line, documents: Documents) -> list[str]:
-    """Return the cells of a row; an empty list if it was not measured."""
+    """Return the cells of a row of the table, or an empty list if the row was not measured."""
     made = [document for document in documents if document["job"] == line.job]
     for document in sorted(made, key=lambda document: document["date"], reverse=True):
         rows = [r for r in rows_of([document]) if line.where.items() <= r.items()]
@@ -83,7 +83,7 @@ def _line(line: Line, documents: Documents) -> list[str]:
 
 
 def _ours(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return this library's fastest row whose reset source is one of `SOURCES`; None if none is."""
+    """Return the fastest of this library's rows whose reset source is in `SOURCES`, or None."""
     ours = [
         row
         for row in rows
@@ -107,7 +107,7 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
     doorkey, symbolic, pixels = (_at(turns(file), CPU_BATCH) for file in (grid, craft, pictures))
 
     def times(group: Turns, ours: str, other: str) -> str:
-        """Return how many times faster this library is, to two digits: more would be noise."""
+        """Return how many times faster this library is, to two digits; further ones are noise."""
         found = turns_faster(group.rows[ours], group.rows[other])
         return "" if found is None else f"{float(f'{found:.2g}'):,.0f}"
 
@@ -123,12 +123,12 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
 
 
 class Peer(NamedTuple):
-    """A library of environments: a row of the table of peers, from its documentation and source."""
+    """A row of the table of peers: an environment library, according to its docs and source."""
 
-    name: str  # name as a link; also the version if it was not measured
+    name: str  # name as a Markdown link, with the version if the library was not measured
     worlds: str
-    rules: str  # where its rules come from, and how they were checked
-    reset: str  # which levels one step of a batch generates
+    rules: str  # where the rules of its environments come from, and how they were checked
+    reset: str  # which levels the auto-reset generates in one step of a batch
     viewer: str
 
 
@@ -195,7 +195,7 @@ PEERS = (
     f"{RESULTS}/bench_envpool.json",
 )
 def peers(*benches: dict[str, Any]) -> Table:
-    """Compare this library with its peers, one row for each library."""
+    """Compare this library with other environment libraries, one row for each library."""
     craft, _, doorkey, _, puzzles, envpool = (bench["versions"] for bench in benches)
     of_jax = craft["craftax"], doorkey["navix"], doorkey["xminigrid"], puzzles["jumanji"]
     versions = (*of_jax, "", envpool["envpool"])
@@ -210,10 +210,11 @@ def peers(*benches: dict[str, Any]) -> Table:
 
 
 def _factors(*benches: dict[str, Any]) -> list[str]:
-    """Return the cell of column `jaxenvs is faster by` for each of `PEERS`."""
+    """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    games = {  # (rows that took turns, our row with the peers' observation)
+    # Game -> (rows that were measured in turns, name of our row with the peers' observation).
+    games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),
     }
@@ -243,9 +244,10 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
 
 
 def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
-    """Return how many times faster row `ours` is: per core if CPU time was measured.
+    """Return how many times faster row `ours` is than row `other`, as text.
 
-    CPU time depends less on the load of the machine than wall time.
+    If CPU time was measured, the result is `N per core`, the ratio of CPU times, because CPU time
+    depends less on the machine's load than wall time. Otherwise the times `spent` are compared.
     """
     rows = group.rows.get(ours, {}), group.rows.get(other, {})
     per_core = turns_faster(*rows, CORE)
@@ -253,7 +255,7 @@ def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
 
 
 def _listed(factors: dict[str, str]) -> str:
-    """List the factors that were measured, each with its key in brackets."""
+    """List the speed-ups that were measured, each followed by its key (the game) in brackets."""
     return ", ".join(f"{factor} ({place})" for place, factor in factors.items() if factor)
 
 
@@ -263,7 +265,7 @@ def _jumanji(group: Turns) -> float | None:
 
 
 def _per_core(group: Turns) -> float | None:
-    """Return the speed-up per core over EnvPool, both with EnvPool's dict observation."""
+    """Return the speed-up over EnvPool by CPU time; both return EnvPool's dict observation."""
     ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
     return turns_faster(group.rows[ours], group.rows["EnvPool"], CORE)
 

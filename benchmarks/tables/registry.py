@@ -20,25 +20,27 @@ RUNS = "baselines/results"
 REFERENCE = "jaxenvs/commands/reference.json"
 
 
-Build = Callable[..., Table | str]  # function of the contents of files; a string result is Markdown
+# Function from the contents of a table's source files to the table, or to its Markdown as a string.
+Build = Callable[..., Table | str]
 
 
 class Source(NamedTuple):
-    """How to build a table from files."""
+    """The files that a table is built from, the function that builds it, and their command."""
 
     # Paths relative to the checkout; one with `*` becomes a list of the matching files' contents.
     files: tuple[str, ...]
     build: Build
-    command: str  # command that writes the files; empty: they are committed
+    command: str  # command that writes the files, or empty if the files are in the repository
 
 
 TABLES: dict[str, Source] = {}
 
 
 def table(name: str, *files: str, command: str = "") -> Callable:
-    """Register the function that builds a table from the contents of `files`, in their order.
+    """Decorator: register the function that builds table `name` from the contents of `files`.
 
-    With a `command` the files may be missing; the table is then one line with that command.
+    The function's arguments are the contents in the order of `files`. If a `command` is given, the
+    files may be missing; the table is then one line that names this command.
     """
 
     def keep(build: Build) -> Build:
@@ -51,9 +53,10 @@ def table(name: str, *files: str, command: str = "") -> Callable:
 
 
 def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = True) -> None:
-    """Register a table of a file's rows; the file is a list, or has the list under `rows`.
+    """Register a table with a row for each record of a JSON file.
 
-    Without `full`, columns whose cells are all empty are left out.
+    The file contains a list of records, or has this list under `rows`. Without `full`, columns
+    whose cells are all empty are left out.
     """
 
     def build(found: Any) -> Table:
@@ -64,9 +67,10 @@ def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = Tr
 
 
 def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
-    """Register a table of a file of `jaxenvs bench`, a row for each id and batch size.
+    """Register a table of a file written by `jaxenvs bench`: a row for each id and batch size.
 
-    Columns of absent contestants are left out. `dated` adds the conditions below the table.
+    Columns of contestants that were not measured are left out. With `dated`, the conditions of the
+    measurement (date, machine, versions) follow below the table.
     """
 
     def build(bench: dict[str, Any]) -> Table:

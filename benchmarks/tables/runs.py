@@ -7,11 +7,11 @@ from typing import Any
 from .registry import REFERENCE, RUNS, of_rows, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# With this many seeds or more, returns are summarised instead of listed one by one.
+# With this many seeds or more, the seeds' returns are summarised instead of listed one by one.
 MANY = 10
 # Column heading -> index of the episode within an RL^2 trial.
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
-GOOD = 0.9  # return that counts as good when there are many seeds
+GOOD = 0.9  # smallest return that counts as good in the summary of many seeds
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
@@ -22,7 +22,10 @@ def _flags(row: dict[str, Any]) -> str:
 
 
 def returns_of(row: dict[str, Any]) -> list[float]:
-    """Return each seed's evaluation return or, without an evaluation, its last training return."""
+    """Return each seed's evaluation return or, if the run was not evaluated, training return.
+
+    A seed's training return is the mean over its last training episodes.
+    """
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
     return row["last_returns"]
@@ -36,7 +39,7 @@ def shown_returns(decimals: int = 3) -> Column:
 def _middle(row: dict[str, Any]) -> str:
     known = row["evaluation"] or {}
     if "interval" not in known:
-        return ""  # there is a single seed, or no evaluation
+        return ""  # the run has a single seed, or was not evaluated
     low, high = known["interval"]
     return f"{known['interquartile_mean']:.3f} ({low:.3f} to {high:.3f})"
 
@@ -45,7 +48,7 @@ MIDDLE: dict[str, Column] = {"IQM (95 %)": _middle}
 
 
 def successes(row: dict[str, Any]) -> str:
-    """List the success rates of the seeds; equal rates are listed once."""
+    """List the success rates of a run's seeds; rates that several seeds share are listed once."""
     shares = [seed["success_rate"] for seed in row["evaluation"]["per_seed"]]
     return ", ".join(percent(share) for share in dict.fromkeys(shares)) if shares else ""
 
@@ -93,7 +96,8 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    For learners that are judged by their plans and so have no return, it points to a later table.
+    For learners that are judged by their plans and so have no return, it refers to a later table on
+    the page.
     """
     return "see below" if row["return"] is None else fixed(3)(row["return"])
 
@@ -158,8 +162,8 @@ def _mean(numbers: Iterable[float | None]) -> float:
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
     """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    Such a column has the mean return over seeds at that number of steps. Its cell is empty if the
-    run ended more than 1 % earlier. `most` is the highest possible return.
+    Such a column shows the mean training return over seeds at that number of steps. Its cell is
+    empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:
@@ -227,7 +231,10 @@ def _seeds(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _at_episode(episode: int, what: str, text: Column) -> Column:
-    """Return a column of the mean over seeds of figure `what` in one episode of a trial."""
+    """Return a column: the mean over seeds of figure `what` in one episode of an RL^2 trial.
+
+    `episode` is the index of the episode within the trial.
+    """
     return lambda row: text(
         statistics.fmean(seed["by_episode"][what][episode] for seed in _seeds(row))
     )
@@ -261,16 +268,19 @@ of_rows(
 
 
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
-    """Return the steps at the first point of the curve where a seed's return is >= `least`."""
+    """Return the number of steps after which a seed's training return first is >= `least`.
+
+    The result is None if that never happens.
+    """
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     known = ((steps, found[seed]) for steps, found in points if found[seed] is not None)
     return next((steps for steps, found in known if found >= least), None)
 
 
 def _all_passed(row: dict[str, Any]) -> int | None:
-    """Return the steps after which every seed's return has once reached 0.95.
+    """Return the number of steps after which every seed's training return has once reached 0.95.
 
-    None if a seed never reached it.
+    The result is None if a seed never reached it.
     """
     found = [passes(row, 0.95, seed) for seed in range(row["seeds"])]
     return None if None in found else max(steps for steps in found if steps is not None)
@@ -350,9 +360,10 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
 
 def _first_at(row: dict[str, Any]) -> str:
-    """Format when seeds first reach a return of -200: `FIRST to LAST (N seeds)`.
+    """Format when the seeds first reach a training return of -200: `FIRST to LAST (N seeds)`.
 
-    FIRST and LAST are the steps of the earliest and the latest of the N seeds that reach it.
+    N seeds reach it; FIRST and LAST are the numbers of steps that the earliest and the latest of
+    these seeds need.
     """
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)
@@ -391,7 +402,7 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
-    """Compare the returns of trained policies here and in the packages reproduced here."""
+    """Compare the returns of trained policies here and in the packages that this one reproduces."""
 
     def returns(name: str) -> Column:
         return lambda line: f"{line[1][name]['mean_return']:.3f} ± {line[1][name]['error']:.3f}"

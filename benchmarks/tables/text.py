@@ -1,24 +1,24 @@
-"""Formats of numbers, and Markdown tables."""
+"""Format numbers, and build tables as Markdown or for the terminal."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .plain import plain
 
-Column = Callable[[Any], str]  # function row -> cell
+Column = Callable[[Any], str]  # function from a row of data to the text of its cell
 
 UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
 
 
 class Table(NamedTuple):
-    """A table: headings, and rows with one cell for each heading."""
+    """A table as text: headings, and rows with one cell for each heading."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    note: str = ""  # paragraph below the table
+    note: str = ""  # paragraph that follows the table
 
     def __str__(self) -> str:
-        """Return Markdown, without a newline at the end."""
+        """Return the table as Markdown, without a newline at the end."""
         lines = (self.head, ["---"] * len(self.head), *self.rows)
         note = ["", self.note] if self.note else []
         return "\n".join([*(line(cells) for cells in lines), *note])
@@ -39,7 +39,7 @@ def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
 
 
 def of(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """Return a column of one entry of the row; its cell is empty if the entry is missing."""
+    """Return a column that shows entry `name` of a row, or an empty cell if it is missing."""
     return lambda row: "" if row.get(name) is None else shown(row[name])
 
 
@@ -74,7 +74,7 @@ def whole(number: float | None) -> str:
 
 
 def fixed(decimals: int) -> Callable[[float | None], str]:
-    """Return a format with a fixed number of decimals."""
+    """Return a function that formats a number with this many decimals."""
     return lambda number: "" if number is None else f"{number:,.{decimals}f}"
 
 

@@ -1,4 +1,7 @@
-"""Training tables: our learners compared with other libraries' learners; several devices."""
+"""Tables of training speed and returns.
+
+They compare this library's learners with learners of other libraries, and numbers of devices.
+"""
 
 import json
 import statistics
@@ -14,18 +17,21 @@ Row = dict[str, Any]
 
 
 def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """Return a column of entry `name` of the row's setting."""
+    """Return a column that shows entry `name` of a row's learner setting."""
     return lambda row: shown(row["setting"][name])
 
 
 def faster(row: Row, other: Row) -> float | None:
-    """Return how many times faster `row` trains: the median ratio of neighbouring turns."""
+    """Return how many times faster `row` trains than `other`.
+
+    This is the median of the ratios of neighbouring turns.
+    """
     ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
     return turns.faster(ours, theirs)
 
 
 def factor(rows: list[Row]) -> Column:
-    """Return a column of how many times faster this library trains than the row's learner.
+    """Return a column: how many times faster this library trains than the row's learner.
 
     Each row is compared with this library's first row of the same setting.
     """
@@ -64,19 +70,22 @@ table("learners", f"{RESULTS}/learners.json")(lambda found: compared(found["rows
 
 
 def evaluations(row: Row) -> list[float]:
-    """Return the evaluation returns of the seeds that were evaluated."""
+    """Return the evaluation returns of a row's seeds, without seeds that were not evaluated."""
     return [one for one in row["evaluations"] if one is not None]
 
 
 def statistic(
     reduce: Callable[[list[float]], float], returns: Callable[[Row], list[float]] = evaluations
 ) -> Column:
-    """Return a column of a statistic over the seeds' returns, such as their mean."""
+    """Return a column: the statistic `reduce`, such as the mean, of a row's returns over seeds."""
     return lambda row: fixed(1)(reduce(returns(row)))
 
 
 def margin(returns: list[float]) -> str:
-    """Format half the width of the mean's 95 % confidence interval (normal approximation)."""
+    """Format half the width of the 95 % confidence interval of the mean (normal approximation).
+
+    The result is empty for a single seed.
+    """
     if len(returns) == 1:
         return ""
     deviations = statistics.NormalDist().inv_cdf(0.975)
@@ -89,7 +98,7 @@ ENDS: dict[str, Column] = {"median": statistic(statistics.median), "worst": stat
 
 
 def summed(rows: list[Row]) -> Table:
-    """Make one line for each learner with its speed and a summary of its evaluations."""
+    """Make a table with a line for each learner: its speed and a summary of its evaluations."""
 
     def median(name: str) -> Column:
         return lambda row: fixed(1)(statistics.median(row[name]))
@@ -112,14 +121,17 @@ def summed(rows: list[Row]) -> Table:
 
 @table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
 def beside(*files: dict[str, Any]) -> Table:
-    """Compare PPO on CartPole between libraries: training time, evaluations over all seeds."""
-    # Summarised file by file, because the column of ratios compares rows of one file.
+    """Compare PPO on CartPole between libraries: training time, and evaluations over all seeds."""
+    # Summarise each file separately, because the column of ratios compares rows of one file.
     parts = [summed(found["rows"]) for found in files]
     return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def scores(rows: list[Row], more: dict[str, Column] = SETTING) -> Table:
-    """Show every seed's evaluation, for rows that have any; the command `learners` prints this."""
+    """Show every seed's evaluation return; rows without evaluations are left out.
+
+    The command `learners` prints this table.
+    """
     columns = {
         **LEARNER,
         **more,
@@ -136,7 +148,7 @@ table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
     lambda found: scores(found["rows"], {"variant": of("variant")})
 )
 
-PEERS = {"sb3": "SB3", "sbx": "SBX"}  # library in the file -> its name in the tables
+PEERS = {"sb3": "SB3", "sbx": "SBX"}  # name of a library in the file -> its name in the tables
 COMPARED = {
     "learner and task": _of_setting("name"),
     "environments": _of_setting("num_envs"),

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
-CORE = "processor_seconds"  # entry with CPU times; their ratio is a speed-up per core
-# Contestants that always step a single environment, whatever the batch size.
+CORE = "processor_seconds"  # entry of a row with CPU times, whose ratio is a speed-up per core
+# Contestants that always step a single environment, whatever the batch size of the others.
 SINGLE = ("minigrid", "crafter", "gymnasium")
 PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
 
 class Turns(NamedTuple):
-    """Rows of one id at one batch size, by name.
+    """Rows of the contestants that were measured in turns on one id at one batch size, by name.
 
-    A peer's row has the peer's name. This library's rows are named by reset source, followed by the
-    observation if it differs from the first row's.
+    The row of another package has the package's name. This library's rows are named by reset
+    source, followed by the observation if it differs from the first row's observation.
     """
 
     id: str
@@ -30,7 +30,10 @@ class Turns(NamedTuple):
 
 
 def turns(bench: dict[str, Any]) -> list[Turns]:
-    """Group the rows of a file by id, in the file's order, and by batch size, ascending."""
+    """Group the rows of a file of `jaxenvs bench` by id and batch size.
+
+    Ids stay in the file's order; the batch sizes of an id ascend.
+    """
     found: list[Turns] = []
     for row in bench["rows"]:
         name, key = row["contestant"], (row["id"], row["num_envs"])
@@ -50,9 +53,10 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
-    """Return how many times faster `row` is than `other`: the median ratio of neighbouring turns.
+    """Return how many times faster `row` is than `other`.
 
-    `spent` is the entry with the times. The result is None if one of the rows has no such times.
+    This is the median of the ratios of neighbouring turns. `spent` is the entry of a row with the
+    times. The result is None if one of the rows has no such times.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -62,7 +66,7 @@ def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -
 
 
 def conditions(bench: dict[str, Any]) -> str:
-    """Return date, machine, load and versions of a file in one line."""
+    """Return the conditions of a measurement in one line: date, machine, load, versions."""
     names: list[str] = [row["contestant"].split(" (")[0] for row in bench["rows"]]
     packages = ["jax", *sorted({PACKAGES.get(name, name) for name in names if name != OWN})]
     versions = bench["versions"]
@@ -78,25 +82,28 @@ ENVS: dict[str, Column] = {"envs": lambda group: whole(group.num_envs)}
 
 
 def speed(name: str) -> Column:
-    """Return a column of the steps per second of the row `name`."""
+    """Return a column: the steps per second of the row called `name`."""
     return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
 
 
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
-    """Return a column of how many times faster row `ours` is than row `other`.
+    """Return a column: how many times faster the row called `ours` is than the one called `other`.
 
-    `spent` is the entry with the times; with `CORE` the ratio is per core.
+    `spent` is the entry with the times to compare: wall seconds, or `CORE` for CPU seconds.
     """
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
-    """Return how many times faster row `name` is than the fastest of the `others` in the group."""
+    """Return how many times faster row `name` is than the fastest of the rows `others`.
+
+    The result is None if the group has none of these rows.
+    """
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
     return min((times for times in known if times is not None), default=None)
 
 
 def compilation(name: str) -> Column:
-    """Return a column of the seconds a contestant took to compile."""
+    """Return a column: the seconds that the program of the contestant `name` took to compile."""
     return lambda group: seconds(group.rows.get(name, {}).get("compile_seconds"))

@@ -1,4 +1,4 @@
-"""`to_dm_env` passes dm_env's conformance test, for one id per family and for dicts."""
+"""Tests that `to_dm_env` passes dm_env's conformance test, for one id per family and for dicts."""
 
 import pickle
 import unittest
@@ -15,9 +15,9 @@ from jaxenvs.adapters import to_dm_env
 
 
 class Conformance(test_utils.EnvironmentTestMixin):
-    """Runs dm_env's tests with actions that reach the end of an episode."""
+    """dm_env's conformance tests, with actions that reach the end of an episode."""
 
-    made = None  # the environment, or its id
+    made = None  # the environment to test, or its id
 
     def make_object_under_test(self):
         """Return a new adapter with episodes of at most 8 steps."""
@@ -25,7 +25,7 @@ class Conformance(test_utils.EnvironmentTestMixin):
         return to_dm_env(env, params=env.default_params.replace(max_steps_in_episode=8))
 
     def make_action_sequence(self):
-        """Random actions."""
+        """Return random actions for more than one episode."""
         numbers = np.random.default_rng(0)
         spec = self.environment.action_spec()
         for _ in range(20):
@@ -33,38 +33,38 @@ class Conformance(test_utils.EnvironmentTestMixin):
 
 
 class TestDicts(Conformance, unittest.TestCase):
-    """A dict in a dict."""
+    """Test an observation that is a dict in a dict."""
 
     made = DOORS
 
 
 class TestVectors(Conformance, unittest.TestCase):
-    """Actions of two numbers."""
+    """Test actions of two numbers."""
 
     made = Doors(vector=True)
 
 
 class TestGrid(Conformance, unittest.TestCase):
-    """Grid."""
+    """A grid environment conforms."""
 
     made = "Grid-v0"
 
 
 class TestPuzzle(Conformance, unittest.TestCase):
-    """Puzzle."""
+    """A puzzle conforms."""
 
     made = "Puzzle-2048-v0"
 
 
 class TestClassic(Conformance, unittest.TestCase):
-    """Classic."""
+    """A classic environment conforms."""
 
     made = "Classic-CartPole-v0"
 
 
 @pytest.mark.slow
 class TestCraft(Conformance, unittest.TestCase):
-    """Craft."""
+    """A craft environment conforms."""
 
     made = "Craft-Classic-Symbolic-v0"
 
@@ -96,7 +96,8 @@ def test_ends_and_limits_have_their_own_discounts():
     for step in play(to_dm_env(DOORS, seed=1), 60):
         if step.last():
             kinds.add(float(step.discount))
-            assert step.reward == step.observation["number"]  # the true successor
+            # The final observation of the episode, not of the next one.
+            assert step.reward == step.observation["number"]
         elif step.mid():
             assert step.discount == 1.0
     assert kinds == {0.0, 1.0}
@@ -109,7 +110,8 @@ def test_seeds_repeat_everything():
     env = to_dm_env(DOORS)
     assert len({int(env.reset().observation["number"]) for _ in range(20)}) > 2
     assert env.step(0).step_type is dm_env.StepType.MID
-    env.reset().observation["half"][...] = 9.0  # a copy for the caller
+    # Observations are copies, which the caller may change.
+    env.reset().observation["half"][...] = 9.0
 
 
 def test_a_pickled_episode_continues_identically():

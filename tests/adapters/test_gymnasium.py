@@ -1,4 +1,4 @@
-"""`to_gymnasium` passes Gymnasium's checker and equals plain steps of the environment."""
+"""Tests that `to_gymnasium` passes Gymnasium's checker and equals the environment's own steps."""
 
 import pickle
 import subprocess
@@ -20,9 +20,10 @@ from jaxenvs.core import spaces
 from jaxenvs.core.starts import LEVEL, RESET, STEP
 
 NAMES = register_in_gymnasium()
-# Gymnasium's CartPole gets the same warning: speeds are unbounded.
+# The checker warns that speeds are unbounded, also for Gymnasium's own CartPole.
 unbounded = pytest.mark.filterwarnings("ignore:.*(minimum|maximum) value is -?infinity")
-# For ids with a newer version, as MiniGrid has them; both are kept.
+# Gymnasium warns about ids that have a newer version. MiniGrid has such ids, so this library has
+# both versions.
 older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider upgrading")
 
 
@@ -39,7 +40,10 @@ def test_every_id_is_registered_once():
 @older
 @pytest.mark.parametrize("id", by_default(FAMILIES.values(), full=[FAMILIES["Craft"]]))
 def test_gymnasium_finds_no_fault(id):
-    """Any warning of the checker is an error here. It also renders and closes."""
+    """Any warning of Gymnasium's checker is an error here.
+
+    The test also renders and closes the environment.
+    """
     env = gymnasium.make(f"jaxenvs/{id}", render_mode="rgb_array")
     check_env(env.unwrapped)
 
@@ -109,11 +113,11 @@ def test_seeds_repeat_everything_and_no_seed_goes_on():
     assert data_equivalence(first, again, exact=True)
     assert not data_equivalence(first, play(env, 4, actions), exact=True)
     begun = {int(env.reset()[0]["number"]) for _ in range(20)}
-    assert len(begun) > 2  # resets without a step between them differ
+    assert len(begun) > 2  # resets without a step between them begin different episodes
     fresh = to_gymnasium(DOORS)
     unseeded = [play(fresh, None, actions)]
     assert not data_equivalence(unseeded[0], play(to_gymnasium(DOORS), None, actions))
-    largest = to_gymnasium(DOORS).reset(seed=2**80)[0]  # any seed of Gymnasium's
+    largest = to_gymnasium(DOORS).reset(seed=2**80)[0]  # Gymnasium allows seeds of any size
     assert largest in fresh.observation_space
 
 
@@ -170,16 +174,16 @@ def test_what_it_returns_may_be_written_to():
 
 
 class Flags(Doors):
-    """Takes three booleans as action and observes one."""
+    """Environment whose actions are three booleans, and whose observation is one boolean."""
 
     @property
     def action_space(self):
-        """Return the number of true flags."""
+        """Return a space of three booleans."""
         return spaces.Box(False, True, (3,), np.bool_)
 
     @property
     def observation_space(self):
-        """Observe whether the number is even."""
+        """Return a space of one boolean."""
         return spaces.Box(False, True, (), np.bool_)
 
     def observe(self, state, params=None):
@@ -200,7 +204,7 @@ def test_pictures_come_from_the_tiles():
     outside.reset(seed=1), inside.reset(seed=1)
     picture = inside.render()
     np.testing.assert_array_equal(outside.render(), picture)
-    assert picture.std() > 1  # `picture` of the environment, not its bare tiles
+    assert picture.std() > 1  # the environment's own `picture`, not an image of plain tiles
 
 
 def test_gymnasium_records_a_video(tmp_path):
@@ -255,7 +259,8 @@ def test_flags_are_actions_and_observations():
 
 def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
     class Counted(Doors):
-        reset_state = chex.assert_max_traces(Doors.reset_state, n=2)  # once for its shape
+        # Traced once for the shapes, and once for the program.
+        reset_state = chex.assert_max_traces(Doors.reset_state, n=2)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 
     envs = [to_gymnasium(Counted(most=4)) for _ in range(2)]

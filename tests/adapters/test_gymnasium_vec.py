@@ -1,4 +1,4 @@
-"""`to_gymnasium_vec` in all three modes: compared with single environments, and under wrappers."""
+"""Tests of `to_gymnasium_vec` in all three modes: against single environments, under wrappers."""
 
 import pickle
 
@@ -21,7 +21,7 @@ every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mod
 
 
 def pair(env, mode, params=None, rows=ROWS):
-    """Return our batch, and Gymnasium's batch of our single environments."""
+    """Return this library's batch, and Gymnasium's batch of single environments of this library."""
     ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
     singles = [lambda: to_gymnasium(env, params=params)] * rows
     return ours, SyncVectorEnv(singles, autoreset_mode=mode)
@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """Return all results of a batch; without autoreset, done environments are reset."""
+    """Return all results of a batch; with autoreset disabled, done environments are reset here."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))
@@ -46,7 +46,7 @@ def play(envs, actions, seed=SEED):
 @every_mode
 @pytest.mark.parametrize("id", [None, *by_default([], FAMILIES.values())])
 def test_every_row_behaves_like_a_single_environment(id, mode):
-    """Observations, rewards, ends, and infos with their masks are bit-identical."""
+    """Compare observations, rewards, ends, and infos with their masks, bit by bit."""
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(env, mode, params)
@@ -58,7 +58,7 @@ def test_every_row_behaves_like_a_single_environment(id, mode):
     for moment, (a, b) in enumerate(zip(seen, wanted, strict=True)):
         assert data_equivalence(a, b, exact=True), (moment, a, b)
         assert a[0] in ours.observation_space
-    again, other = ours.reset(), theirs.reset()  # all rows, done or not
+    again, other = ours.reset(), theirs.reset()  # this resets all rows, done or not
     assert data_equivalence(again, other, exact=True)
     again, other = ours.reset(seed=[3, None, 1]), theirs.reset(seed=[3, None, 1])
     assert data_equivalence(again, other, exact=True)
@@ -77,7 +77,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
     for action in actions_for(to_gymnasium_vec(DOORS, rows), steps):
         ended = {}
         for i, env in enumerate(envs):
-            if over[i]:  # only in NEXT_STEP: this step restarts
+            if over[i]:  # happens only in mode NEXT_STEP: this step only restarts
                 env.reset()
                 over[i] = False
                 continue
@@ -94,7 +94,10 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 
 
 def counts_right(mode):
-    """Before 1.4, Gymnasium does not count the first step of an episode in SAME_STEP."""
+    """Return whether Gymnasium's statistics are right.
+
+    Before 1.4 they do not count the first step of an episode in mode SAME_STEP.
+    """
     release = tuple(map(int, gymnasium.__version__.split(".")[:2]))
     return mode is not AutoresetMode.SAME_STEP or release >= (1, 4)
 
@@ -122,12 +125,12 @@ def test_episode_statistics_lose_no_step_and_no_episode(mode):
 
 @every_mode
 def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
-    """Gymnasium refuses modes other than NEXT_STEP here, for its batch and for ours."""
+    """Gymnasium's wrapper refuses modes other than NEXT_STEP, for its own batches too."""
     params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:
         theirs = NormalizeObservation(RecordEpisodeStatistics(theirs))
-    except (ValueError, AssertionError) as refused:  # older releases only assert
+    except (ValueError, AssertionError) as refused:  # older releases raise AssertionError
         assert mode is not AutoresetMode.NEXT_STEP
         with pytest.raises(type(refused)) as ours_too:
             NormalizeObservation(RecordEpisodeStatistics(ours))
@@ -149,7 +152,8 @@ def test_the_final_observation_is_the_true_successor():
         done = terminated | truncated
         for i in np.flatnonzero(done):
             final = info["final_obs"][i]
-            assert final["number"] == reward[i]  # the reward is the number after the step
+            # The reward equals the number in the final observation.
+            assert final["number"] == reward[i]
             assert final["number"] - before["number"][i] in (action[i], action[i] + 1)
             assert info["final_info"]["nested"]["both"][i, 1] == reward[i]
             assert not info["_nested"][i] and info["_final_info"][i] and info["_final_obs"][i]
@@ -194,17 +198,18 @@ def test_gymnasium_makes_a_batch_of_an_id():
     first, second = envs.render()
     assert first.shape == (80, 80, 3) and first.dtype == np.uint8
     np.testing.assert_array_equal(first, second)
-    obs[...] = 0  # a copy for the caller
+    obs[...] = 0  # observations are copies, which the caller may change
     assert envs.step(jnp.array([0, 2]))[0].any()
     assert (envs.render()[0] != envs.render()[1]).any()
     envs.close()
 
 
 def test_one_compilation_for_all_batches_of_a_kind():
-    """Python numbers in params, too, are int32."""
+    """Batches of one kind share compiled programs, also if params are Python numbers."""
 
     class Counted(Doors):
-        reset_state = chex.assert_max_traces(Doors.reset_state, n=3)  # shape, all rows, some
+        # Traced for shapes, for a reset of all rows, and for a reset of some.
+        reset_state = chex.assert_max_traces(Doors.reset_state, n=3)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 
     env = Counted()
@@ -263,6 +268,7 @@ def test_stepping_on_without_autoreset_names_the_rows():
         envs.step([0, 0, 0])
     options = {"reset_mask": np.array([True, False, True])}
     _, info = envs.reset(options=options)
-    assert options["reset_mask"].tolist() == [True, False, True]  # left as it was given
+    # The caller's options are unchanged.
+    assert options["reset_mask"].tolist() == [True, False, True]
     assert info["_action_mask"].tolist() == [True, False, True]
     assert envs.step([0, 0, 0])[3].tolist() == [True, False, True]

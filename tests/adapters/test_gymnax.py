@@ -1,4 +1,4 @@
-"""`to_gymnax`: gymnax 1.0.1's wrappers, both interfaces, and levels only where needed."""
+"""Tests of `to_gymnax`: gymnax 1.0.1's wrappers, both interfaces, and levels only where needed."""
 
 import copy
 
@@ -32,13 +32,13 @@ ACTIONS = jnp.asarray(np.random.default_rng(0).integers(0, 3, (ROWS, STEPS)), jn
 
 @pytest.fixture(autouse=True)
 def as_gymnax_users_have_it():
-    """gymnax mixes dtypes."""
+    """Use standard dtype promotion, because gymnax mixes dtypes."""
     with jax.numpy_dtype_promotion("standard"):
         yield
 
 
 def rollout(env, params=None):
-    """Return the function from (key, actions) to the first observation and all steps."""
+    """Return a function of (key, actions), which returns the first observation and all steps."""
 
     def run(key, actions):
         obs, state = env.reset(key, params)
@@ -58,7 +58,7 @@ def same(a, b):
 
 
 def by_hand(env, key, actions):
-    """Return the expected single rollout, by a loop over the environment."""
+    """Return the expected rollout of one environment, computed by a loop over its steps."""
     step, fold = jax.jit(env.step), jax.random.fold_in
 
     @jax.jit
@@ -97,13 +97,13 @@ def test_six_values_of_every_step(batch):
 
 
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """A `cond` generates a new level in a single step, the batch layer in a batch."""
+    """New levels come from a `cond` in one environment, and from the batch layer in a batch."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))
     nested = jax.jit(jax.vmap(jax.vmap(run)))(keys[None], ACTIONS[None])
     same(jax.tree.map(lambda leaf: leaf[0], nested), wanted)
-    raw = jax.random.key_data(keys)  # as jax.random.PRNGKey makes them
+    raw = jax.random.key_data(keys)  # keys of the old kind, as `jax.random.PRNGKey` makes them
     same(jax.jit(jax.vmap(run))(raw, ACTIONS), wanted)
 
 
@@ -117,7 +117,7 @@ def test_five_values_for_older_agents(batch):
     done = terminated | truncated
     same(found, (first, (obs, reward, done, info)))
 
-    # PureJaxQL's aggregation of the infos of its test episodes.
+    # This is how PureJaxQL aggregates the infos of its test episodes.
     @jax.jit
     def averaged(infos):
         return jax.tree.map(
@@ -131,7 +131,7 @@ def test_five_values_for_older_agents(batch):
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
     assert not done
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
-    assert done and state.time == 0  # has restarted
+    assert done and state.time == 0  # the environment has restarted
     assert info["truncated"] != info["terminated"]
     assert set(legacy.step_env(KEY, state, 1)[4]) == set(numbers)
     converted = LegacyStepAPIWrapper(to_gymnax(FLAT))
@@ -165,7 +165,10 @@ def test_flatten_wrapper_flattens_pictures():
 
 
 def test_gymnaxs_own_adapters_take_it():
-    """One assigns to a copy of the environment; both ask for spaces of Gymnasium."""
+    """gymnax has two adapters to Gymnasium.
+
+    One assigns to a copy of the environment; both ask for Gymnasium's spaces.
+    """
     rows = GymnaxToVectorGymWrapper(to_gymnax(FLAT), 2)
     obs, _ = rows.reset()
     assert obs.shape == rows.observation_space.shape == (2, 8)
@@ -180,7 +183,8 @@ def test_spaces_draw_all_their_values():
         assert drawn.dtype == space.dtype
         np.testing.assert_array_equal((drawn.min(0), drawn.max(0)), (space.low, space.high))
     low = gymnax_space(Box(0, [1, 2], (2,), np.int32)).low
-    assert low.shape == (2,)  # as its high has, or gymnax could not translate it
+    # `low` must have the shape of `high`; otherwise gymnax could not translate the space
+    assert low.shape == (2,)
 
 
 def test_params_differ_in_a_batch():
@@ -192,7 +196,7 @@ def test_params_differ_in_a_batch():
 
     ends = jax.jit(jax.vmap(done, in_axes=(None, 0)))(KEY, limits)
     assert ends[0].all() and not ends[1:, 0].any()
-    assert ends[1].any()  # its limit, unless the task ended before
+    assert ends[1].any()  # ends by the time limit, unless the task ended before
 
 
 def test_it_is_an_environment_of_gymnax():

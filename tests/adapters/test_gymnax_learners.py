@@ -1,4 +1,4 @@
-"""`to_gymnax` under wrappers of the form that craftax's learners use.
+"""Tests `to_gymnax` under wrappers of the form that craftax's learners use.
 
 Their params are static, they reset a batch themselves, and they log `Achievements/...`.
 """
@@ -24,7 +24,7 @@ ROWS, STEPS, RATIO = 8, 20, 4
 
 
 class Feats(Doors):
-    """Doors with three achievements, each for reaching a number."""
+    """Environment `Doors` with three achievements, each for reaching a number."""
 
     achievements = ("five", "ten", "fifty")
 
@@ -36,14 +36,14 @@ class Feats(Doors):
 
 
 class Logged(NamedTuple):
-    """State of `Log`."""
+    """State of the wrapper `Log`."""
 
     inside: Any
     total: Any  # return of the episode so far
 
 
 class Log:
-    """Counts returns; the params are static, as in wrappers that jit their methods."""
+    """Wrapper that sums returns; params are static, as in wrappers that jit their methods."""
 
     def __init__(self, env):
         self.env = env
@@ -62,7 +62,10 @@ class Log:
 
 
 class OptimisticResets:
-    """A batch with one new level per `RATIO` environments, shared by the done ones."""
+    """Wrapper for a batch: each step generates one new level for every `RATIO` environments.
+
+    Environments whose episode ended share the new levels.
+    """
 
     def __init__(self, env):
         self.env = env

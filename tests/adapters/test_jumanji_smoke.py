@@ -1,4 +1,4 @@
-"""Jumanji's smoke tests, through a test-only adapter."""
+"""Tests of environments by jumanji's smoke tests, through an adapter that exists only here."""
 
 import collections
 import dataclasses
@@ -22,7 +22,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete
 
 @chex.dataclass(frozen=True)
 class Kept:
-    """State with its key, as in jumanji."""
+    """State that contains a random key, as in jumanji."""
 
     key: Any
     state: Any
@@ -30,7 +30,7 @@ class Kept:
 
 @functools.cache
 def record(*names):
-    """Return a NamedTuple class: jumanji's compound specs do not support dicts."""
+    """Return a NamedTuple class with these fields, as jumanji's specs do not support dicts."""
     return collections.namedtuple("Record", names)
 
 
@@ -43,7 +43,7 @@ def named(obs):
 
 @dataclasses.dataclass(eq=False)
 class Jumanji(Environment):
-    """One of our environments with jumanji's interface."""
+    """An environment of this library with jumanji's interface."""
 
     env: jaxenvs.Env
     limit: int
@@ -53,13 +53,13 @@ class Jumanji(Environment):
         super().__init__()
 
     def reset(self, key):
-        """Begin."""
+        """Begin an episode."""
         key, key_reset = jax.random.split(key)
         obs, state = self.env.reset(key_reset, self.params)
         return Kept(key=key, state=state), restart(named(obs))
 
     def step(self, state, action):
-        """Advance; in jumanji the discount distinguishes a limit from an end."""
+        """Make a step; jumanji's discount distinguishes truncation from termination."""
         key, key_step = jax.random.split(state.key)
         step = self.env.step(key_step, state.state, action, self.params)
         obs = named(step.obs)
@@ -103,7 +103,7 @@ def test_the_checks_can_fail():
         """Fault: observes a value outside its space."""
 
         def observe(self, state, params=None):
-            """Too large a number."""
+            """Return a number that is too large."""
             return {**super().observe(state, params), "number": jnp.int32(2000)}
 
     with (

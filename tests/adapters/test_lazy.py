@@ -1,4 +1,4 @@
-"""Adapters load their packages at first use, and errors name missing packages."""
+"""Tests that adapters load their packages at first use, and that errors name missing packages."""
 
 import subprocess
 import sys
@@ -60,7 +60,10 @@ def test_packages_load_at_first_use_and_errors_name_the_extra():
 
 
 def test_making_an_adapter_for_gymnasium_starts_no_backend():
-    """A process that forks afterwards, as Gymnasium's `AsyncVectorEnv` does, would hang."""
+    """If JAX had started a backend, a process that then forks would hang.
+
+    Gymnasium's `AsyncVectorEnv` forks.
+    """
     code = f"IDS = {list(FAMILIES.values())!r}\n{NO_BACKEND}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 

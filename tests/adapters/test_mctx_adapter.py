@@ -1,4 +1,4 @@
-"""mctx functions in the true environment: ends, limits, masks, and a plan that solves."""
+"""Tests of mctx's functions in the true environment: ends, limits, masks, a plan that solves."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ ENV = SlidingTile(size=3, scramble=8)
 
 
 def blind(weights, obs, state):
-    """Return uniform logits; the value of a place is its weight."""
+    """Network without knowledge: uniform logits, and the weights as values of the cells."""
     rows = len(state.time)
     return jnp.zeros((rows, 4)), jnp.full(rows, jnp.float32(weights))
 
@@ -66,7 +66,10 @@ def test_a_root_has_no_prior_for_what_is_illegal(boards):
 
 
 def test_nothing_happens_after_the_end_and_the_limit_is_none():
-    """Step four times: after the end there is no reward, value or change."""
+    """After a terminal step there is no reward, value or change.
+
+    The search ignores the time limit.
+    """
     limit = DOORS.default_params.replace(max_steps_in_episode=2)
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 8))
     step = jax.jit(
@@ -91,11 +94,11 @@ def test_nothing_happens_after_the_end_and_the_limit_is_none():
         seen.append(over.any())
     assert (
         seen[-1] and not seen[0] and not node.ended.all()
-    )  # the limit of 2 did not end the episode
+    )  # the search ignores the time limit of 2 steps
 
 
 def test_the_search_draws_its_own_random_outcomes():
-    """Two keys of a search give two random outcomes of the same state."""
+    """Searches with two keys draw two different outcomes of the same state and action."""
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 64))
     step = mctx_recurrent_fn(DOORS, lambda *_: (jnp.zeros((64, 3)), jnp.zeros(64)))
     step = jax.jit(step)

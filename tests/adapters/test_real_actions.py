@@ -1,4 +1,4 @@
-"""Continuous actions through every adapter."""
+"""Tests of continuous actions through every adapter."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from jaxenvs import adapters
 ID = "Classic-Pendulum-v0"
 
 
-# Gymnasium's own Pendulum gets the same warning: its torque reaches 2.
+# Gymnasium's own Pendulum gets the same warning, because its torque reaches 2.
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")
 def test_gymnasium_takes_continuous_actions():
     gymnasium = pytest.importorskip("gymnasium")
@@ -23,7 +23,7 @@ def test_gymnasium_takes_continuous_actions():
     check_env(env, skip_render_check=True)
     env.reset(seed=0)
     assert env.step(np.array([1.5], np.float32))[4]["invalid_action"] is False
-    env.step([1.5])  # another dtype
+    env.step([1.5])  # a list instead of a float32 array
     for wrong in (np.array([2.5], np.float32), np.float32(1.0), [np.nan], ["1"]):
         with pytest.raises(gymnasium.error.InvalidAction, match=r"Box\(-2.0, 2.0, \(1,\)"):
             env.step(wrong)
@@ -50,7 +50,7 @@ def test_dm_env_takes_continuous_actions():
 def test_gymnax_takes_continuous_actions():
     pytest.importorskip("gymnax")
     env = adapters.to_gymnax(ID)
-    assert env.num_actions == 1  # components of an action
+    assert env.num_actions == 1  # number of components of an action
     key = jax.random.key(0)
     _, state = env.reset(key)
     action = env.action_space().sample(key)

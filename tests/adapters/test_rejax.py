@@ -1,4 +1,4 @@
-"""rejax's unmodified PPO learns through the legacy adapter (`to_gymnax(env, legacy=True)`).
+"""Tests that rejax's unmodified PPO learns through `to_gymnax(env, legacy=True)`.
 
 rejax 0.1.3 asks for gymnax 0.0.9 or newer and steps environments with its five values. It brings
 distrax and TensorFlow Probability, so no extra installs it: `pip install rejax==0.1.3`, then
@@ -20,7 +20,7 @@ from jaxenvs.adapters import to_gymnax
 SEEDS = 2
 GRID = {"num_envs": 16, "num_steps": 64, "num_minibatches": 4, "num_epochs": 8}
 GRID |= {"learning_rate": 4e-4, "max_grad_norm": 0.5, "gae_lambda": 0.95, "ent_coef": 0.005}
-# Small rollouts: rejax lets a value change by `clip_eps` between two of them.
+# Rollouts are small, because rejax lets a value change only by `clip_eps` between two rollouts.
 CARTPOLE = {"num_envs": 8, "num_steps": 32, "num_minibatches": 1, "num_epochs": 20}
 CARTPOLE |= {"learning_rate": 5e-4, "max_grad_norm": 0.5, "gae_lambda": 0.8, "gamma": 0.98}
 # Environment, settings, steps per seed, and the final mean return that each seed must reach.
@@ -54,5 +54,5 @@ def test_an_unmodified_ppo_learns(id: str):
     )
     for seed in range(SEEDS):
         print(f"  returns {np.round(returns[seed], 3)}, lengths {np.round(lengths[seed], 1)}")
-    assert (returns[:, 0] < enough / 2).all()  # nothing is learned yet
+    assert (returns[:, 0] < enough / 2).all()  # at first nothing has been learned
     assert (returns[:, -1] >= enough).all()

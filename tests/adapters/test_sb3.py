@@ -1,4 +1,4 @@
-"""`to_sb3_vec` compared with SB3's `DummyVecEnv` of single environments, and SB3's learners."""
+"""Tests of `to_sb3_vec` against SB3's `DummyVecEnv` of single environments, and with learners."""
 
 import pickle
 
@@ -33,13 +33,13 @@ def play(envs, actions):
 
 
 def plain(obs):
-    """Convert dicts to `OrderedDict` as SB3 does."""
+    """Convert dict observations to `OrderedDict`, as SB3 does."""
     return dict(obs) if isinstance(obs, dict) else obs
 
 
 @pytest.mark.parametrize("id", IDS)
 def test_every_row_equals_sb3s_dummy_vec_env(id):
-    """Observations, rewards, ends, terminal observations and infos are bit-identical."""
+    """Compare observations, rewards, ends, terminal observations and infos, bit by bit."""
     env = jaxenvs.make(id)
     params = env.default_params.replace(max_steps_in_episode=12)
     theirs = DummyVecEnv([lambda: to_gymnasium(env, params=params)] * ROWS)

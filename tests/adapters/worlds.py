@@ -12,7 +12,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxenvs.core.struct import struct
 
 IDS = jaxenvs.registry.list()
-# By default, compiling tests run on one id per family; the other ids are slow tests.
+# Ids on which tests that compile run by default, one per family; other ids are slow tests.
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
@@ -24,10 +24,10 @@ def by_default(ids, of=IDS, full=()):
 
 @struct
 class DoorsState(State):
-    """State: a number that actions change, and the length of the episode."""
+    """State with a number that actions change, and the length of the episode."""
 
     number: Int32[Array, ""]
-    length: Int32[Array, ""]  # steps
+    length: Int32[Array, ""]  # number of steps of the episode
 
 
 class Doors(Env):
@@ -37,7 +37,7 @@ class Doors(Env):
     """
 
     vector: bool = False
-    most: int = 3  # the action plus 1
+    most: int = 3  # number of actions; the largest action adds most - 1
 
     reward_range = (0.0, 1000.0)
 
@@ -48,12 +48,12 @@ class Doors(Env):
 
     @property
     def action_space(self):
-        """Return the number to add."""
+        """Return the space of actions, which are numbers to add."""
         return MultiDiscrete([self.most, 2]) if self.vector else Discrete(self.most)
 
     @property
     def observation_space(self):
-        """A dict in a dict."""
+        """Return a dict space that contains another dict space."""
         inside = Dict({"parity": Discrete(2), "flags": Box(False, True, (3,), np.bool_)})
         number = Box(0, 1000, (), np.int32)
         half = Box(-np.inf, np.inf, (1,), np.float32)

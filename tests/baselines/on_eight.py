@@ -31,7 +31,7 @@ ENVS = 16
 
 
 def agents() -> tuple[Learner, ...]:
-    """Return one learner on one device and on eight."""
+    """Return the same learner twice: on one device, and on eight."""
     return tuple(
         tiny.learner(tiny.Countdown(), num_envs=ENVS, devices=Devices(count)) for count in (1, 8)
     )
@@ -50,7 +50,8 @@ def gradients() -> dict[str, float]:
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
-    advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # normalising per device would be far off
+    # The advantages differ between devices, so that normalising per device would be wrong.
+    advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)
     batch = (rollout, advantage, value + noise[1])
 
     def gradient(agent: Learner, batch: tuple) -> object:
@@ -59,7 +60,7 @@ def gradients() -> dict[str, float]:
         return minibatches.gradients(agent, ppo.loss, weights, *batch, *scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # Normalised per device and then averaged: the mistake to avoid.
+    # The mistake to avoid: each device normalises its own advantages, then gradients are averaged.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )
@@ -74,7 +75,7 @@ def gradients() -> dict[str, float]:
 
 
 def program() -> dict[str, object]:
-    """Return the exchanges of one update, and where its arrays are afterwards."""
+    """Return the collectives of an update, and how its arrays are then divided over the devices."""
     _, agent = agents()
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -100,9 +101,10 @@ SLOTS, DRAWS, KEYS = 37, 4000, 8
 
 
 def replay() -> dict[str, object]:
-    """Sample from a prioritised replay buffer on eight devices, and from the same on one."""
+    """Sample from the same prioritised replay buffer on eight devices and on one; compare."""
     known = some(ENVS, SLOTS)
-    uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]  # by environment
+    # Factor of the priorities of each environment.
+    uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]
     known = known._replace(value=known.value * uneven)
     where = (EVERYWHERE, ROWS)
     alone = jax.jit(functools.partial(drawn, Devices(1)))
@@ -128,8 +130,9 @@ def replay() -> dict[str, object]:
 
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
-    """Return sampled slots, their weights, and the priorities after an update."""
-    # Each device has a separate key, as in a run; the first has the key of one device.
+    """Return sampled slots, their importance weights, and the priorities after an update."""
+    # Each device has a separate key, as in a run. The single device gets the key of the first of
+    # eight devices.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
@@ -140,7 +143,7 @@ def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
 
 
 def ladder() -> list[float]:
-    """Return epsilon of all environments of a run on eight devices."""
+    """Return the epsilon of each environment in a run of DQN on eight devices."""
     settings = {"epsilon_start": 0.4, "epsilon_end": 0.4, "epsilon_power": 7.0, "num_envs": ENVS}
     settings |= {"warm_up": 100, "capacity": 640}
     agent = tiny.learner(tiny.Countdown(), "dqn", devices=Devices(8), **settings)
@@ -149,7 +152,7 @@ def ladder() -> list[float]:
 
 
 def main() -> None:
-    """Print the results of the functions named as arguments."""
+    """Train in the directory that the argument names, or test without one; print the results."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()
@@ -157,12 +160,12 @@ def main() -> None:
 
 
 def looked() -> dict[str, object]:
-    """Return the results for gradients, program and replay buffer."""
+    """Return the results of `gradients`, `program` and `replay` in one dictionary."""
     return {"gradients": gradients(), "program": program(), "replay": replay()}
 
 
 def run(out: Path) -> dict[str, object]:
-    """Train with the command; return its exit code and results."""
+    """Train with the command `jaxenvs train`; return its exit code and results."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
     argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]

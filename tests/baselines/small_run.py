@@ -1,4 +1,4 @@
-"""A run with two small checkpoints, for tests that damage it."""
+"""Make a run with two small checkpoints, for tests that damage it."""
 
 import dataclasses
 
@@ -16,12 +16,12 @@ ROW = {"update": 1, "steps": 8, "episodes": [1], "return": [0.5]}
 
 
 def trees(update: int) -> dict:
-    """Return trees whose values identify the update."""
+    """Return the pytrees of a checkpoint; their values identify the update."""
     return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
 
 
 def names(run: Run) -> list[str]:
-    """Return the names in the directory of checkpoints."""
+    """Return the names of the files and folders in a run's directory of checkpoints."""
     return sorted(path.name for path in run.checkpoints.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Shared code of the off-policy actor-critic learners (SAC, TD3, TQC, CrossQ), and edge cases."""
+"""Tests of the shared code of the off-policy actor-critic learners (SAC, TD3, TQC, CrossQ)."""
 
 import dataclasses
 import functools
@@ -25,62 +25,62 @@ ALL = ("sac", "td3", "tqc", "crossq")
 
 
 class Drop(Push):
-    """Push that terminates where the sum of the action is above 3."""
+    """Environment `Push` that terminates if the sum of the action's components exceeds 3."""
 
     def step_state(self, key, state, action, params):
-        """The end."""
+        """Terminate if the action's sum is above 3."""
         transition = super().step_state(key, state, action, params)
         return Transition(transition.state, transition.reward, action.sum() > 3)
 
 
 class Unbounded(Push):
-    """Push with an unbounded action."""
+    """Environment `Push` with an action space in which one component is unbounded."""
 
     @property
     def action_space(self):
-        """Two numbers, one of them bounded."""
+        """Return a space of two numbers, of which only one is bounded."""
         return Box(np.float32([-1, -np.inf]), np.float32([1, np.inf]), (2,), np.float32)
 
 
 class Whole(Push):
-    """Push with integer actions."""
+    """Environment `Push` with integer actions, which these learners refuse."""
 
     @property
     def action_space(self):
-        """Two of them."""
+        """Return a space of two integers."""
         return Box(0, 3, (2,), np.int32)
 
 
 class Square(Push):
-    """Push with a 2 x 2 action and a Dict observation."""
+    """Environment `Push` with 2 x 2 matrices as actions and a Dict observation."""
 
     @property
     def action_space(self):
-        """A 2 x 2 matrix whose columns have different bounds."""
+        """Return a space of 2 x 2 matrices whose columns have different bounds."""
         low = np.float32([[-1, 0], [-1, 5]])
         return Box(low, low + 2, (2, 2), np.float32)
 
     @property
     def observation_space(self):
-        """Numbers and a category."""
+        """Return a Dict space of numbers and a category."""
         parts = {"time": Box(0.0, 9.0, (1,), np.float32), "code": Box(0, 5, (2,), np.uint8)}
         return Dict(parts)
 
     def observe(self, state, params=None):
-        """The time, twice."""
+        """Observe the time in both entries."""
         time = super().observe(state, params)
         return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
 
 
 def shapes_of(agent, seeds=1):
-    """Return the shapes of runners."""
+    """Return the shapes and dtypes of a learner's runners, without computing them."""
     keys = jax.random.split(jax.random.key(0), seeds)
     return jax.eval_shape(functools.partial(loop.start, agent), keys)
 
 
 @pytest.mark.parametrize("algorithm", ALL)
 def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
-    """Under strict dtype promotion; weights stay float32."""
+    """An update is traced under strict dtype promotion, and weights stay float32."""
     agent = tiny.learner(Push(), algorithm, bfloat16=True, layer_norm=True, dropout=0.1)
     before = shapes_of(agent)
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
@@ -107,7 +107,10 @@ def test_value_learners_work_in_bfloat16():
 
 
 def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
-    """The output is a hidden unit: dropped, or scaled so that its mean is unchanged."""
+    """The critic's weights make its output equal to one hidden unit plus a bias.
+
+    With dropout the unit is 0, or scaled so that its mean is unchanged.
+    """
     agent = tiny.learner(Push(), "sac", dropout=0.25, hidden=(4,))
     shapes = shapes_of(agent).critic
 
@@ -122,7 +125,7 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
     kept = np.asarray(say(critic, obs, action))
     assert np.unique(kept).size == 1 and kept[0, 0, 0] > 1
     said = np.asarray(say(critic, obs, action, key=jax.random.key(0)))[..., 0]
-    bias = 1.0  # of the output
+    bias = 1.0  # bias of the output layer
     is_dropped = np.isclose(said, bias)
     np.testing.assert_allclose(said[~is_dropped] - bias, (kept[0, 0, 0] - bias) / 0.75, rtol=1e-5)
     assert abs(is_dropped.mean() - 0.25) < 0.05
@@ -161,7 +164,10 @@ def test_only_terminal_states_have_value_0(fallen):
 
 
 def test_the_actor_can_be_updated_less_often(fallen):
-    """It is updated in every fourth gradient step, and its metrics average these alone."""
+    """With `actor_every=4` the actor is updated in every fourth gradient step.
+
+    Its metrics are means over these steps alone.
+    """
     *_, after, metrics = fallen
     counts = {
         name: {int(x[0]) for x in jax.tree.leaves(state) if x.dtype == jnp.int32}
@@ -169,11 +175,15 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    assert (np.abs(metrics["entropy"]) > 0.3).all()  # not a quarter of it
+    # The mean over all gradient steps would be a quarter.
+    assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 
 def test_losses_average_the_gradient_steps_that_computed_them():
-    """Two of four iterations learn, and half of the last one's steps update the actor."""
+    """Only the last two of four iterations learn.
+
+    In the last one, half of the gradient steps update the actor.
+    """
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
     runner = actor_critic.Runner(*[()] * len(actor_critic.Runner._fields))
@@ -185,7 +195,7 @@ def test_losses_average_the_gradient_steps_that_computed_them():
 
 
 def test_learning_continues_beyond_2_31_steps(fallen):
-    """After 2**33 steps: the numbers of steps and of iterations exceed int32."""
+    """After 2**33 steps, the numbers of steps and of iterations exceed int32."""
     agent, _, _, _, after, _ = fallen
     assert agent.settings.steps_per_update == 32
     late = jnp.full_like(after.updates, 2**33 // 32)
@@ -200,7 +210,7 @@ def test_learning_continues_beyond_2_31_steps(fallen):
 
 
 def test_seeds_are_independent(fallen):
-    """The second of two seeds learns as it does alone."""
+    """Train two seeds together; the second one gets the same weights as if trained alone."""
     agent, _, _, _, after, _ = fallen
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2)[1:])
     for _ in range(2):
@@ -226,7 +236,10 @@ def test_learning_rates_fall_by_updates_also_for_a_delayed_actor():
 
 
 def test_muon_orthogonalises_each_critic_separately():
-    """It treats stacked matrices like those of one network; Adam updates the biases."""
+    """The weights of all critics are stacked. Muon must treat each critic's matrix separately.
+
+    Adam updates the biases.
+    """
     agent = tiny.learner(Push(), "sac", optimiser="muon", max_grad_norm=1e9)
     rng = np.random.default_rng(0)
     shapes = {"kernel": (5, 3), "bias": (3,)}
@@ -284,7 +297,10 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
 
 
 def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
-    """The setting of the same name of the Ray learners counts processes, and may change."""
+    """`replays` may not change here.
+
+    In Ray learners the setting of this name is the number of replay processes, which may change.
+    """
     settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
     config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
     runs.Run.create(tmp_path / "run", config)
@@ -296,7 +312,7 @@ def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALL)
 def test_a_resumed_run_is_bit_identical_and_all_commands_take_it(tmp_path, capsys, algorithm):
-    """With replay buffer and statistics; seeds and settings are swept in one program."""
+    """The run has a replay buffer, running statistics, and a sweep over seeds and settings."""
     flags = ["--algo", algorithm, "--num-envs", "4", "--rollout-steps", "8", "--capacity", "64"]
     flags += ["--warm-up", "32", "--batch-size", "16", "--hidden", "8", "--chunk", "1"]
     flags += ["--critic-hidden", "8", "--eval-episodes", "4", "--checkpoint-every", "2"]

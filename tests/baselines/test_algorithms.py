@@ -1,4 +1,4 @@
-"""Table of learners: its modules exist, and a new learner is one module and one row."""
+"""Tests of the table of learners: its modules exist; a new learner is one module and one row."""
 
 import ast
 import functools
@@ -26,10 +26,14 @@ ID = "Grid-Empty-Random-5x5-v0"
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
-    """Next to its own, those whose functions it calls; and no class has it as a method."""
+    """A reader of `update` needs its own module and at most two others, whose functions it calls.
+
+    No class has a method `update` or `loss`.
+    """
     module = ALGORITHMS[name].load()
     assert all(hasattr(module, part) for part in ("Settings", "init", "update"))
-    update = getattr(module.update, "func", module.update)  # of a shared loop: a partial
+    # `update` is a `functools.partial` where learners share a loop
+    update = getattr(module.update, "func", module.update)
     tree, home = ast.parse(inspect.getsource(update)), inspect.getmodule(update)
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     files = {each for each in named if inspect.ismodule(getattr(home, each, None))}
@@ -40,7 +44,7 @@ def test_an_update_is_a_function_that_reads_with_two_other_files(name):
 
 
 def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
-    """Command, help, log and loader take it from the table."""
+    """Register a learner; command line, help, log and loader must find it in the table."""
     row = Algorithm("rule", "a rule", "tiny_rule")
     monkeypatch.setitem(ALGORITHMS, row.name, row)
     assert train.chosen([ID, "--algo", "rule"]) == ("rule", [ID])
@@ -92,7 +96,7 @@ ELSEWHERE = (
     ],
 )
 def test_activations_may_be_bfloat16(name):
-    """An update with strict promotion, after which everything has the type that it had before."""
+    """Trace an update under strict dtype promotion; all arrays must keep their types."""
     is_real = Box in ALGORITHMS[name].actions and Discrete not in ALGORITHMS[name].actions
     more = {"layer_norm": True} if is_real else {}
     maps = jaxenvs.make("Grid-Empty-5x5-v0") if name == "dyna" else Gate()
@@ -104,7 +108,7 @@ def test_activations_may_be_bfloat16(name):
 
 
 def test_equal_learners_share_their_programs():
-    """They are equal by value, so that a second one is not compiled again."""
+    """Learners with the same settings are equal, so that JAX does not compile the second one."""
     make = functools.partial(registry.build, "ppo", runs.Config(ID, {}, 0, 1, {}).env)
     kind = ALGORITHMS["ppo"].load().Settings
     first, second, other = (make(kind(**TINY["ppo"], gamma=gamma)) for gamma in (0.9, 0.9, 0.8))

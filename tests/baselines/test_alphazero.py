@@ -1,4 +1,4 @@
-"""Gumbel AlphaZero: masks, ends and limits in its search, its targets, the command."""
+"""Tests of Gumbel AlphaZero: masks, episode ends and limits in its search, targets, command."""
 
 import dataclasses
 import functools
@@ -48,7 +48,7 @@ def tiles():
 
 
 def masks(agent, states):
-    """Return the legal actions of each state."""
+    """Return the mask of legal actions of each state."""
     return jax.jit(jax.vmap(agent.env.env.action_mask))(states)
 
 
@@ -79,18 +79,20 @@ def test_a_solution_within_the_search_is_taken(tiles):
     agent = learner(env, num_envs=2, value_scale=10.0)
     greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
     plan = greedy(weights, jax.random.key(0), obs, state)
-    np.testing.assert_array_equal(plan.action, [2, 1])  # the inverses of the moves made
+    # Each board is one move from the goal; undo this move.
+    np.testing.assert_array_equal(plan.action, [2, 1])
     assert (plan.policy.max(axis=1) > 0.9).all()
 
 
 def test_before_the_first_reward_the_search_changes_no_policy():
-    """Untrained values are noise, and following them would end exploration."""
-    env = SlidingTile(size=3)  # boards too far from the goal for 8 simulations
+    """Before the first reward all values are noise; a policy that follows them stops exploring."""
+    # Its boards are too far from the goal for 8 simulations to find a reward.
+    env = SlidingTile(size=3)
     agent = learner(env, value_scale=1.0)
 
     @jax.jit
     def change(weights, key):
-        """Return the largest change of an action's probability by a search."""
+        """Return the largest difference between the search policy and the prior."""
         obs, world = agent.env.reset(key)
         mask = jax.vmap(env.action_mask)(world.env)
         prior = jax.nn.softmax(jnp.where(mask, rollouts.predict(agent, weights, obs)[0], -jnp.inf))
@@ -110,7 +112,7 @@ def test_plans_with_hidden_state_need_clairvoyant():
 
 @pytest.mark.full
 def test_clairvoyant_plans_meet_no_mine():
-    """Even untrained it opens every cell but the mines, as the search sees them."""
+    """Even an untrained learner opens no mine, because its search sees the mines."""
     agent = learner(MINES, clairvoyant=True, simulations=64, considered=16)
     weights = jax.jit(agent.network.init)(KEY, jnp.zeros((4, 4), jnp.uint8))
 
@@ -145,7 +147,7 @@ def test_no_reward_after_a_terminal_state(tiles):
 
 
 def expanded(agent, weights, node):
-    """Return the result of one action from a node."""
+    """Return the result of expanding a node of the search tree by action 0."""
     action = jnp.zeros(1, jnp.int32)
     return alphazero.expand(agent)(weights, jax.random.key(0), action, node)
 
@@ -154,7 +156,8 @@ def test_a_reward_counts_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)  # at its end
+    # Length 3 and time 3: the episode is at its end.
+    state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))
         found, _ = expanded(agent, weights, node)
@@ -167,7 +170,7 @@ def test_a_truncation_is_not_terminal():
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
     last = jax.tree.map(
         lambda _: jnp.array([4], jnp.int32), world.env
-    )  # the next step is truncated
+    )  # time 4 of 5: the next step is truncated
     node = Node(last, jnp.zeros(1, jnp.bool_))
     found, after = expanded(agent, weights, node)
     value = predict(agent, weights, jnp.full((1, 1), 5.0))[1]
@@ -177,7 +180,7 @@ def test_a_truncation_is_not_terminal():
 
 
 def test_simulations_have_separate_keys():
-    """Each row and simulation has a separate key, and none is the real step's."""
+    """Each board and each simulation uses a separate key, and none uses the real step's key."""
     seen = []
 
     class Watched(Endless):

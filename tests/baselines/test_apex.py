@@ -1,4 +1,7 @@
-"""Ape-X in one process: n-step items, prioritised sampling of shards, updates."""
+"""Tests of Ape-X in one process: n-step items, prioritised sampling from shards, updates.
+
+A shard is one of several replay buffers, which run in separate Ray processes.
+"""
 
 import dataclasses
 import itertools
@@ -25,7 +28,7 @@ ROW = ALGORITHMS["apex"]
 
 
 def items(errors, first=0.0):
-    """Return items whose observations count from `first`, with these errors."""
+    """Return replay items with these TD errors; observations count up from `first`."""
     count = len(errors)
     seen = np.arange(first, first + count, dtype=np.float32)[:, None]
     return {
@@ -41,7 +44,7 @@ def items(errors, first=0.0):
 
 @pytest.mark.parametrize("priority", [0.0, 0.6, 1.0])
 def test_a_shard_samples_by_priority(priority):
-    """Chi-square test of 40,000 draws among 50 items."""
+    """Compare 40,000 draws among 50 items with their priorities by a chi-square test."""
     errors = np.random.default_rng(0).normal(size=50) ** 3
     shard = Replay(64, priority, seed=1)
     shard.add(items(errors))
@@ -62,12 +65,13 @@ def test_late_errors_do_not_change_overwritten_items():
     shard = Replay(8, 1.0, seed=0)
     shard.add(items(np.ones(6)))
     shard.sample(1, 64)
-    shard.add(items(np.ones(5), first=6))  # items 0, 1 and 2 are overwritten
+    shard.add(items(np.ones(5), first=6))  # this overwrites items 0, 1 and 2
     shard.mark([np.full((1, 64), 9, np.float32)], 0)
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
-    # Sampled items that remain have the new error, 9; newer items have 1.
+    # Items 3, 4 and 5 remain and have their new error, 9; the five newer items have error 1. So the
+    # first three are sampled with probability 27 / 32.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 
@@ -85,7 +89,7 @@ def test_a_batch_is_divided_in_proportion_to_items():
 
 
 def test_importance_weights_correct_for_sampling_probabilities():
-    """The weighted mean of two shards' samples is the mean of their items."""
+    """Sample from two shards: the mean weighted by importance is the mean over all their items."""
     draw, parts, values = np.random.default_rng(0), [], []
     for shard, (_, share) in enumerate(shares(20_000, [300, 100])):
         count = (300, 100)[shard]
@@ -105,7 +109,7 @@ def test_importance_weights_correct_for_sampling_probabilities():
 
 
 def exploration(env, **settings):
-    """Return a learner, its actor's settings, and runners with a first axis of one seed."""
+    """Return a learner, the settings of its Ray actors, and runners (first axis: one seed)."""
     given = apex.Settings(num_envs=ENVS, rollout_steps=STEPS, actors=1, hidden=(8,), embed=2)
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
     learner = Learner(ROW, env, registry.network(ROW, env, vars(given)), given)
@@ -116,12 +120,12 @@ def exploration(env, **settings):
 
 @pytest.fixture(autouse=True)
 def unchanged_variables(monkeypatch):
-    """Keep an actor in this process from changing environment variables."""
+    """Restore environment variables, which an actor in this process changes."""
     monkeypatch.setattr("jaxenvs.baselines.ray.explorers.use_one_thread", lambda: None)
 
 
 class Watched(Explorer):
-    """Actor that keeps its records."""
+    """Ape-X actor that keeps the records of its steps, so that a test can read them."""
 
     def __init__(self, *given):
         super().__init__(*given)
@@ -133,20 +137,23 @@ class Watched(Explorer):
 
 @pytest.fixture(autouse=True)
 def tiny_ids(monkeypatch):
-    """Register small environments: with terminations and truncations, or only the latter."""
+    """Register two small environments: with terminations and truncations, or only truncations."""
     make, tiny = jaxenvs.make, {"Countdown-v0": Countdown(), "Clock-v0": Clock()}
     monkeypatch.setattr(jaxenvs, "make", lambda id, **fields: tiny.get(id) or make(id, **fields))
 
 
 def known(id):
-    """Return a learner's view of an environment, and its fields."""
+    """Return an environment as learners see it, and the fields with which it is made."""
     if not id.startswith("gym:"):
         return jaxenvs.make(id), {}
     return gym_envs.look(id, {}), {"length": 5, "cut": True}
 
 
 def plain(record, first, env):
-    """Return reward, discount and last step of the item that begins with a step, by a loop."""
+    """Return n-step reward, discount and last step of the item that begins at step `first`.
+
+    They are computed by a plain loop.
+    """
     reward, discount, last = 0.0, 1.0, first
     for last in range(first, first + N_STEP):
         reward += discount * record["reward"][last, env]
@@ -161,7 +168,10 @@ def plain(record, first, env):
     [("Countdown-v0", 1), ("Puzzle-SlidingTile-3x3-v0", 0), ("gym:tiny_gym:Fussy-v0", 1)],
 )
 def test_items_equal_a_plain_loop(id, ends):
-    """n-step rewards, discounts, true successors, masks and errors over three fragments."""
+    """Compare n-step rewards, discounts, next observations, masks and TD errors.
+
+    The items come from three consecutive fragments of an actor.
+    """
     env, fields = known(id)
     learner, told, runners = exploration(env)
     actor = Watched(id, fields, told, 3)
@@ -195,7 +205,7 @@ def test_items_equal_a_plain_loop(id, ends):
 
 
 def errors(learner, runners, found):
-    """Return TD errors of items, with the weights as their own target network."""
+    """Return the TD errors of items; the target network has the same weights as the network."""
     values = jax.jit(jax.vmap(learner.network.apply, in_axes=(None, 0)))
     one = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     after = np.array(values(one, found["next_obs"]))
@@ -210,7 +220,8 @@ def test_a_truncation_is_bootstrapped_from_its_true_successor():
     _learner, told, runners = exploration(Clock())
     _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
-    # From time t there are 5 - t steps to the truncation; the true successor shows 5.
+    # Clock observes the time. From time t there are 5 - t steps to the truncation, and the final
+    # observation there is 5.
     length = np.minimum(5 - found["obs"][:, 0], N_STEP)
     np.testing.assert_array_equal(found["next_obs"][:, 0], found["obs"][:, 0] + length)
     np.testing.assert_allclose(found["discount"], GAMMA**length, rtol=1e-6)
@@ -225,7 +236,7 @@ def test_epsilons_fall_over_the_environments_of_all_actors():
 
 
 def test_each_environment_has_its_epsilon():
-    """With epsilons 1 and 0, one environment acts randomly, the other greedily."""
+    """Environments with epsilon 1 act randomly, those with epsilon 0 greedily."""
     env = Clock()
     learner, told, runners = exploration(env, rollout_steps=64)
     told = told._replace(sampling=told.sampling._replace(steps=64), epsilon=(1.0, 1.0, 0.0, 0.0))
@@ -243,7 +254,7 @@ def test_each_environment_has_its_epsilon():
 
 
 def test_an_update_learns_from_shares_and_returns_their_errors():
-    """A batch of two shares trains as one shard's batch of the same items."""
+    """A batch that is drawn from two shards trains like the same items from one shard."""
     env = Clock()
     learner, _, runners = exploration(env, gradient_steps=2, batch_size=6)
     draw = np.random.default_rng(0)
@@ -274,7 +285,7 @@ def test_an_update_learns_from_shares_and_returns_their_errors():
     np.testing.assert_allclose(found, np.concatenate(two, axis=1), rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), weights, weights_of_two)
     np.testing.assert_allclose(metrics["q_loss"], metrics_of_two["q_loss"], rtol=1e-5)
-    # The first step's errors are by the initial weights and target network.
+    # The errors of the first gradient step come from the initial weights and target network.
     first = jax.tree.map(lambda leaf: leaf[0], whole)
     np.testing.assert_allclose(found[0], errors(learner, runners, first), 1e-4, 1e-5)
 
@@ -296,4 +307,4 @@ def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, ar
     monkeypatch.chdir(tmp_path)
     assert main(["gym:tiny_gym:Signal-v0", "--ray", "--algo", "apex", *argv]) == 2
     assert words.lower() in capsys.readouterr().err.lower()
-    assert not list(tmp_path.iterdir())  # nothing was started
+    assert not list(tmp_path.iterdir())  # no run has been started

@@ -1,4 +1,4 @@
-"""Bounds that settings declare at their fields."""
+"""Tests of the bounds that settings classes declare at their fields."""
 
 import dataclasses
 import math
@@ -13,7 +13,7 @@ from jaxenvs.baselines.registry import ALGORITHMS
 
 @dataclasses.dataclass(frozen=True)
 class Base(Checked):
-    """Settings with one field of each kind."""
+    """Settings with one field of each kind of bound."""
 
     total_steps: Count = 1
     chunk: Count = 1
@@ -24,7 +24,7 @@ class Base(Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Derived(Base):
-    """The same with a default redeclared without its bounds."""
+    """Settings that redeclare a field with another default, without repeating its bounds."""
 
     share: float = 1.0
 
@@ -58,7 +58,7 @@ def test_open_and_infinite_bounds():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_settings_that_can_be_swept_may_be_arrays(name):
-    """A sweep replaces floats by arrays, so the type of the field must allow both."""
+    """A sweep replaces a float by an array, so the field's type must allow both."""
     settings = ALGORITHMS[name].load().Settings
     types = {field.name: field.type for field in dataclasses.fields(settings)}
     for swept in settings.swept:

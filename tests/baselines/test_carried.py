@@ -1,4 +1,4 @@
-"""A checkpoint in one file: it contains the saved arrays, and a damaged file is refused."""
+"""Tests of checkpoints in one file: all arrays are in it, and a damaged file is refused."""
 
 import zlib
 from pathlib import Path
@@ -19,7 +19,7 @@ from jaxenvs.benchmarks.card import training as card_training
 
 @pytest.fixture
 def carrier(tmp_path) -> Path:
-    """The file of a run with checkpoints of updates 1 and 2."""
+    """Return the checkpoint file of a run that has checkpoints of updates 1 and 2."""
     file = tmp_path / "h200-billion.checkpoint"
     assert carried.pack(saved_run(tmp_path), file) == 2
     return file
@@ -56,16 +56,16 @@ def test_a_run_without_a_checkpoint_leaves_no_file(tmp_path):
 
 
 def changed(file: Path, **entries) -> None:
-    """Give a file other entries."""
+    """Rewrite a checkpoint file with some entries replaced."""
     content = serialization.msgpack_restore(zlib.decompress(file.read_bytes()))
     packed = serialization.msgpack_serialize(content | entries)
     file.write_bytes(zlib.compress(packed))
 
 
 def claiming(file: Path, dtype: str, shape: list[int]) -> None:
-    """Let the file hold an array that is said to be of this kind, with four bytes."""
+    """Write a checkpoint file with an array that claims this dtype and shape but has four bytes."""
     said = msgpack.packb([shape, dtype, bytes(4)])
-    array = msgpack.ExtType(1, said)  # what flax writes of an array
+    array = msgpack.ExtType(1, said)  # the form in which flax writes an array
     content = {"config": {}, "update": 1, "arrays": {"weights.a": array}}
     file.write_bytes(zlib.compress(msgpack.packb(content)))
 
@@ -105,7 +105,7 @@ def test_what_inflates_too_far_is_not_inflated(carrier, tmp_path, monkeypatch):
 
 
 class Training:
-    """A stand-in for `jaxenvs train`: each slice makes two updates, the third the last."""
+    """Stand-in for `jaxenvs train`: each slice makes two updates, and the third one is the last."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.words = folder, []
@@ -133,7 +133,7 @@ class Training:
         return 130
 
     def slice(self, scratch: str, rows: list) -> tuple[list, bool]:
-        """Run the job; return its rows and whether it has more to do."""
+        """Run one slice of the job; return all rows so far, and whether the run continues."""
         header = {"tiny": False, "commit": "c", "rows": rows}
         file = self.folder / "out" / "h200-billion.json"
         work = card_work.Work(file, header, 600.0, self.folder / scratch)
@@ -152,7 +152,8 @@ def test_slices_make_one_run_on_this_machine_and_the_next(tmp_path, monkeypatch)
     assert more and training.words[0][:3] == [card_training.CRAFT, "--preset", "gpu"]
     rows, more = training.slice("here", rows)
     assert more and training.words[1][:2] == ["--resume", str(tmp_path / "here" / "h200-billion")]
-    (tmp_path / "out").rename(tmp_path / "home")  # what was carried home, on a bare machine
+    # The results are carried to another machine, which has no run folder yet.
+    (tmp_path / "out").rename(tmp_path / "home")
     (tmp_path / "out").mkdir()
     rows, more = training.slice("there", rows)
     assert not more and training.words[2][1] == str(tmp_path / "there" / "h200-billion")

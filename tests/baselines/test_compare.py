@@ -1,4 +1,4 @@
-"""`jaxenvs compare`: statistics by rliable's definitions, input, output and errors."""
+"""Tests of `jaxenvs compare`: statistics as in rliable, input, output and errors."""
 
 import importlib
 import json
@@ -13,7 +13,7 @@ from jaxenvs.baselines.core import statistics
 from jaxenvs.baselines.evaluation import compare
 
 RANDOM = np.random.default_rng(5)
-X = RANDOM.normal(1.0, 1.0, (7, 3)).round(1)  # runs x tasks, with ties
+X = RANDOM.normal(1.0, 1.0, (7, 3)).round(1)  # scores (runs, tasks), some of which are equal
 Y = RANDOM.normal(1.3, 1.0, (5, 3)).round(1)
 STATISTICS = {
     "aggregate_iqm": statistics.interquartile_mean,
@@ -24,7 +24,7 @@ STATISTICS = {
 
 @pytest.fixture(scope="module")
 def rliable():
-    """The package, whose bootstrap alone needs `arch`."""
+    """Return rliable's library; a stand-in replaces `arch`, which only its bootstrap needs."""
     metrics = pytest.importorskip("rliable.metrics")
     bootstrap = types.ModuleType("arch.bootstrap")
     bootstrap.__getattr__ = lambda name: object  # type: ignore[attr-defined]  # base classes
@@ -53,7 +53,8 @@ def test_improvement_and_profiles_are_rliable_s(rliable):
 
 
 def test_intervals_contain_the_truth_as_often_as_they_say():
-    # Normal scores of 40 runs: the percentile interval is a little narrow, by theory about 94 %.
+    # Scores of 40 runs are normally distributed. The 95 % percentile interval is a little too
+    # narrow for them: in theory it covers about 94 %.
     random = np.random.default_rng(0)
     hits = 0
     for trial in range(300):
@@ -66,7 +67,8 @@ def test_intervals_contain_the_truth_as_often_as_they_say():
 
 
 def test_a_resample_keeps_the_runs_of_each_task():
-    # Stratified: the mean of two constant tasks never varies; unstratified it would.
+    # The bootstrap is stratified: it resamples the runs of each task separately. So the mean over
+    # two tasks with constant scores never varies.
     scores = [np.zeros(4), np.ones(4)]
     assert statistics.interval(statistics.mean, scores).tolist() == [0.5, 0.5]
     low, high = statistics.interval(statistics.improvement, scores, [np.ones(3), np.zeros(2)])
@@ -86,7 +88,10 @@ def run(
     facts=FACTS,
     **settings,
 ):
-    """A run's folder as far as it is compared; `facts` of its policy, None in older versions."""
+    """Write a run's folder with the files that `compare` reads.
+
+    `facts` describe the policy; older versions recorded None.
+    """
     folder.mkdir(parents=True)
     config = {"id": id, "seed": first, "seeds": len(scores), "settings": settings}
     config["fields"] = fields or {}
@@ -104,7 +109,7 @@ def run(
 
 
 def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")  # cells would wrap in a narrower terminal
+    monkeypatch.setenv("COLUMNS", "200")  # the table's cells would wrap in a narrower terminal
     low = run(tmp_path / "low", [0.1, 0.2, 0.3])
     more = run(tmp_path / "more", [0.4, 0.2], first=3)
     high = run(tmp_path / "high", [0.5, 0.6, 0.7, 0.8], "pqn")
@@ -165,7 +170,7 @@ def test_random_play_is_the_same_whatever_is_shown(tmp_path, capsys):
 
 
 def refused(argv, capsys) -> str:
-    """The sentence with which a comparison is refused."""
+    """Return the message with which a comparison is refused."""
     assert cli.main(["compare", *argv]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1

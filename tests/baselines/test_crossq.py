@@ -1,4 +1,4 @@
-"""CrossQ: batch renormalisation and joint loss against NumPy, and running statistics."""
+"""Tests of CrossQ: batch renormalisation and joint loss against NumPy; running statistics."""
 
 import functools
 
@@ -17,18 +17,18 @@ from jaxenvs.baselines.off_policy import actor_critic, crossq
 from jaxenvs.baselines.run import loop, train
 
 ROWS = 24
-COUNTS = np.arange(ROWS) % 5 > 0  # items with weight
+COUNTS = np.arange(ROWS) % 5 > 0  # mask of the items with weight 1; the others have weight 0
 
 
 def drawn(shift: float = 0.0):
-    """Return features of a batch, with outliers among items of weight 0."""
+    """Return a batch of features; items of weight 0 are outliers, which must have no effect."""
     features = np.random.default_rng(0).normal(shift, 2.0, (ROWS, 3)).astype(np.float32)
     features[~COUNTS] += 50.0
     return features
 
 
 def weights_of(mean, variance, steps=0):
-    """Return weights of a layer of three features."""
+    """Return the weights of a batch renormalisation layer with three features."""
     told = np.array([mean] * 3, np.float32), np.array([variance] * 3, np.float32)
     params = {"scale": np.array([1.0, 2.0, 0.5], np.float32), "bias": np.float32([0, 1, 2])}
     return {
@@ -39,14 +39,14 @@ def weights_of(mean, variance, steps=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def renormalised(warm_up, weights, features, weight):
-    """Return a batch as in training, the statistics after it, and the batch as in evaluation."""
+    """Return a layer's output in training, the statistics after it, its output in evaluation."""
     layer = BatchRenorm(warm_up=warm_up)
     out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
     return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
 
 
 def by_hand(features, weights, steps, warm_up):
-    """Return r and d of a batch in float64, and the batch normalised with them."""
+    """Return the corrections r and d of a batch, and the renormalised batch, in float64."""
     kept = {name: np.float64(value) for name, value in weights[STATISTICS].items()}
     counted = np.float64(features)[COUNTS]
     mean, deviation = counted.mean(axis=0), np.sqrt(counted.var(axis=0) + 1e-3)
@@ -60,7 +60,10 @@ def by_hand(features, weights, steps, warm_up):
 
 
 def test_statistics_are_summed_in_full_precision():
-    """Accelerators would round; gradients pass through the same products."""
+    """Sums are matrix products with highest precision; accelerators would otherwise round.
+
+    The products in the gradient must have it too.
+    """
     weights, features = weights_of(0.0, 1.0), drawn()
 
     def total(features):
@@ -77,7 +80,8 @@ def test_statistics_are_summed_in_full_precision():
 )
 def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
-    for steps in (9, 10):  # before the end of the warm-up, and after it
+    # Number of earlier batches: the last one of the warm-up, and the first one after it.
+    for steps in (9, 10):
         weights = weights_of(mean, variance, steps)
         factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)
         out, after, outside = renormalised(10, weights, features, weight)
@@ -91,12 +95,12 @@ def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
         wanted = usually * weights["params"]["scale"] + weights["params"]["bias"]
         np.testing.assert_allclose(outside, wanted, rtol=1e-4, atol=1e-4)
     assert limited == bool((factor == 3).all() and (shift == -5).all())
-    if not limited:  # within the limits it equals normalisation by the running statistics
+    if not limited:  # if r and d are not clipped, training normalises like evaluation
         np.testing.assert_allclose(out, outside, rtol=1e-3, atol=1e-3)
 
 
 def test_corrections_have_no_gradient():
-    """Against finite differences with constant corrections."""
+    """Compare the gradient with finite differences in which r and d are constant."""
     features, weights = np.float64(drawn()), weights_of(0.3, 3.0, 10)
     slopes = np.random.default_rng(1).normal(size=features.shape) * COUNTS[:, None]
     factor, shift, _ = by_hand(features, weights, 10, 0)
@@ -124,7 +128,7 @@ def test_corrections_have_no_gradient():
 
 
 def test_devices_normalise_over_all_devices():
-    """Outputs, statistics and averaged gradient are equal on one and two devices."""
+    """Outputs, statistics and the averaged gradient are equal on one device and on two."""
     layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
     features, weight = drawn(1.0), COUNTS.astype(np.float32)
 
@@ -154,7 +158,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return runners at the start, after a warm-up update, and after two that learn."""
+    """Return runners at the start, after an update of the warm-up, and after two that learn."""
     made, kept = loop.start(agent, jax.random.key(0)[None]), []
     for _ in range(3):
         kept.append(jax.tree.map(jnp.copy, made))
@@ -164,13 +168,16 @@ def runners(agent):
 
 
 def counts_of(weights):
-    """Return the number of batches in each layer's statistics."""
+    """Return the number of batches that each layer's statistics have seen."""
     leaves = jax.tree.leaves(jax.device_get(weights[STATISTICS]))
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 
 
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
-    """The actor's in every third step of the critics; there is no target network."""
+    """The actor's statistics change in every third gradient step, the critics' in each.
+
+    CrossQ has no target network.
+    """
     (first, full, after), metrics = runners
     for one in (first, full):
         assert counts_of(one.critic) == counts_of(one.weights) == {0}
@@ -200,7 +207,7 @@ def test_acting_uses_running_statistics(agent, runners):
 
 
 def layer_by_hand(weights, name, features, weight):
-    """Batch normalisation, as in the warm-up."""
+    """Return a layer's output during the warm-up, which is plain batch normalisation."""
     mean = (weight[:, None] * features).sum(axis=0) / weight.sum()
     variance = (weight[:, None] * (features - mean) ** 2).sum(axis=0) / weight.sum()
     part = weights["params"][name]
@@ -208,7 +215,10 @@ def layer_by_hand(weights, name, features, weight):
 
 
 def test_steps_and_successors_pass_the_critics_in_one_batch(agent, runners):
-    """Against NumPy; targets are the minimum of the critics' outputs in training mode."""
+    """Observations and next observations pass the critics as one batch, in training mode.
+
+    The loss is compared with NumPy; TD targets use the minimum of the critics.
+    """
     (_, _, runner), _ = runners
     learned, gamma = actor_critic.Learned.of(runner), agent.settings.gamma
     sample = functools.partial(replay_buffer.sample, size=32, n_step=1, gamma=gamma)

@@ -1,4 +1,4 @@
-"""DAVI: walks, targets, the command, and the heuristic of a run in a search."""
+"""Tests of DAVI (deep approximate value iteration): walks, targets, command, use in a search."""
 
 import dataclasses
 import functools
@@ -26,29 +26,29 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 
 @pytest.fixture(scope="module")
 def cube():
-    """Return a learner for the 2x2x2 cube, and weights."""
+    """Return a DAVI learner for the 2x2x2 cube, and untrained weights."""
     learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
-    # Outputs about 3, so that the lower limit of 0 has no effect.
+    # Outputs are then about 3, so that the lower limit of 0 has no effect.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
 
 
 @pytest.fixture(scope="module")
 def by_action():
-    """Return a learner of action costs for the 8-puzzle, and weights."""
+    """Return a DAVI learner of costs by action for the 8-puzzle, and untrained weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
 
 
 def total(updates: int) -> list[str]:
-    """Return the flags for a number of tiny updates."""
+    """Return the command-line flags that make a run of this many tiny updates."""
     return ["--total-steps", str(updates * 3 * 4 * 7)]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Return a tiny run of two seeds."""
+    """Return the folder of a finished tiny run of two seeds."""
     out = tmp_path_factory.mktemp("runs") / "davi"
     asked = [*DAVI, *FLAGS, *total(3), "--target-every", "2", "--seeds", "2"]
     assert train.main([*asked, "--checkpoint-every", "1", "--out", str(out)]) == 0
@@ -72,7 +72,7 @@ def test_a_target_is_the_minimum_of_cost_plus_cost_to_go(cube):
         at_goal = (np.asarray(boards.board[i]) == goal).all()
         np.testing.assert_allclose(got[i], 0.0 if at_goal else 1.0 + min(children), rtol=1e-5)
     assert (np.asarray(boards.board[0]) == goal).all() and got[0] == 0.0
-    assert got[1] == 1.0  # one turn away, with any network
+    assert got[1] == 1.0  # one turn from the goal the target is 1, whatever the network predicts
 
 
 def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
@@ -84,7 +84,7 @@ def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
     assert (board[:, 0] == np.asarray(learner.env.goal(()))).all()
     assert (
         (child[:, :-1] == board[:, 1:, None]).all(axis=-1).any(axis=-1).all()
-    )  # each board is a neighbour of the last
+    )  # each board is a neighbour of the board before it
     assert not (board[:, 2:] == board[:, :-2]).all(axis=-1).any()
 
 
@@ -93,7 +93,7 @@ def test_without_inverse_moves_the_walk_goes_to_predecessors():
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
-    # From each board a jump leads to the one before it in the walk.
+    # The walk goes backwards: from each board, a jump leads to the board before it in the walk.
     met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
     assert np.asarray(met).any(axis=1).all()
 
@@ -113,7 +113,11 @@ def test_the_target_network_is_copied_when_old_or_the_loss_is_small(cube):
 
 
 def test_an_action_target_is_its_cost_plus_the_best_next():
-    """Against loops: outputs below 0, actions illegal before or after, the goal."""
+    """Compare with a plain loop.
+
+    There are outputs below 0, illegal actions on the board and on its neighbours, and neighbours
+    that are solved.
+    """
     rng = np.random.default_rng(0)
     cost = rng.uniform(0.5, 2.0, (50, 4)).astype(np.float32)
     guesses = rng.normal(1.0, 2.0, (50, 4, 4)).astype(np.float32)
@@ -129,12 +133,12 @@ def test_an_action_target_is_its_cost_plus_the_best_next():
 
 
 def test_targets_of_actions_leave_out_the_goal_and_illegal_actions(by_action):
-    """On the sliding-tile puzzle, with successors by its rules."""
+    """Test this on the sliding-tile puzzle, with neighbouring boards by the rules."""
     learner, weights = by_action
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
     got = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, (), boards)
     valid = np.asarray(boards.valid)
-    assert not got.known[0].any()  # a walk begins at the goal
+    assert not got.known[0].any()  # the walk begins at the goal, where no action has a target
     np.testing.assert_array_equal(got.known[1:], valid[1:])
     costs = jax.jit(functools.partial(davi.action_costs, learner, weights, ()))
     goal = np.asarray(learner.env.goal(()))
@@ -159,7 +163,7 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
 
 
 def test_different_action_costs_are_added():
-    """In Tours, the cost of an action is a distance."""
+    """Test this in Tours, where the cost of an action is a distance."""
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     level = env.sample_level(jax.random.key(0))
     moves = env.neighbours(level.instance, level.board)
@@ -190,7 +194,8 @@ def test_a_small_puzzle_is_learned(by_action):
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
-    for action in (None, 0, 3, 2, 1, 0, 3):  # in a circle
+    # Moves the blank around, to the board that is farthest from the goal.
+    for action in (None, 0, 3, 2, 1, 0, 3):
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))
     np.testing.assert_allclose(guesses, distances, atol=0.5)

@@ -1,4 +1,7 @@
-"""Learners on several devices and in several processes: simulated CPU devices, gloo between."""
+"""Tests of learners on several devices and in several processes.
+
+Devices are simulated on the CPU; processes communicate by gloo.
+"""
 
 import json
 import os
@@ -21,13 +24,13 @@ from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import Run
 
 HERE = Path(__file__).parent
-REAL = ("sac", "td3", "tqc", "crossq")  # learners of continuous actions
+REAL = ("sac", "td3", "tqc", "crossq")  # learners that need continuous actions
 FLAGS = os.environ.get("XLA_FLAGS", "")
 DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
 
 
 def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """Start a process with simulated devices."""
+    """Start a Python process with a number of simulated CPU devices."""
     return subprocess.Popen(
         [sys.executable, *argv],
         env={
@@ -63,20 +66,20 @@ def free_port() -> int:
 
 
 def on_eight(*arguments: str) -> dict:
-    """Return the output of on_eight.py."""
+    """Run `on_eight.py` with eight simulated devices; return its JSON output."""
     said, _ = end(start([str(HERE / "on_eight.py"), *arguments], 8))
     return json.loads(said.splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def seen():
-    """Gradients and the program of an update on eight devices."""
+    """Return the results of `on_eight.py`: gradients, the program of an update, the replay."""
     return on_eight()
 
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory):
-    """A run of eight devices, and how it ended."""
+    """Return the folder of a run on eight devices, and how the run ended."""
     out = tmp_path_factory.mktemp("devices") / "run"
     return out, on_eight(str(out))
 
@@ -84,13 +87,15 @@ def eight(tmp_path_factory):
 def test_eight_devices_have_the_gradient_of_one(seen):
     gradients = seen["gradients"]
     assert gradients["together"] < 1e-5
-    assert gradients["alone"] > 1e-2  # advantages normalised on each device separately
+    # The wrong gradient, with advantages normalised on each device separately.
+    assert gradients["alone"] > 1e-2
 
 
 def test_a_minibatch_exchanges_once_and_gathers_nothing(seen):
     program = seen["program"]
     assert program["minibatch"] == {"all-reduce": 1}
-    # Besides: two for the moments of advantages and two for the metrics, four in jax 0.7.
+    # In addition to one all-reduce per minibatch, an update has two for the mean and variance of
+    # advantages, and two (in jax 0.7 four) for the metrics.
     assert program["update"].keys() == {"all-reduce"}
     assert 4 <= program["update"]["all-reduce"] - program["minibatches"] <= 6
 
@@ -99,19 +104,23 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
     program = seen["program"]
     assert program["equal_weights"]
     assert program["envs_of_a_device"] == 2
-    assert program["different_levels"] > 4  # of 8: devices do not draw the same ones
-    assert program["episodes"] > 16  # of all devices
+    # Number of different levels, of 8 possible ones: devices draw different levels.
+    assert program["different_levels"] > 4
+    assert program["episodes"] > 16  # number of episodes on all devices together
 
 
 def test_eight_devices_draw_from_a_replay_as_one_does(seen):
-    """The same slots with the same key; a chi-square test of each, and of both together."""
+    """With the same key both draw the same slots.
+
+    Chi-square tests compare the frequencies with the priorities, and with each other.
+    """
     replay = seen["replay"]
     assert replay["equal"] and replay["never"] == 0
     assert min(*replay["fit"], replay["alike"]) > 1e-3
 
 
 def test_epsilon_falls_over_the_environments_of_all_devices(seen):
-    """Horgan et al. (2018), section 4.1."""
+    """Epsilon of each environment follows Horgan et al. (2018), section 4.1."""
     expected = [0.4 ** (1.0 + 7.0 * i / 15) for i in range(16)]
     assert seen["replay"]["epsilons"] == pytest.approx(expected, rel=1e-4)
 
@@ -134,7 +143,7 @@ def test_a_checkpoint_of_eight_devices_resumes_on_one(eight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
-    """Both resume from the checkpoint of eight devices."""
+    """Both runs resume from the checkpoint of a run on eight devices."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
     together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)
@@ -165,12 +174,12 @@ def test_tasks_of_slurm_join_by_its_variables(tmp_path):
     }
     flags = ["Grid-Empty-Random-5x5-v0", "--devices", "3", "--out", str(tmp_path / "run")]
     each = [learn(flags, SLURM_PROCID=str(i), SLURM_LOCALID=str(i), **tasks) for i in range(2)]
-    for process in each:  # they have met, and count their devices together
+    for process in each:  # the processes have found each other, and count the devices of both
         assert "--devices 3: there are 2 (cpu)" in end(process, 2)[1]
 
 
 def refused(capsys, argv: list[str]) -> str:
-    """The message of a command that cannot work."""
+    """Return the error message of a command that must be refused."""
     assert train.main(argv) == 2
     return capsys.readouterr().err
 
@@ -263,7 +272,8 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []
     argv = [id, "--algo", *flags.split(), *small.split()]
     argv += [str(tmp_path / "two"), "--devices", "2", *minibatches, *warm]
-    # XLA's YNNPACK fails on the gradient of a norm's scale under the flags of the tests.
+    # With the tests' XLA flags, XLA's library YNNPACK fails on the gradient of a layer norm's
+    # scale.
     usual = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if "trxl" in flags else {}
     end(learn(argv, devices=2, **usual))
     rows = Run.open(tmp_path / "two").records()
@@ -279,7 +289,10 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
 @pytest.mark.parametrize("devices", [1, 8])
 @pytest.mark.parametrize(("algorithm", "least"), [("ppo", 0.95), ("dqn", 0.9)])
 def test_both_learn_to_open_the_door(tmp_path, algorithm, least, devices):
-    """DQN's preset there has a prioritised replay."""
+    """PPO and DQN learn DoorKey on one device and on eight.
+
+    DQN's preset has a prioritised replay buffer.
+    """
     flags = ["--algo", algorithm, "--devices", "all", "--out", str(tmp_path / "run")]
     end(learn([*DOORKEY, *flags], devices), timeout=1500)
     result = json.loads((tmp_path / "run" / "eval.json").read_text())

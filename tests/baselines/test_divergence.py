@@ -1,4 +1,4 @@
-"""Training whose losses are NaN says so, and ends when no agent learns any more."""
+"""Tests of training whose losses become NaN: it warns, and ends when no agent learns any more."""
 
 import pytest
 from tiny import FLAGS
@@ -46,4 +46,5 @@ def test_a_run_that_diverges_ends_and_keeps_the_checkpoint_before(tmp_path, caps
     assert main([*asked, "--total-steps", "4096", "--out", str(out)]) == 1
     said = capsys.readouterr().err
     assert "seed 3: " in said and "seed 4: " in said and "has ended without a new" in said
-    assert len((out / "log.jsonl").read_text("utf-8").splitlines()) < 16  # updates asked for
+    # The run was asked for 16 updates.
+    assert len((out / "log.jsonl").read_text("utf-8").splitlines()) < 16

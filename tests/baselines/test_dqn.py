@@ -1,4 +1,4 @@
-"""DQN: replay buffer, TD targets, target network, resuming a run."""
+"""Tests of DQN: replay buffer, TD targets, target network, resuming a run."""
 
 import functools
 import re
@@ -36,7 +36,7 @@ values_of, worth, loss = (
 
 @functools.partial(jax.jit, static_argnums=0)
 def gradient_step(agent, memory, learned, key):
-    """Take a gradient step of DQN."""
+    """Take one gradient step of DQN, as an update does."""
     objective = q_learning.Objective(dqn.td_target, dqn.loss)
     draws, learned = q_learning.draw(agent, memory, key), q_learning.Learned(*learned, ())
     return q_learning.gradient_step(agent, objective, memory, jnp.float32(1.0), learned, draws)
@@ -49,7 +49,7 @@ def runners_of(agent: Learner, seeds: int = 1):
 
 @pytest.fixture(scope="module")
 def plain():
-    """Return a learner, its runners before and after one update, and the metrics."""
+    """Return a learner, its runner after one update, and the metrics of the update."""
     agent = learner(Endless())
     before = runners_of(agent)
     types = [leaf.aval for leaf in jax.tree.leaves(before)]
@@ -59,11 +59,12 @@ def plain():
 
 
 class Stream:
-    """Random episodes as plain lists; all observations differ."""
+    """Random episodes as plain lists, for comparison; all observations differ."""
 
     def __init__(self, seed: int) -> None:
         self.draw = np.random.default_rng(seed)
-        # Of each environment: (obs, action, reward, terminated, truncated, successor).
+        # For each environment, the list of its steps: (obs, action, reward, terminated, truncated,
+        # next observation before a reset).
         self.steps = [[] for _ in range(ENVS)]
         self.count = 0
         self.obs = [self.new() for _ in range(ENVS)]
@@ -79,7 +80,7 @@ class Stream:
         for env in range(ENVS):
             kind = self.draw.choice(
                 4, p=[0.6, 0.15, 0.2, 0.05]
-            )  # none, terminated, truncated, both
+            )  # how the step ends: not, terminated, truncated, or both
             ended, cut = kind in (1, 3), kind in (2, 3)
             row = (self.obs[env], self.draw.integers(9), self.draw.normal(), ended, cut, self.new())
             self.steps[env].append(row)
@@ -91,7 +92,7 @@ class Stream:
         return {"seen": jnp.array(before, jnp.int16)}, None, action.astype(jnp.int32), step
 
     def expected(self, env: int, first: int) -> tuple[float, float, int]:
-        """Return reward, discount and successor of the window that begins with a step."""
+        """Return reward, discount and last observation of the n-step window from step `first`."""
         total, factor = 0.0, 1.0
         for _, _, reward, ended, cut, successor in self.steps[env][first : first + N_STEP]:
             total, factor = total + factor * reward, factor * GAMMA
@@ -103,7 +104,7 @@ class Stream:
 
 
 def test_windows_equal_those_of_a_plain_list():
-    """With consecutive ends of all kinds, and a ring that wraps around several times."""
+    """Episodes end in all ways, also in consecutive steps; the ring buffer wraps several times."""
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
@@ -115,7 +116,8 @@ def test_windows_equal_those_of_a_plain_list():
         for env in range(ENVS if made >= N_STEP else 0):
             written = int(memory.written[env])
             oldest = max(0, written - (SLOTS - 1))
-            first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)  # one shape: compiled once
+            # Always the same shape, so that `window` is compiled once.
+            first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)
             got = window(memory, jnp.full(SLOTS, env, jnp.int32), jnp.array(first))
             steps = {row[0]: i for i, row in enumerate(stream.steps[env])}
             for i in np.flatnonzero(first <= written - N_STEP):
@@ -151,11 +153,12 @@ def test_samples_are_uniform_over_complete_windows():
             np.testing.assert_allclose(times / 6000, 1 / windows.sum(), rtol=0.25)
         steps = {row[0] for rows in stream.steps for row in rows}
         np.testing.assert_array_equal(got.weight, np.isin(got.obs["seen"], list(steps)))
-    assert 0 < float(got.weight.mean()) < 1  # some slots are true successors only
+    # Some slots only hold the final observation of a truncated episode, so they have weight 0.
+    assert 0 < float(got.weight.mean()) < 1
 
 
 def test_slots_equal_those_of_randint():
-    """Also in an empty buffer or one of few steps."""
+    """`sample_slots` draws the same slots as `randint`, also if the buffer has few steps."""
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     for written in ([0, 1, 5], [7, 8, 900]):
         memory = memory._replace(written=jnp.asarray(written, jnp.int32))
@@ -168,7 +171,7 @@ def test_slots_equal_those_of_randint():
 
 
 def test_an_update_stores_the_steps_of_the_environment():
-    """Clock observes the time: the successor of a truncation is 5, a new episode begins at 0."""
+    """Clock observes the time: a truncated episode's final observation is 5, the next one 0."""
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
     memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)
@@ -187,7 +190,7 @@ def test_an_update_stores_the_steps_of_the_environment():
 
 
 def some_batch(rows: int) -> replay_buffer.Batch:
-    """Return random items."""
+    """Return a batch of random replay items."""
     draw, row = np.random.default_rng(5), np.arange(rows)
     batch = replay_buffer.Batch(
         obs=draw.normal(size=(rows, 1)).astype(np.float32),
@@ -229,16 +232,21 @@ def test_the_huber_loss_counts_taken_actions_of_real_steps():
 
 @pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
-    """64 weights of one input: orthogonal ones have norm sqrt(2), others standard deviation 1."""
+    """The first layer has 64 weights of one input.
+
+    With layer norm they are orthogonal and have norm sqrt(2); otherwise they have standard
+    deviation 1 and norm 8.
+    """
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
     first, second = (np.asarray(weights[f"Dense_{i}"]["kernel"]) for i in range(2))
     assert np.linalg.norm(first) == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
-    np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)  # orthogonal
+    # The second layer is orthogonal in both cases.
+    np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)
 
 
 def test_no_gradient_enters_the_targets(plain):
-    """A gradient step equals one with constant targets."""
+    """A gradient step equals a step in which the targets are constants."""
     agent, runner, _ = plain
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
     optimiser = minibatches.optimiser(agent.settings)
@@ -254,7 +262,7 @@ def test_no_gradient_enters_the_targets(plain):
         change, _ = jax.jit(optimiser.update)(gradient, start[2], runner.weights)
     for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):
         np.testing.assert_allclose(a, b + c, rtol=1e-4, atol=1e-5)
-    # The target network moves by `target_rate`.
+    # The target network moves by the fraction `target_rate` towards the network.
     rate = agent.settings.target_rate
     for a, old, new in zip(*map(jax.tree.leaves, (moved, target, weights)), strict=True):
         np.testing.assert_allclose(a, (1 - rate) * old + rate * new, rtol=1e-4, atol=1e-6)
@@ -277,7 +285,8 @@ def test_the_target_network_can_be_copied_every_few_gradient_steps(plain):
 
 
 def test_nothing_is_learned_before_the_warm_up_ends():
-    agent = learner(Endless(), warm_up=96)  # three updates of 32 steps
+    # The warm-up ends in the third update; an update has 32 steps.
+    agent = learner(Endless(), warm_up=96)
     runners, losses = runners_of(agent), []
     first = jax.device_get(runners.weights)
     for made in range(1, 4):
@@ -290,7 +299,10 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 
 
 def test_seeds_share_one_branch_for_the_warm_up():
-    """Under `vmap`, `cond` with a batched condition would compute both branches."""
+    """Under `vmap`, `cond` computes both branches if its condition differs between seeds.
+
+    So the condition must be the same for all seeds.
+    """
     agent = learner(Endless())
     update = jax.vmap(agent.update, axis_name=SEEDS)
     seen = []
@@ -307,12 +319,13 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum", "oldest"} == seen
     for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
-            assert leaf.shape[0] == 4  # divided over devices by this axis
+            # First axis: environments, over which the devices divide the array.
+            assert leaf.shape[0] == 4
 
 
 @pytest.mark.parametrize("power", [0.0, 2.0])
 def test_epsilon_falls_from_environment_to_environment(power):
-    """Epsilon by environment, and its mean in the metrics."""
+    """Test the epsilon of each environment, and the mean epsilon in the metrics."""
     agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)
     shares = np.asarray(jax.jit(q_learning.epsilons, static_argnums=0)(agent, jnp.int32(3)))
     expected = 0.8 ** (1.0 + power * np.arange(4) / 3)
@@ -324,7 +337,10 @@ def test_epsilon_falls_from_environment_to_environment(power):
 
 @pytest.mark.full
 def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
-    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5; of five steps at most 3.4."""
+    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5.
+
+    Without bootstrapping at the time limit of five steps it would be at most 3.4.
+    """
     agent = learner(
         Lever(),
         gamma=0.8,
@@ -344,7 +360,7 @@ def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
 
 
 def resumes_bit_identically(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
-    """Check that a run of four updates equals one resumed after two."""
+    """Check that a run of four updates equals a run that is resumed after two, bit by bit."""
     flags = [id, *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
@@ -391,7 +407,8 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 def test_a_replay_buffer_larger_than_memory_is_refused():
     agent = learner(Endless(), capacity=4 * 10**12)
-    # A step: observation 4 bytes, action 4, reward 4, three flags; and a count per environment.
+    # A step takes 15 bytes: 4 each for observation, action and reward, and three flags. In addition
+    # there is a count for each environment.
     need = f"{2 * (4 * 10**12 * 15 + 16):,}"
     with pytest.raises(ValueError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
         replay_checks.check_memory(agent, 2)
@@ -399,14 +416,19 @@ def test_a_replay_buffer_larger_than_memory_is_refused():
 
 
 def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
-    """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
+    """A step takes 177 bytes.
+
+    These are 145 for the observation, 17 for the mask, 4 each for action, reward and priority, and
+    three flags.
+    """
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
     monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1000)
     with pytest.raises(ValueError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
         replay_checks.check_memory(agent, 1)
     need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
-    slots = 1_000_000 // 64  # of each environment; 15,625 is a square, so nothing is padded
+    # Number of slots of each environment; 15,625 is a square, so priorities need no padding.
+    slots = 1_000_000 // 64
     assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6
 
 

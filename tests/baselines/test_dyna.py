@@ -1,4 +1,4 @@
-"""Dyna: model and losses against NumPy; imagined rollouts never step the environment."""
+"""Tests of Dyna: model and losses against NumPy; imagined rollouts never step the environment."""
 
 import dataclasses
 import functools
@@ -31,7 +31,7 @@ SIDE = 4
 
 @jaxenvs.struct
 class WalkState(State):
-    """State of the walker."""
+    """State with the index of the walker's cell."""
 
     cell: UInt8[Array, ""]
 
@@ -44,21 +44,21 @@ class Walk(Env):
 
     @property
     def default_params(self) -> Params:
-        """A limit that truncates some episodes."""
+        """Return params with a time limit that truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
     def action_space(self) -> Discrete:
-        """Right and down."""
+        """Return a space of two actions, right and down."""
         return Discrete(2)
 
     @property
     def observation_space(self) -> Box:
-        """A map."""
+        """Return a space of maps of the cells."""
         return Box(0, 3, (SIDE, SIDE), np.uint8)
 
     def draw_level(self, key, params):
-        """A cell of the first row."""
+        """Draw a start cell in the first row."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 4)
 
     def reset_state(self, key, level, params):
@@ -75,13 +75,13 @@ class Walk(Env):
         return Transition(after, (cell == 5).astype(jnp.float32), cell == 10)
 
     def observe(self, state, params=None):
-        """The map."""
+        """Observe the map."""
         cells = jnp.zeros(SIDE * SIDE, jnp.uint8).at[5].set(2).at[10].set(3)
         return cells.at[state.cell.astype(jnp.int32)].set(1).reshape(SIDE, SIDE)
 
 
 class Choosy(Walk):
-    """Walk whose action down is illegal in the last row."""
+    """Environment `Walk` in which the action down is illegal in the last row."""
 
     def action_mask(self, state, params=None):
         """Return the legal actions of the row."""
@@ -89,20 +89,20 @@ class Choosy(Walk):
 
 
 class Timed(Choosy):
-    """Choosy with the time modulo 3 as a number next to the map."""
+    """Environment `Choosy` whose observation has the time modulo 3 after the map."""
 
     @property
     def observation_space(self) -> Box:
-        """Bytes."""
+        """Return a space of bytes, the map followed by the time."""
         return Box(0, 3, (SIDE * SIDE + 1,), np.uint8)
 
     @property
     def vocabulary(self):
-        """A map and a number."""
+        """Return the vocabulary of the observation: a map and a number."""
         return of_bytes((SIDE, SIDE), (4,), (3,))
 
     def observe(self, state, params=None):
-        """The map and the time."""
+        """Observe the map and the time modulo 3."""
         now = (state.time % 3).astype(jnp.uint8)[None]
         return jnp.concatenate([super().observe(state).reshape(-1), now])
 
@@ -110,7 +110,7 @@ class Timed(Choosy):
 learner = functools.partial(tiny.learner, algorithm="dyna")
 
 
-# The model.
+# Tests of the model.
 
 
 def test_steps_attend_to_themselves_and_earlier_ones_of_the_episode():
@@ -149,7 +149,7 @@ def test_attention_equals_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """Return a learner, its runner after four rollouts without gradient steps, and the last one."""
+    """Return a learner, its runner after four rollouts without gradient steps, the last rollout."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -163,12 +163,12 @@ def played(env: Env):
 
 
 def collected(env: Env):
-    """Return the learner and the runner."""
+    """Return the learner and the runner of `played`."""
     return played(env)[:2]
 
 
 def starts(env: Env):
-    """Return steps at which imagined rollouts can begin."""
+    """Return the steps of the last rollout, at which imagined rollouts can begin."""
     rollout = played(env)[2]
     return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
@@ -201,7 +201,7 @@ def test_stepwise_predictions_equal_those_of_a_window():
         memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
-    assert memory["length"] == 2  # `context` steps, with the current one
+    assert memory["length"] == 2  # the model remembers `context` steps, the current one included
 
 
 def test_predictions_depend_on_earlier_steps_of_the_episode_alone():
@@ -232,7 +232,7 @@ def test_a_history_holds_categories_and_rewards_since_the_start():
     vocabulary = jaxenvs.make(ID).vocabulary
     rng = np.random.default_rng(0)
     cells = rng.integers(0, vocabulary.cells, (5, *vocabulary.map, len(vocabulary.cells)))
-    cells //= 2  # so that some categories are not shown
+    cells //= 2  # halves the values, so that some categories never occur
     rest = rng.integers(0, vocabulary.rest, (5, len(vocabulary.rest)))
     action, reward = np.int32([3, 1, 3, 0]), np.float32([1.0, -0.1, 0.5, 0.0])
     obs = jax.jit(jax.vmap(vocabulary.write))(np.int32(cells), np.int32(rest))
@@ -276,7 +276,7 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
 
 
 def test_imagination_and_training_predict_the_same_reward():
-    """A sampled step and a window with this step have equal rewards."""
+    """The reward predicted in an imagined step equals the one predicted in a training window."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
@@ -325,10 +325,12 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                assert cell[row, step + 1] == new  # also after a truncation
+                # This also holds for the final observation of a truncated episode.
+                assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
-                assert cell[row, step + 1] < 4  # the next episode begins in the first row
+                # after the end, the next episode begins in the first row
+                assert cell[row, step + 1] < 4
                 met.add("end")
     assert met == {True, False, None, "end"}
 
@@ -393,7 +395,11 @@ def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
 
 
 def test_losses_ignore_slots_after_an_end():
-    """Contents after a terminal step, and next to a true successor, are ignored."""
+    """Slots after a terminal step are ignored.
+
+    Of the slot that holds a truncated episode's final observation, all but the observation is
+    ignored.
+    """
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
@@ -411,11 +417,12 @@ def test_losses_ignore_slots_after_an_end():
         {"action": cut.action.at[:, 2].set(1 - cut.action[:, 2])},
     ):
         assert loss(cut) == loss(cut._replace(**changed))
-    assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))  # the true successor
+    # The final observation itself is predicted, so it counts.
+    assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))
 
 
 def test_few_rows_at_once_equal_vmap():
-    """Also for gradients."""
+    """`few_at_once` gives the same losses and gradients as `vmap`."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
@@ -432,7 +439,7 @@ def test_few_rows_at_once_equal_vmap():
     jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), few, every)
 
 
-# Imagination.
+# Tests of imagined rollouts.
 
 
 @pytest.mark.parametrize("id", [ID, "Craft-Ids-v0", "Grid-DoorKey-5x5-v0", "Puzzle-2048-v0"])
@@ -497,7 +504,7 @@ def imagined():
     """Return a learner, runners before and after an imagined rollout, and the rollout."""
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
-    end["bias"] = end["bias"] - 1.0  # an end in every fourth step
+    end["bias"] = end["bias"] - 1.0  # the model then predicts an end in about every fourth step
     now = jax.jit(dyna_rollouts.begin, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
     act = jax.jit(
         lambda runner, keys: jax.lax.scan(
@@ -519,7 +526,10 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """The probabilities are equal, also after an end; the model predicts the masks."""
+    """Learning computes the same log-probabilities and values as acting, also after an end.
+
+    The action masks of imagined steps are predicted by the model.
+    """
     agent, now, _, rollout = imagined
     batch = minibatches.as_sequences(rollout._replace(memory=now.memory[None]))
     logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
@@ -614,7 +624,7 @@ def test_imagined_rollouts_begin_at_true_steps_with_their_recurrent_state():
     assert found == set(range(4))
 
 
-# Whole runs.
+# Tests of whole runs.
 
 
 @pytest.mark.full
@@ -623,7 +633,7 @@ def test_imagination_waits_for_the_warm_up():
     runners = loop.start(agent, KEY[None])
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     seen = []
-    for _ in range(3):  # 64 steps each, and the warm-up has 128
+    for _ in range(3):  # an update has 64 steps, and the warm-up 128
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
         made = int(minibatches.step_count(alone))
@@ -660,10 +670,13 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
     )
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
 def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
-    """Updates are compared, as 16,384 updates of 8,192 x 16 steps make 2**31 steps."""
+    """The warm-up is counted in updates, because the number of steps would overflow int32.
+
+    16,384 updates of 8,192 x 16 steps make 2**31 steps.
+    """
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))
     monkeypatch.setattr(dyna_rollouts, "imagine", lambda learner, runner, *_: (runner, (), rollout))
@@ -709,7 +722,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
         assert same == {k: b[k] for k in same}
     one, half = (load_policy(tmp_path / name) for name in ("one", "half"))
     jax.tree.map(np.testing.assert_array_equal, one.weights, half.weights)
-    assert one.begin().shape == (8,)  # the policy of ppo-rnn
+    assert one.begin().shape == (8,)  # a loaded run of Dyna has the recurrent policy of ppo-rnn
 
 
 def test_other_observations_are_refused():

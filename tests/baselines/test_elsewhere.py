@@ -1,4 +1,4 @@
-"""`jaxenvs eval`: policies play here and in the packages whose rules are reproduced."""
+"""Tests of `jaxenvs eval`: policies play here and in the packages whose games are reproduced."""
 
 import json
 import pathlib
@@ -17,12 +17,12 @@ from jaxenvs.baselines.evaluation import command, upstream
 from jaxenvs.baselines.run.train import main
 from jaxenvs.core.extras import MissingExtraError
 
-GROUP = "tiny_runs"  # the worker that has compiled such a run
+GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the run's program once
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A tiny run of two seeds."""
+    """Return a tiny run of two seeds."""
     out = tmp_path_factory.mktemp("elsewhere") / "run"
     arguments = [*FLAGS, "--total-steps", "256", "--out", str(out)]
     assert main(["Grid-Empty-Random-5x5-v0", *arguments]) == 0
@@ -30,7 +30,7 @@ def run(tmp_path_factory):
 
 
 def uniform(id: str, **fields) -> Policy:
-    """A policy that takes each legal action equally often and counts its steps."""
+    """Return a policy with uniform probabilities of legal actions; its state counts the steps."""
     env = jaxenvs.make(id, **fields)
 
     def predict(memory, obs, mask):
@@ -44,7 +44,8 @@ def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
     text = config.read_text()
     assert text.count('"total_steps": 256') == 1
-    config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))  # not finished
+    # The config now asks for more steps, so the run is not finished.
+    config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0
     out = capsys.readouterr().out.splitlines()
@@ -116,17 +117,19 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
     ],
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(monkeypatch, id, package, says):
-    monkeypatch.setitem(sys.modules, package, None)  # as good as not installed
+    # Makes `import` of the package fail, as if it were not installed.
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises((upstream.NotThereError, MissingExtraError), match=says):
         upstream.play(uniform(id), package, jax.random.key(0), 2)
 
 
 def test_a_policy_that_remembers_begins_every_episode_anew():
-    """Its memory counts steps: in the first of an episode it is 1, in the second 2."""
+    """The recurrent state counts the steps of an episode, and must begin at 0 in each episode."""
     env = jaxenvs.make("Classic-CartPole-v0")
 
     def predict(memory, obs, mask):
-        # Left in odd steps, right in even ones: the pole stays up for longer than at random.
+        # Push left in every other step, else right: the pole stays up for longer than with random
+        # actions.
         return memory + 1, jnp.where(memory % 2 == jnp.arange(2), 9.0, -9.0), jnp.float32(0)
 
     policy = Policy(env, lambda: jnp.int32(0), predict, "Classic-CartPole-v0")

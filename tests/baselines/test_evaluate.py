@@ -1,4 +1,4 @@
-"""Evaluation: exactly N finished episodes, the first of each environment."""
+"""Tests of evaluation: exactly N finished episodes, the first one of each of N environments."""
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,8 @@ def test_exactly_the_first_episode_of_each_environment():
     play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
-    # Episodes of drawn lengths 7 and 8 are truncated at 6 without a reward.
+    # Episodes have random lengths from 1 to 8. Episodes of length 7 and 8 are truncated after 6
+    # steps, without a reward.
     drawn = make_vec(env, count, autoreset="none").reset(jax.random.split(key)[0]).state.env.length
     drawn = np.asarray(drawn)
     np.testing.assert_array_equal(episodes.lengths, np.minimum(drawn, 6))
@@ -26,7 +27,8 @@ def test_exactly_the_first_episode_of_each_environment():
     np.testing.assert_array_equal(episodes.terminated, drawn <= 6)
     np.testing.assert_array_equal(episodes.succeeded, (drawn > 3) & (drawn <= 6))
 
-    # Counting whatever ends first would favour short episodes: 1 step is as frequent as 6.
+    # Each length is equally frequent. An evaluation that counted whatever ends first would favour
+    # short episodes.
     shares = np.bincount(np.asarray(episodes.lengths), minlength=7)[1:] / count
     np.testing.assert_allclose(shares, [1 / 8] * 5 + [3 / 8], atol=0.03)
 
@@ -57,7 +59,7 @@ def test_summary_has_means_of_all_and_of_each_seed():
 
 
 def test_a_score_is_no_success(capsys):
-    """The environment defines success; without a definition there is no success rate."""
+    """Only environments that define success have a success rate; a return above 0 is no success."""
     returns = jnp.array([[5.6, 3.0]])
     played = evaluation.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
     result = evaluation.summary(jax.device_get(played), [{"seed": 0}])
@@ -68,7 +70,10 @@ def test_a_score_is_no_success(capsys):
 
 
 def succeeded(env, **fields):
-    """Return an environment's success for a step with these fields; others are 0 and false."""
+    """Return the result of an environment's `succeeded` for a step.
+
+    `fields` are fields of the step; all others are 0 or False.
+    """
     nothing = {"reward": 0.0, "terminated": False, "truncated": False, "info": {}}
     step = Step(obs=(), state=(), **(nothing | fields))
     return env.succeeded(jax.tree.map(jnp.asarray, step))
@@ -91,12 +96,12 @@ def test_success_is_the_environments_to_define():
 
 
 class Earner(Countdown):
-    """Achievements: survive two steps, survive four, and reach a reward."""
+    """Environment `Countdown` with achievements: reach step 2, reach step 4, reach the end."""
 
     achievements = ("two", "four", "end")
 
     def step_state(self, key, state, action, params):
-        """An achievement is reported at one step only."""
+        """Report each achievement only in the step in which it is unlocked."""
         state, reward, ends, _ = super().step_state(key, state, action, params)
         told = jnp.stack([state.time == 2, state.time == 4, ends])
         return Transition(state, reward, ends, {"achievements": told})
@@ -116,7 +121,11 @@ def test_achievements_are_counted_once_in_each_episode():
 
 
 def test_the_score_is_a_mean_over_seeds(capsys):
-    """Two seeds: one earns the first achievement always, the other both in half of its episodes."""
+    """The score is computed for each seed, then averaged.
+
+    The first seed always earns the first achievement, the second seed earns both in half of its
+    episodes.
+    """
     achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
     nothing = np.zeros((2, 2), np.float32)
     played = evaluation.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)

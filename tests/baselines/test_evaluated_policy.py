@@ -1,4 +1,4 @@
-"""All evaluations of a run use one kind of policy and describe it."""
+"""Tests that all evaluations of a run use the same kind of policy, and describe it."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ SEEN = "Box(by element within [-inf, inf], (4,), float32)"
 
 
 def made(folder, algorithm: str, id: str, fields=None, seeds: int = 1, **config):
-    """Return an untrained run and its learner."""
+    """Return a run with untrained weights, and its learner."""
     given = config.pop("settings", {})
     agent = tiny.learner(jaxenvs.make(id, **(fields or {})), algorithm, **given)
     settings = dataclasses.asdict(agent.settings)
@@ -39,20 +39,23 @@ def made(folder, algorithm: str, id: str, fields=None, seeds: int = 1, **config)
 
 
 def weights_of(agent: Learner, seeds: int):
-    """Weights of each seed."""
+    """Return untrained weights with a first axis over seeds."""
     obs = agent.env.env.reset(KEY).obs
     return jax.jit(jax.vmap(lambda key: agent.network.init(key, obs)))(jax.random.split(KEY, seeds))
 
 
 def balanced(learner, weights, key, obs, mask, state, params, greedy):
-    """A search that balances the pole; if greedy, it always moves to the left."""
+    """Stand-in for a search: it balances the pole, but always pushes left if `greedy`."""
     right = (obs[:, 2] + obs[:, 3] > 0) & (not greedy)
     return right.astype(jnp.int32)
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """A run of AlphaZero with two seeds and a search that compiles quickly, and its eval.json."""
+    """Return a run of AlphaZero with two seeds, evaluated with a stand-in for its search.
+
+    The stand-in compiles quickly.
+    """
     folder = tmp_path_factory.mktemp("runs") / "run"
     run, agent, weights = made(folder, "alphazero", CARTPOLE, seeds=2)
     with pytest.MonkeyPatch.context() as patch:
@@ -63,7 +66,7 @@ def planned(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imagined(tmp_path_factory):
-    """A run of MuZero."""
+    """Return an untrained run of MuZero."""
     return made(tmp_path_factory.mktemp("runs") / "cartpole", "muzero", CARTPOLE)
 
 
@@ -187,7 +190,8 @@ def test_watch_shows_the_search(planned):
     policy = load_policy(planned[0].path)
     for greedy, name in ((False, "search (8), sampled"), (True, "search (8), greedy")):
         pilot = pilots.of_policy(policy, greedy)
-        state = policy.env.reset(KEY).state.replace(angle=jnp.float32(0.2))  # it leans to the right
+        # The pole leans to the right.
+        state = policy.env.reset(KEY).state.replace(angle=jnp.float32(0.2))
         choose = functools.partial(pilot.choose, env=policy.env, params=None, memory=())
         _, action = jax.jit(choose)(KEY, state=state)
         assert (pilot.name, int(action)) == (name, int(not greedy))

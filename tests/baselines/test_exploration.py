@@ -1,4 +1,4 @@
-"""NovelD and E3B: their rewards against plain NumPy, and what ends with an episode."""
+"""Tests of NovelD and E3B: bonuses against plain NumPy, and resets at episode ends."""
 
 import functools
 
@@ -22,7 +22,7 @@ STEPS, ENVS = 12, 4
 
 
 def walks(seed: int = 0, places: int = 5) -> Visits:
-    """Walks among a few places, with ends."""
+    """Return random walks among a few places, with episode ends."""
     rng = np.random.default_rng(seed)
     where = rng.integers(0, places, (STEPS + 1, ENVS))
     return Visits(
@@ -61,7 +61,7 @@ def test_first_visits_of_an_episode_are_those_of_a_set():
 
 
 def test_fingerprints_tell_observations_apart():
-    """Every value and its place count, in every part."""
+    """Fingerprints differ if any value of the observation differs, or its place."""
     image = np.random.default_rng(0).integers(0, 3, (5000, 4, 3)).astype(np.uint8)
     obs = {"image": image, "speed": np.repeat(np.float32([0.0, 1e-9]), 2500)}
     marks = np.asarray(jax.jit(jax.vmap(noveld.fingerprint))(obs))
@@ -78,7 +78,7 @@ def test_noveld_pays_once_for_the_difference_of_errors():
     curiosity = jax.jit(bonus.init)(KEY, jnp.zeros(2))
     memory = bonus.begin(curiosity, visits.obs[0])
     after, _, returns, got = jax.jit(bonus.rewards)(curiosity, memory, jnp.zeros(ENVS), visits)
-    # Statistics are those after the rollout, the predictor that before it.
+    # The bonuses use the running statistics after the rollout, but the predictor before it.
     known = curiosity._replace(seen=after.seen)
     features = bonus.features(known, visits.obs.reshape(-1, 2))
     errors = bonus.errors(known, bonus.normalised(known, features))
@@ -115,7 +115,7 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
 
 @pytest.mark.parametrize("size", [1.0, 300.0])
 def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
-    """Forty observations, seen about 100 times each."""
+    """Bonuses stay accurate over 4,000 steps with forty different observations."""
     rng = np.random.default_rng(0)
     known = rng.normal(size=(40, e3b.FEATURES)) * size / 8
     seen = known[rng.integers(0, 40, 4_000)].astype(np.float32)[:, None]
@@ -128,7 +128,7 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
 
 
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
-    """With one feature the bonus is a count-based one: 1 / (n + ridge)."""
+    """With one feature, the bonus after n visits is count-based: 1 / (n + ridge)."""
     ones, none = jnp.ones((20, 1, 1)), jnp.zeros((20, 1), jnp.bool_)
     _, bonus = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(1, 1), ones, none)
     np.testing.assert_allclose(bonus[:, 0], 1.0 / (np.arange(20) + 0.1), rtol=1e-4)
@@ -159,7 +159,7 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
 
 @pytest.mark.parametrize("kind", [noveld.NovelD, e3b.E3B])
 def test_devices_share_what_is_learned(kind):
-    """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
+    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
     bonus = kind(SPACE, gamma=0.9, minibatches=4, width=16, num_actions=3)
     curiosity, visits = jax.jit(bonus.init)(KEY, jnp.zeros(2)), walks()
     halves = jax.tree.map(
@@ -209,7 +209,7 @@ def test_a_bonus_does_not_see_the_previous_action(novelty):
 
 
 def test_bonuses_for_actions_that_are_not_numbered():
-    """Only E3B tells actions apart."""
+    """E3B needs discrete actions and refuses others; the other bonuses take any actions."""
     for novelty in ("rnd", "noveld"):
         agent = learner(Push(), "ppo", bonus=0.1, novelty=novelty)
         before = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))

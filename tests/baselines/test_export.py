@@ -1,4 +1,4 @@
-"""`jaxenvs export`: an exported policy gives the same outputs without jaxenvs."""
+"""Tests of `jaxenvs export`: an exported policy gives the same outputs without jaxenvs."""
 
 import functools
 import json
@@ -16,7 +16,7 @@ from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage.runs import load_policy
 
-GROUP = "tiny_runs"  # the worker that has compiled such a run
+GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the run's program once
 pytest.importorskip("flatbuffers")
 safetensors = pytest.importorskip("safetensors.numpy")
 
@@ -35,7 +35,7 @@ print(json.dumps([np.asarray(logits).tolist(), np.asarray(value).tolist()]))
 
 
 def trained(tmp_path, *more) -> str:
-    """Train and export a tiny run."""
+    """Train and export a tiny run; return the path of the exported policy."""
     out = str(tmp_path / "run")
     steps = ["--total-steps", "256", "--out", out]
     assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *steps, *more]) == 0

@@ -1,4 +1,4 @@
-"""A training that fails before its first update leaves nothing behind and removes nothing."""
+"""Tests of trainings that fail before their first update: they leave and remove no files."""
 
 import jax.numpy as jnp
 import pytest
@@ -11,7 +11,7 @@ ID = "Faulty-Step-v0"
 
 
 class Faulty(Endless):
-    """Endless, but its step reads a field that the state lacks."""
+    """Environment `Endless` with a step that reads a field that the state lacks."""
 
     def step_state(self, key, state, action, params):
         """Fail while tracing."""
@@ -19,7 +19,7 @@ class Faulty(Endless):
 
 
 class Careless(Endless):
-    """Endless, but its step changes a dtype."""
+    """Environment `Endless` with a step that changes a dtype."""
 
     def step_state(self, key, state, action, params):
         """Count in another dtype."""
@@ -27,20 +27,20 @@ class Careless(Endless):
 
 
 class Lacking(Endless):
-    """Endless, but without a step."""
+    """Environment `Endless` without a step function."""
 
     step_state = registry.Env.step_state
 
 
 @pytest.fixture
 def environment(monkeypatch, as_a_user):
-    """A function that registers a class for the test."""
+    """Return a function that registers an environment class for the test."""
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     return registry.register(ID)
 
 
 def trained(path, *more):
-    """Train the environment into a new folder of a new folder."""
+    """Train the environment; the run's folder and its parent folder do not exist yet."""
     return train.main([ID, *FLAGS, "--total-steps", "512", "--out", str(path), *more])
 
 
@@ -68,7 +68,7 @@ def test_a_fault_with_a_sentence_leaves_no_directory(
 def test_a_failure_on_the_device_leaves_no_directory_but_other_files(
     environment, tmp_path, monkeypatch
 ):
-    """It is found only when the first update runs, when the directory has been made."""
+    """Such a failure appears only in the first update, when the run's directory already exists."""
     environment(Endless)
     monkeypatch.setattr(loop, "run_chunk", lambda *arguments: 1 / 0)
     monkeypatch.setattr(loop, "_trace", lambda *arguments: None)

@@ -1,4 +1,4 @@
-"""Faults: a full disk, a run killed before it saved anything, damaged checkpoints."""
+"""Tests of faults: a full disk, a run killed before it saved anything, damaged checkpoints."""
 
 import dataclasses
 import random
@@ -16,14 +16,14 @@ from jaxenvs.baselines.run import keeping, train
 from jaxenvs.baselines.storage import checkpoints
 from jaxenvs.baselines.storage.runs import Config, Run, RunError
 
-GROUP = "tiny_runs"  # one worker compiles the program of these runs
+GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the runs' program once
 TINY = [*FLAGS, "--checkpoint-every", "1"]
 steps = test_train.total
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory) -> Path:
-    """A run of four updates."""
+    """Return the folder of a finished run of four updates."""
     out = tmp_path_factory.mktemp("runs") / "finished"
     assert train.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
     return out
@@ -31,13 +31,13 @@ def finished(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def run(tmp_path) -> Run:
-    """A run with checkpoints of updates 1 and 2."""
+    """Return a run with checkpoints of updates 1 and 2."""
     return saved_run(tmp_path)
 
 
 @pytest.fixture
 def full(monkeypatch):
-    """A disk that is full while `full.now` is set, for checkpoints and for the log."""
+    """Simulate a disk that is full while `full.now` is set; then all writing of a run fails."""
     state = type("Disk", (), {"now": True})()
 
     def refusing(real):
@@ -54,7 +54,7 @@ def full(monkeypatch):
     return state
 
 
-# A full disk.
+# Tests of a full disk.
 
 
 def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsys):
@@ -64,7 +64,8 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     with pytest.raises(RunError, match=r"is untouched; free some space, then use --resume .*run$"):
         keeper.end()
     said = capsys.readouterr().err
-    assert said.count("warning: ") == 4 and said.count("Training continues") == 4  # the log twice
+    # Two of the four warnings are about the log.
+    assert said.count("warning: ") == 4 and said.count("Training continues") == 4
     assert "checkpoint of update 3 could not be written" in said and "No space left" in said
     assert names(run) == ["00000001", "00000002"]
     assert run.restore(TREES)[0] == 2
@@ -98,7 +99,7 @@ def test_training_goes_on_while_the_disk_is_full(finished, tmp_path, full, monke
 
 
 def same_end(out: Path, like: Path) -> None:
-    """Compare every array of the last checkpoints."""
+    """Assert that the last checkpoints of two runs have equal arrays."""
     ends = [checkpoints.contents(checkpoints.saved(p / "checkpoints")[-1]) for p in (out, like)]
     assert ends[0].keys() == ends[1].keys()
     for name, array in ends[0].items():
@@ -111,7 +112,7 @@ def test_a_row_that_half_fits_on_the_disk_is_not_left_in_the_log(run, monkeypatc
     real = Path.open
 
     class Nearly:
-        """A file on a disk with room for ten bytes."""
+        """Stand-in for a file on a disk that has room for ten more bytes."""
 
         def __init__(self, file):
             self.file, self.room = file, 10
@@ -140,7 +141,7 @@ def test_a_row_that_half_fits_on_the_disk_is_not_left_in_the_log(run, monkeypatc
 
 @pytest.mark.slow
 def test_training_on_a_disk_that_is_really_full(tmp_path):
-    """A file system of 1 MiB in memory, on which a file grows until nothing fits; then it goes."""
+    """Train on a file system of 1 MiB in memory, which another file fills and then leaves."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)])
@@ -164,7 +165,7 @@ def test_training_on_a_disk_that_is_really_full(tmp_path):
 
 
 def _shapes(run: Run) -> dict:
-    """Shapes of everything in the newest checkpoint."""
+    """Return the arrays of a run's newest checkpoint, for their shapes."""
     newest = checkpoints.saved(run.checkpoints)[-1]
     arrays = checkpoints.contents(newest)
     return {
@@ -173,7 +174,7 @@ def _shapes(run: Run) -> dict:
     }
 
 
-# Killed before the first checkpoint.
+# Tests of a run that is killed before its first checkpoint.
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path, capsys):
@@ -202,11 +203,11 @@ def test_a_folder_of_checkpoints_that_was_moved_away_is_missed(run):
         run.restore(TREES)
 
 
-# Damage.
+# Tests of damaged checkpoints.
 
 
 def spoil(file: Path, dice: random.Random) -> str:
-    """Damage one file; return how."""
+    """Damage one file at random; return the kind of damage."""
     content = bytearray(file.read_bytes())
     how = dice.choice(("cut", "flip", "remove", "empty", "add", "garbage"))
     if how == "remove":
@@ -225,7 +226,11 @@ def spoil(file: Path, dice: random.Random) -> str:
 
 
 def damages(run: Run, folder: Path, count: int) -> int:
-    """Damage files of the newest checkpoint; how often the one before was taken, else it fails."""
+    """Damage a random file of the newest of two checkpoints, `count` times.
+
+    Each time, the previous checkpoint must be restored, unless the damage changed nothing that
+    matters. Return how often it was restored.
+    """
     dice, passed = random.Random(0), 0
     for _ in range(count):
         shutil.rmtree(folder, ignore_errors=True)

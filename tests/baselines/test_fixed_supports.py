@@ -1,4 +1,7 @@
-"""Learners with a fixed support: clipped targets are logged, warned of once, and presets fit."""
+"""Tests of learners with a fixed support of values.
+
+Clipped targets are logged, and cause one warning; the supports of presets are wide enough.
+"""
 
 import types
 
@@ -21,7 +24,7 @@ GROUP = "tiny_runs"
 
 
 def run(out, algorithm, id, steps, **more):
-    """Train; return the log."""
+    """Train in an environment; return the records of the log."""
     trained(out, algorithm, *flags({**TINY[algorithm], **more}), steps=steps, id=id)
     return runs.Run.open(out).records()
 
@@ -34,13 +37,14 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert shares[-1] > 0.5
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
-    assert said[0].endswith("start a new run with --v-max 78")  # at least `TRUE`
+    # The recommended bound must be at least `TRUE`, the true value.
+    assert said[0].endswith("start a new run with --v-max 78")
     assert "v_min=-10 to v_max=10" in said[0]
 
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """The log has null before: there are more such updates than `WINDOW`."""
+    """Before the warm-up ends, the log has null, for more updates than `WINDOW`."""
     more = {"capacity": 512, "warm_up": 640}
     records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
     shares = [record["clipped_targets"][0] for record in records]
@@ -48,11 +52,16 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
     assert capsys.readouterr().err.count("start a new run with --v-max") == 1
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of learners
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
-    """Here of TSP, whose rewards are negative: the lowest atoms lead beyond the lower bound."""
+    """A new network gives every atom the same probability, so some targets leave the support.
+
+    These do not count as clipped. The numbers come from TSP: rewards are negative, and the
+    lowest atoms lead below the lower bound.
+    """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
-    monkeypatch.setattr(c51.dqn, "next_values", lambda *_: jnp.zeros((3, 51)))  # even
+    # A uniform distribution over the atoms.
+    monkeypatch.setattr(c51.dqn, "next_values", lambda *_: jnp.zeros((3, 51)))
     batch = types.SimpleNamespace(
         reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])
     )
@@ -87,8 +96,8 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Least and largest discounted returns that play can reach, where the range of rewards alone does
-# not tell: pattern of an id, bounds for a discount of 0.99.
+# Start of an id -> smallest and largest discounted return that play can reach, for a discount of
+# 0.99. Listed are ids whose bounds do not follow from the range of rewards alone.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),
@@ -102,18 +111,19 @@ REACHED = {
     "Puzzle-TSP-20-": (-20 * 2**0.5, 0),
     "Puzzle-": (-1, 1),
 }
-# Rewards that play can reach, where `reward_range` has larger ones that no game pays.
+# Start of an id -> smallest and largest reward that play can reach, where `reward_range` is wider
+# than that.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 
 
 def bounds(table, id, default):
-    """The entry of a table for an id."""
+    """Return the entry of `table` for an id, or `default` if there is none."""
     return next((ends for start, ends in table.items() if id.startswith(start)), default)
 
 
 def discrete(algorithm):
-    """Environments that a learner takes, with the settings of its preset."""
+    """Yield each id with discrete actions, its environment, and the settings of its preset."""
     for id in registry.list():
         env = jaxenvs.make(id)
         if isinstance(env.action_space, Discrete):
@@ -136,7 +146,7 @@ def test_atoms_of_presets_hold_the_rewards(algorithm):
             continue
         every = np.array(env.reward_range)
         ends = np.abs(bounds(PAID, id, every))
-        if algorithm == "muzero":  # which learns values with the same atoms
+        if algorithm == "muzero":  # MuZero represents rewards and values with the same atoms
             ends = [*ends, *np.abs(bounds(REACHED, id, every / (1 - settings.gamma)))]
         squeezed = np.sqrt(max(ends) + 1) - 1 + max(ends) / 1000
         assert squeezed <= settings.atoms * settings.spacing, id

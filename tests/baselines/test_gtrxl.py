@@ -1,4 +1,4 @@
-"""GTrXL: its parts against NumPy, and the reach of its memory."""
+"""Tests of GTrXL, the gated transformer: its parts against NumPy, and how far it looks back."""
 
 import functools
 
@@ -21,12 +21,12 @@ NETWORK = GTrXL.of(
 
 
 def sigmoid(x):
-    """Logistic function."""
+    """Return the logistic function of x."""
     return 1.0 / (1.0 + np.exp(-x))
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
-    """Return standard normal numbers."""
+    """Return standard normal numbers of this shape."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
@@ -50,7 +50,8 @@ def test_the_relative_shift_aligns_distances():
     assert got.shape == (STEPS, REACH + STEPS)
     for step in range(STEPS):
         for column in range(REACH + STEPS):
-            distance = step + REACH - column  # from the step back to the one attended to
+            # Number of steps from the attended step to the current one.
+            distance = step + REACH - column
             if 0 <= distance <= REACH:
                 assert got[step, column] == scores[step, REACH - distance]
 
@@ -70,7 +71,7 @@ def test_steps_attend_to_their_episode_within_memory():
     for step in range(STEPS):
         for other in range(-REACH, STEPS):
             near = step - REACH <= other <= step
-            ends = done[max(other, 0) : step].any()  # between them
+            ends = done[max(other, 0) : step].any()  # whether an episode ends between the two steps
             there = other >= -length
             assert got[step, other + REACH] == (near and there and not ends), (step, other)
 
@@ -98,7 +99,8 @@ def test_attention_equals_a_plain_loop():
                 distance = REACH + step - column
                 what = (q + parts["what"][head]) @ (known[column] @ key[:, head])
                 where = (q + parts["where"][head]) @ (table[distance] @ place[:, head])
-                scores.append((what + where) / 2.0)  # the square root of 4
+                # Divide by the square root of the head's width, 4.
+                scores.append((what + where) / 2.0)
                 values.append(known[column] @ value[:, head])
             shares = np.exp(scores) / np.exp(scores).sum()
             expected[step, head] = shares @ np.array(values)
@@ -109,16 +111,17 @@ def test_attention_equals_a_plain_loop():
 
 @functools.cache
 def network():
-    """Return weights, and the two functions, compiled."""
+    """Return the compiled functions `think` (one step) and `unroll` (a sequence) of a network."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
-    weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)  # less like copies
+    # Initial weights make layers pass inputs through, so change them.
+    weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
     unroll = jax.jit(lambda memory, obs, done: NETWORK.unroll(weights, memory, obs, done))
     return think, unroll
 
 
 def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
-    """Return logits and values step by step, and the memory afterwards."""
+    """Return logits and values, computed step by step, and the memory after the last step."""
     think, said = network()[0], []
     for seen, ends in zip(obs, done, strict=True):
         memory, logits, value = think(memory, jnp.asarray(seen))
@@ -128,7 +131,7 @@ def stepped(memory, obs, done) -> tuple[np.ndarray, dict]:
 
 
 def at_once(memory, obs, done) -> np.ndarray:
-    """Return logits and values of the whole sequence at once."""
+    """Return logits and values, computed for the whole sequence at once."""
     logits, values = network()[1](memory, jnp.asarray(obs), jnp.asarray(done))
     return np.column_stack([logits, values])
 
@@ -142,7 +145,7 @@ def test_a_sequence_at_once_equals_step_by_step(ends):
     said, _ = stepped(memory, obs, done)
     np.testing.assert_allclose(at_once(memory, obs, done), said, atol=1e-5)
     assert np.abs(np.diff(said, axis=0)).max() > 1e-2
-    # A short memory, early in an episode.
+    # The same with a memory of only two steps, early in an episode.
     _, memory = stepped(NETWORK.begin(), before[:2], none[:2])
     assert memory["length"] == 2
     np.testing.assert_allclose(at_once(memory, obs, done), stepped(memory, obs, done)[0], atol=1e-5)
@@ -164,7 +167,10 @@ def test_nothing_crosses_the_end_of_an_episode():
 
 
 def test_memory_reaches_back_the_sum_of_the_layers():
-    """A layer reaches 4 steps back, and two layers 8, as the second stores its inputs."""
+    """A layer attends to 4 steps back.
+
+    Two layers reach 8 steps back, because the memory of the second stores outputs of the first.
+    """
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()
     other[0] += 3.0

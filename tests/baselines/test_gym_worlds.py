@@ -1,4 +1,7 @@
-"""Environments of Gymnasium in actors: spaces, ends, true successors, evaluation."""
+"""Tests of Gymnasium's environments in Ray actors.
+
+They test spaces, episode ends, final observations and evaluation.
+"""
 
 import functools
 
@@ -64,7 +67,8 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        assert (step.obs.max(axis=1) == 1).all()  # after the reset
+        # Not the final observation, which is all 9: the environment has been reset.
+        assert (step.obs.max(axis=1) == 1).all()
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)
         elif not ended:
@@ -91,7 +95,7 @@ def test_a_fragment_holds_the_steps(policy):
     first, _ = actor.collect(weights)
     second, last_obs = actor.collect(weights)
     whole = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
-    assert whole.pop("mask") is None  # all actions are legal in Signal
+    assert whole.pop("mask") is None  # no mask, because all actions of Signal are legal
     assert {name: leaf.shape for name, leaf in whole.items() if name != "obs"} == {
         name: (14, 3) for name in whole if name != "obs"
     }
@@ -117,7 +121,7 @@ def test_a_fragment_holds_the_steps(policy):
 
 def test_actions_differ_by_environment_step_and_actor(policy):
     actions = [sampler(policy, {}, 64, 2).collect(policy[1])[0]["action"] for _ in range(2)]
-    np.testing.assert_array_equal(*actions)  # the same seed
+    np.testing.assert_array_equal(*actions)  # the two samplers have the same seed
     assert (actions[0][0] != actions[0][1]).any() and 0 < actions[0].mean() < 1
     other = sampler(policy, {}, 64, 2, seed=6)
     assert (other.collect(policy[1])[0]["action"] != actions[0]).any()
@@ -125,7 +129,7 @@ def test_actions_differ_by_environment_step_and_actor(policy):
 
 @pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
 def test_vector_actions_are_drawn_by_the_policy(id, draws):
-    """Environments receive actions of their space, and fragments the policy's draws."""
+    """The environment receives an action of its space; the fragment stores the policy's draw."""
     world = gym_envs.look(f"gym:tiny_gym:{id}-v0", {})
     network = registry.network(ALGORITHMS["ppo-ray"], world, {"hidden": (8,), "embed": 0})
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
@@ -150,7 +154,7 @@ def test_vector_actions_are_drawn_by_the_policy(id, draws):
 
 def test_evaluation_plays_equally_many_episodes_per_environment(policy):
     actor = sampler(policy, {"length": 4}, num_envs=2)
-    actor.collect(policy[1])  # an unfinished episode, which does not count
+    actor.collect(policy[1])  # leaves an unfinished episode, which must not count in the evaluation
     returns, lengths, terminated = actor.play(policy[1], rounds=3, seed=1)
     assert returns.shape == (6,) and (lengths == 4).all() and (terminated == 1).all()
     assert (returns <= 4).all() and returns.sum() > 0

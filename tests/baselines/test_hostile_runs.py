@@ -1,4 +1,4 @@
-"""Malicious run directories are refused or skipped, and nothing in them is executed."""
+"""Tests of malicious run directories: they are refused or skipped, and never executed."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from jaxenvs.baselines.storage.runs import Run, RunError
 
 @pytest.fixture
 def run(tmp_path) -> Run:
-    """A run with checkpoints of updates 1 and 2."""
+    """Return a run with checkpoints of updates 1 and 2."""
     return saved_run(tmp_path)
 
 
 def manifest(path: Path, **changes) -> None:
-    """Change fields of a manifest."""
+    """Change fields in the manifest of a checkpoint."""
     file = path / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
@@ -138,7 +138,7 @@ def test_arrays_of_a_manifest_must_fit_into_memory(run):
     ],
 )
 def test_arrays_that_decompress_to_a_larger_size_are_refused(run, old, new, says):
-    """Orbax's own files are modified, with a matching manifest."""
+    """The files that Orbax wrote are changed, and the manifest's hashes match them."""
     newest = run.checkpoints / "00000002"
     store = tensorstore.KvStore.open(
         {"driver": "ocdbt", "base": f"file://{newest / 'weights'}/"}
@@ -160,7 +160,7 @@ def test_errors_of_orbax_name_the_checkpoint_to_remove(run):
 
 
 def signed(path: Path) -> None:
-    """Update the manifest's hashes, as an attacker would."""
+    """Update a checkpoint's manifest to the hashes of its files, as an attacker would."""
     files = (file for file in path.rglob("*") if file.is_file() and file.name != "manifest.json")
     prints = {file.relative_to(path).as_posix(): checkpoints._fingerprint(file) for file in files}
     manifest(path, files=prints)

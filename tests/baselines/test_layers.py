@@ -1,4 +1,4 @@
-"""Packages of the learners import in one direction, and old names of modules still work."""
+"""Tests of the learners' packages: they import in one direction; old module names still work."""
 
 import ast
 import importlib
@@ -13,7 +13,7 @@ from jaxenvs.baselines import old_names
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
-# A package may import packages of earlier rows and of the same row.
+# The rows are layers: a package may import packages of earlier rows and of the same row.
 LAYERS = (
     ("core",),
     ("networks",),
@@ -26,7 +26,8 @@ LAYERS = (
     ("ray",),
 )
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
-HEAVY = ("tyro", "orbax", "matplotlib", "ray")  # flax itself loads rich
+# rich is not in this list, because flax itself loads it
+HEAVY = ("tyro", "orbax", "matplotlib", "ray")
 PPO = "jaxenvs.baselines.on_policy.ppo"
 LEARNERS = ", ".join(
     f"jaxenvs.baselines{row.module}" for row in ALGORITHMS.values() if not row.outside
@@ -34,7 +35,7 @@ LEARNERS = ", ".join(
 
 
 def imported(file: Path) -> set[str]:
-    """Packages of `jaxenvs.baselines` that a module imports, also inside functions."""
+    """Return the packages of `jaxenvs.baselines` that a module imports, also inside functions."""
     found, folder = set(), file.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(file.read_text())):
         if not isinstance(node, ast.ImportFrom) or not node.level:
@@ -62,7 +63,7 @@ def test_every_package_has_a_rank():
 
 @pytest.mark.parametrize("names", [PPO, LEARNERS], ids=["one", "all"])
 def test_learners_load_no_command_line(names):
-    """A learner is usable as a library: without parsers, plots and checkpoints."""
+    """Importing a learner as a library loads no parsers, plots or checkpoints."""
     code = f"import sys, {names}\nprint([name for name in {HEAVY} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
@@ -85,7 +86,7 @@ def test_old_names_work_and_warn(old, attribute, today, monkeypatch):
         sys.modules, f"jaxenvs.baselines.{old}", raising=old != "networks" and False
     )
     new = importlib.import_module(f"jaxenvs.baselines.{today}")
-    if old == "networks":  # a package today, which has the name
+    if old == "networks":  # this name now belongs to a package, which still has the attribute
         module = importlib.import_module("jaxenvs.baselines.networks")
     else:
         with pytest.warns(DeprecationWarning, match=today):

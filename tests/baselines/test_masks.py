@@ -1,4 +1,4 @@
-"""No learner takes an illegal action, learns from one, or values a state by one."""
+"""Tests that no learner takes an illegal action, learns from one, or values a state by one."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 
 
 def of(algorithm, env, **settings):
-    """Return a learner in environments that raise on illegal actions."""
+    """Return a learner with small settings in an environment with illegal actions."""
     replays = {"capacity": 320, "warm_up": 64, "gradient_steps": 2, "batch_size": 8}
     more = replays if algorithm in BY_REPLAY else {"minibatches": 2}
     return learner(env, algorithm, **(SMALL | more | settings))
@@ -55,7 +55,7 @@ CHOOSE = {
 
 
 def by_default(*chosen):
-    """Return all learners as parameters; those not named are marked full."""
+    """Return all learners as pytest parameters; those not in `chosen` have the marker `full`."""
     full = pytest.mark.full
     return [make if make in chosen else pytest.param(make, marks=full) for make in LEARNERS]
 
@@ -74,7 +74,10 @@ def collected(agent):
 
 
 def wasted(obs, action) -> float:
-    """The share of actions that go to a city which the observation shows as visited."""
+    """Return the fraction of actions that go to a city that is already visited.
+
+    The observation shows which cities are visited.
+    """
     visited = np.asarray(obs)[..., 2] == 1
     return float(np.take_along_axis(visited, np.asarray(action)[..., None], axis=-1).mean())
 
@@ -88,7 +91,8 @@ def test_no_learner_takes_an_illegal_action(make):
         assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0
     else:
         assert wasted(rollout.obs, rollout.action) == 0.0
-        np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)  # 19 steps a tour
+        # A tour has 19 steps, so in 24 steps one ends.
+        np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)
 
 
 @pytest.mark.parametrize("make", by_default(of_ppo))
@@ -97,7 +101,8 @@ def test_an_update_in_which_masks_count_stays_finite(make):
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
     for leaf in jax.tree.leaves((runners.weights, metrics)):
         assert np.isfinite(leaf).all()
-    if "entropy" in metrics:  # of uniform tours: the mean of log 19, log 18, ..., log 1
+    # With equally probable legal actions, the mean of log 19, log 18, ..., log 1.
+    if "entropy" in metrics:
         tour = np.log(np.arange(19, 0, -1))
         uniform = (tour.sum() + tour[:5].sum()) / 24
         np.testing.assert_allclose(metrics["entropy"], uniform, atol=0.02)
@@ -105,10 +110,11 @@ def test_an_update_in_which_masks_count_stays_finite(make):
 
 @pytest.mark.parametrize("make", [of_ppo, pytest.param(of_ppo_rnn, marks=pytest.mark.full)])
 def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
-    """One observation; its illegal actions have separate weights in the last layer."""
+    """In one observation, the illegal action's weights in the last layer get no gradient."""
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
-    first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
+    # The step at time 0, where action 0 is illegal.
+    first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)
     if make is of_ppo_rnn:
         rows, unroll = minibatches.as_sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
@@ -127,7 +133,10 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """For the weights that acted all ratios are 1, so the advantages equal PPO's."""
+    """With the weights that acted, all probability ratios must be 1.
+
+    Then advantages equal PPO's.
+    """
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -147,7 +156,10 @@ def biased(weights, dense: str):
 
 
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """Gate forbids the best action at even times: 2 there, 3 else; cut at 5, begun anew at 0."""
+    """Gate forbids action 0, which has value 3, at even times; there the best value is 2.
+
+    Episodes are truncated at time 5, and the next one begins at time 0.
+    """
     agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
     runners = loop.start(agent, KEY[None])
     runners = runners._replace(weights=biased(runners.weights, "Dense_1"))
@@ -158,19 +170,22 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
-    last = returns(agent, after, rollout)[-1]  # at time 1; the next is time 2
+    # The last step is at time 1, and the next observation is time 2, with value 2.
+    last = returns(agent, after, rollout)[-1]
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    after, *_ = collected(agent)  # acting does not depend on the targets
+    # The steps can be collected once, because acting does not depend on TD targets.
+    after, *_ = collected(agent)
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")
     window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
-    first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
+    # Slot 5 holds the final observation of the episode that slot 4 truncates.
+    first = jnp.array([0, 1, 3, 4, 6], jnp.int32)
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
     expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
@@ -202,19 +217,20 @@ def test_the_policy_of_values_spreads_its_chance_over_legal_actions():
 
 
 class AllLegal(Endless):
-    """Overrides the mask, which allows everything."""
+    """Environment that overrides `action_mask`, but always allows all actions."""
 
     def action_mask(self, state, params=None):
-        """Both."""
+        """Allow both actions."""
         return jnp.ones(2, jnp.bool_)
 
 
 @pytest.mark.parametrize("make", by_default(of_ppo))
 def test_masks_that_allow_everything_are_not_in_the_program(make):
-    """The traced update equals the update of an environment without a mask as text."""
+    """Their traced update is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        assert env.state_shape  # traced and kept, so that it is in none of the programs
+        # Trace the environment now, so that this trace is in none of the programs.
+        assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])
         update = jax.vmap(agent.update, axis_name=SEEDS)
@@ -223,12 +239,12 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     assert [str(NEVER) in text for text in texts] == [False, False, True]
 
 
-# The loaded policy: of a run on tours of ten cities, with the weights that a learner begins with.
+# Tests of policies that are loaded from runs on tours of ten cities, with untrained weights.
 
 
 @pytest.fixture(scope="module")
 def tours(tmp_path_factory):
-    """The policies of two runs, one by PPO, one by DQN."""
+    """Return the policies of two runs, one of PPO and one of DQN."""
     dueling = functools.partial(q_network.QNetwork.of, dueling=True)
     kinds = (("ppo", ppo.Settings, policies.ActorCritic.of), ("dqn", dqn.Settings, dueling))
     found = []
@@ -253,7 +269,7 @@ def tours(tmp_path_factory):
     ],
 )
 def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
-    """Every tour ends after nine steps; an illegal action would make it longer."""
+    """With legal actions every tour ends after nine steps; an illegal one would make it longer."""
     policy = tours[which]
 
     def act(key, obs, state, memory):
@@ -289,7 +305,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
     assert (Policy.of(Clock(), free, weights).apply(jnp.ones(1))[0] > NEVER).all()
 
 
-# Under Ray.
+# Tests of actors under Ray.
 
 
 def test_actors_of_our_environments_take_legal_actions():
@@ -303,7 +319,7 @@ def test_actors_of_our_environments_take_legal_actions():
 
 
 def test_actors_of_gymnasium_take_the_mask_of_the_info():
-    """An action that is not allowed raises in this environment, in training and evaluation."""
+    """The environment gives the mask in `info`, and raises at an illegal action."""
     id, parts = "gym:tiny_gym:Fussy-v0", ("observation_space", "action_space")
     from jaxenvs.baselines.ray import gym_envs
 
@@ -316,7 +332,8 @@ def test_actors_of_gymnasium_take_the_mask_of_the_info():
     rollout, _ = sampler.collect(weights)
     assert rollout["mask"].shape == (20, 3, 2) and rollout["mask"].dtype == np.bool_
     assert np.take_along_axis(rollout["mask"], rollout["action"][..., None], axis=-1).all()
-    np.testing.assert_array_equal(rollout["log_prob"], 0.0)  # one of two actions is legal
+    # Probability 1, because one of the two actions is legal.
+    np.testing.assert_array_equal(rollout["log_prob"], 0.0)
     np.testing.assert_array_equal(sampler.play(weights, 2, seed=1)[0], 8.0)
     with pytest.raises(ValueError, match=r"gives info\['action_mask'\] in some resets and steps"):
         moody = ray_actors.Sampling(network, 3, 20, None)

@@ -1,4 +1,4 @@
-"""Running statistics: of streams, of observations that networks read, of rewards."""
+"""Tests of running means and variances, which normalise observations and rewards."""
 
 import functools
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """Network that returns its input."""
+    """Return a normalised network whose output is its input, so that a test sees the input."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},
@@ -66,7 +66,7 @@ def echo(space) -> Normalised:
 
 @jax.jit
 def read_after(batches, obs):
-    """Return the input of `echo` for observations after some batches."""
+    """Return what `echo` reads for observations, after its statistics have seen two batches."""
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
@@ -77,7 +77,7 @@ def read_after(batches, obs):
 
 
 def batches_of(x):
-    """Two batches of 5 steps in 3 environments."""
+    """Return two batches of observations of 5 steps in 3 environments."""
     return {"x": x, "code": np.tile(np.uint8([3, 4]), (2, 5, 3, 1))}
 
 
@@ -85,7 +85,7 @@ def test_floats_are_in_deviations_and_whole_numbers_as_they_were():
     x = np.random.default_rng(0).normal(40, 3, (2, 5, 3, 2, 2)).astype(np.float32)
     obs = {"x": x[0, 0], "code": np.uint8([[1, 2]] * 3)}
     weights, read = read_after(batches_of(x), obs)
-    assert weights == {"params": ()}  # flax sees no other collection
+    assert weights == {"params": ()}  # the statistics are removed before flax sees the weights
     flat = x.reshape(-1, 2, 2)
     expected = (obs["x"] - flat.mean(axis=0)) / flat.std(axis=0)
     np.testing.assert_allclose(read["x"], expected, rtol=1e-3, atol=1e-4)
@@ -94,33 +94,34 @@ def test_floats_are_in_deviations_and_whole_numbers_as_they_were():
 
 
 def test_constants_extremes_and_numbers_that_are_none():
-    """They neither divide by zero nor spoil the statistics of the rest."""
+    """Constants do not divide by zero; NaN and inf do not spoil the statistics of other numbers."""
     x = np.random.default_rng(0).normal(0, 1, (2, 5, 3, 2, 2)).astype(np.float32)
-    x[..., 0, 0] = 123456.7  # always the same
+    x[..., 0, 0] = 123456.7  # this entry is constant
     x[0, 0, 0, 1, 0], x[1, 0, 0, 1, 0] = np.nan, np.inf
     far = np.float32([[[123456.7, 0], [0, 1e30]], [[123456.7, np.nan], [np.inf, -np.inf]]])
     _, read = read_after(batches_of(x), {"x": far, "code": np.zeros((2, 2), np.uint8)})
     np.testing.assert_allclose(read["x"][:, 0, 0], 0.0, atol=0.02)
     np.testing.assert_array_equal(read["x"][:, 1, 1], [10, -10])
-    assert read["x"][1, 1, 0] == 10 and np.isnan(read["x"][1, 0, 1])  # not hidden
+    # inf is clipped to 10, and NaN stays NaN.
+    assert read["x"][1, 1, 0] == 10 and np.isnan(read["x"][1, 0, 1])
     known = x[..., 1, 0][np.isfinite(x[..., 1, 0])]
     assert abs(float(read["x"][0, 1, 0]) + known.mean() / known.std()) < 0.1
 
 
 class Replayed(gymnasium.vector.VectorEnv):
-    """Rewards one after another, without an end."""
+    """Vector environment of Gymnasium that returns given rewards, without an episode end."""
 
     def __init__(self, rewards):
         self.rewards, self.num_envs = rewards, rewards.shape[1]
         self.observation_space = self.action_space = gymnasium.spaces.Discrete(1)
 
     def reset(self, *, seed=None, options=None):
-        """Begin."""
+        """Begin with the first rewards."""
         self.now = -1
         return np.zeros(self.num_envs), {}
 
     def step(self, actions):
-        """The next rewards."""
+        """Return the next rewards."""
         self.now += 1
         no = np.zeros(self.num_envs, bool)
         return np.zeros(self.num_envs), self.rewards[self.now], no, no, {}
@@ -128,7 +129,7 @@ class Replayed(gymnasium.vector.VectorEnv):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def scaled(gamma, length, rewards, done):
-    """Rewards by the rollout, scaled."""
+    """Return scaled rewards; statistics are updated after every rollout of `length` steps."""
     asked = SimpleNamespace(settings=SimpleNamespace(gamma=gamma), devices=ALONE)
     none = reward_scaling.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
     scales = {value_scales.SCALES: value_scales.Scales.begin(targets=False, rewards=True)}
@@ -144,7 +145,10 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """In rollouts of one step, after which Gymnasium merges its statistics."""
+    """With rollouts of one step the results are Gymnasium's.
+
+    Gymnasium updates its statistics in every step.
+    """
     rewards = np.random.default_rng(0).normal(1, 30, (12, 8)).astype(np.float32)
     env = NormalizeReward(Replayed(rewards), gamma=0.9)
     env.reset()
@@ -169,14 +173,15 @@ def test_returns_start_anew_with_an_episode_and_run_on_between_rollouts():
 
 
 def test_statistics_stay_out_of_the_log_and_of_an_update():
-    """An update acts and learns with the same ones; returns stay in the environment's units."""
+    """Statistics change only between updates; logged returns are not scaled."""
     agent = learner(Countdown(), normalize_obs=True, reward_scaling=True)
     start = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, start))
     assert int(metrics["return_sum"][0, 0]) == metrics["return_sum"][0, 0] > 0
     first, seen = start.weights[moments.SEEN], after.weights[moments.SEEN]
     assert (first.number[0], seen.number[0]) == (0, 128)
-    assert (seen.mean == 1).all() and (seen.variance == 0).all()  # all that Countdown shows
+    # Every observation of Countdown is 1.
+    assert (seen.mean == 1).all() and (seen.variance == 0).all()
     plain = loop.start(learner(Countdown()), jax.random.key(0)[None])
     jax.tree.map(np.testing.assert_array_equal, start.weights["params"], plain.weights["params"])
 
@@ -186,7 +191,7 @@ CHANGED = ["--separate", "--activation", "silu", "--weight-decay", "0.01", "--op
 
 
 def run(out, algorithm, more, steps):
-    """Train in CartPole."""
+    """Train a run on CartPole."""
     flags = ["Classic-CartPole-v0", "--algo", algorithm, *tiny.FLAGS, "--rollout-steps", "16"]
     flags += ["--minibatches", "2", "--chunk", "1", *more, "--total-steps", str(steps)]
     assert train.main([*flags, "--out", str(out)]) == 0
@@ -203,7 +208,7 @@ def run(out, algorithm, more, steps):
     ],
 )
 def test_a_policy_reads_what_it_learned_from(tmp_path, algorithm, more):
-    """It comes with the statistics."""
+    """A loaded policy has the statistics by which training normalised observations."""
     run(tmp_path / "run", algorithm, more, 256)
     policy = runs.load_policy(tmp_path / "run", seed=1)
     seen = policy.weights[moments.SEEN]
@@ -229,7 +234,7 @@ def test_a_run_goes_on_with_its_statistics(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.usefixtures("as_a_user")  # so that errors are the library's, not jaxtyping's
 def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):

@@ -1,4 +1,4 @@
-"""MuZero: two-hot numbers, targets over ends, plans in the model alone."""
+"""Tests of MuZero: two-hot numbers, targets across episode ends, plans that use only the model."""
 
 import dataclasses
 import functools
@@ -66,7 +66,10 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
 
 @pytest.mark.parametrize("shape", [(2, 101), (8, 6, 101), (128, 6, 21), (2, 16, 3, 63)])
 def test_means_over_batches_are_right_as_tests_compile_them(shape):
-    """The tests' XLA flags once disabled a pass whose absence made these wrong."""
+    """Compare means of softmaxes with NumPy.
+
+    The tests' XLA flags once disabled a pass of the compiler without which they are wrong.
+    """
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     chances = np.exp(logits.astype(float))
     chances /= chances.sum(axis=-1, keepdims=True)
@@ -76,7 +79,10 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 
 
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
-    """Return random windows with ends of both kinds; some begin without a step."""
+    """Return random windows of a replay buffer.
+
+    They have terminations and truncations. Some begin at a slot that holds no step.
+    """
     rng = np.random.default_rng(seed)
     slots = moments + n_step
     shape = (count, slots)
@@ -97,7 +103,7 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
 
 
 def values(window: Window) -> jax.Array:
-    """Return random values of the slots of windows."""
+    """Return random values for the slots of windows."""
     rng = np.random.default_rng(1)
     return jnp.asarray(rng.normal(size=window.reward.shape), jnp.float32)
 
@@ -124,13 +130,17 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    assert len(met) == 5  # every kind but an end before the first moment
+    assert len(met) == 5  # all kinds of first and later steps, except a first step after an end
 
 
 def value_of(
     seen: Window, worth: np.ndarray, row: int, moment: int, n_step: int, gamma: float
 ) -> float:
-    """Return the rewards up to an end, plus the bootstrapped value unless it is terminal."""
+    """Return the n-step value target of a step, in a plain loop.
+
+    It is the discounted rewards up to an end, plus the bootstrapped value unless the end is a
+    termination.
+    """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
         total += power * seen.reward[row, at]
@@ -154,20 +164,23 @@ def collected(env: Env, **settings):
 
 
 def shaken(weights):
-    """Perturb the weights: initial rewards and values are all 0."""
+    """Perturb the weights, because initial weights predict rewards and values of 0."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def drawn(agent: Learner, runner: muzero.Runner) -> Window:
-    """Return uniformly sampled windows."""
+    """Return windows that are sampled uniformly from the replay buffer."""
     nothing = muzero.Learned((), (), (), ())
     return muzero.sample_windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
 
 
 def test_windows_hold_the_steps_of_the_environment():
-    """Clock is truncated after five steps: its true successor, 5, has a separate slot."""
+    """Clock observes the time and is truncated after five steps.
+
+    The final observation, 5, has a separate slot.
+    """
     agent, runner = collected(Clock())
     window = drawn(agent, runner)
     time = np.asarray(window.obs)[..., 0]
@@ -176,7 +189,8 @@ def test_windows_hold_the_steps_of_the_environment():
         for moment in range(3):
             assert time[row, moment + 1] == (time[row, moment] + 1) % 6
             assert window.truncated[row, moment] == (time[row, moment] == 4) or (
-                time[row, moment] == 5  # no step, so its contents are undefined
+                # This slot holds no step, so its other contents are undefined.
+                time[row, moment] == 5
             )
         assert window.is_step[row] == (time[row, 0] != 5)
     np.testing.assert_array_equal(np.asarray(window.ahead)[:, 0, 0], (time[:, -1] + 1) % 6)
@@ -194,7 +208,8 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    assert len(np.unique(ranks[ranks > 0])) > 2  # new windows, and others by their errors
+    # New windows have one priority, others priorities by their errors.
+    assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):
         value = jnp.asarray(value, jnp.float32)
@@ -208,7 +223,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # Shuffled: the first share of the windows is reanalysed.
+    # The windows of a batch are shuffled, because only the first ones are reanalysed.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)
@@ -233,17 +248,17 @@ def test_consistency_targets_are_standardised():
 
 
 class Board(Endless):
-    """Endless with a 2 x 2 board of categories from 0 to `top` as observation."""
+    """Environment `Endless` that observes a 2 x 2 board of categories from 0 to `top`."""
 
     top = 3
 
     @property
     def observation_space(self) -> Box:
-        """A category of each cell."""
+        """Return a space of 2 x 2 boards of categories."""
         return Box(0, self.top, (2, 2), np.uint8)
 
     def observe(self, state, params=None):
-        """The parity of the time in every cell."""
+        """Observe the parity of the time in every cell."""
         return jnp.full((2, 2), state.time % 2, jnp.uint8)
 
 
@@ -253,12 +268,15 @@ def scaled(x):
 
 
 def layer(part, x):
-    """A dense layer."""
+    """Return the output of a dense layer with the weights `part`."""
     return x @ part["kernel"] + part["bias"]
 
 
 def board_network():
-    """Return a caller of a network of 2 x 2 cells with 3 numbers each, and its weights."""
+    """Return a function that calls methods of a board network, and the network's weights.
+
+    The latent board has 2 x 2 cells with 3 numbers each.
+    """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     assert isinstance(network, BoardNetwork)
     weights = shaken(jax.jit(network.init)(KEY, jnp.uint8([[0, 3], [2, 1]])))
@@ -288,7 +306,10 @@ def test_board_transitions_share_weights_over_lines():
 
 
 def test_lines_are_normalised_in_float32():
-    """A large common offset of a line's features has no effect."""
+    """Add a large number to all features of a line.
+
+    Normalising in bfloat16 would then lose the differences between them.
+    """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)
     latent = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
@@ -326,7 +347,10 @@ def test_board_predictions_equal_plain_numpy():
     [{"reconstruction": 1.0, "consistency": 0.0}, {"codes": 3, "value_consistency": 0.5}],
 )
 def test_it_learns_on_boards(settings):
-    """With and without chance codes; binary boards have one feature per cell."""
+    """Train updates on boards, with chance codes and without.
+
+    Binary boards have one feature per cell.
+    """
 
     class Ones(Board):
         top = 1
@@ -422,14 +446,18 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
             unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
     np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
-    # Where it was observed, a code has the gradient of its probability.
+    # Codes are one-hot, but have the gradient of their probabilities (straight-through) in the
+    # steps that were observed.
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
 
 
 def test_value_consistency_learns_from_values_of_true_states():
-    """Their share of the loss counts where observed; true states receive no gradient."""
+    """The value loss also draws the values of predicted states to the values of observed states.
+
+    This part counts where the state was observed, and observed states receive no gradient.
+    """
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
     rng = np.random.default_rng(0)
@@ -456,7 +484,11 @@ def test_value_consistency_learns_from_values_of_true_states():
 
 
 def test_the_code_loss_rewards_even_use_of_codes():
-    """Its gradient equals the gradient of the codes' entropy plus their distance from one-hot."""
+    """The loss has the gradient of two terms.
+
+    They are the negative entropy of the mean code, and the codes' mean squared distance from
+    one-hot codes.
+    """
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
     scores = jnp.asarray(rng.normal(size=(5, 3)), jnp.float32)
@@ -498,16 +530,16 @@ def test_chance_is_learned_only_where_observed():
 
 @pytest.mark.full
 def test_plans_follow_predicted_rewards():
-    """The model predicts a reward of 3 for the second action, and values of 0."""
+    """Search with a model that predicts reward 3 for the second action, and values of 0."""
     agent = learner(Endless(), simulations=8)
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms, agent.settings.spacing)
 
     class Promising(muzero.MuZeroNetwork):
-        """Model with rewards by action and a constant state."""
+        """MuZero network whose model predicts a reward by action and never changes its state."""
 
         def transition(self, latent, action):
-            """Return the reward of the action."""
+            """Return the unchanged latent state and the reward of the action."""
             return latent, jnp.log(jnp.maximum(tops, 1e-9))[action]
 
     given = {
@@ -524,7 +556,7 @@ def test_plans_follow_predicted_rewards():
 
 @pytest.mark.full
 def test_random_actions_are_legal_and_search_policies_are_stored():
-    """The search policy is the target also where a random action was taken."""
+    """The buffer stores the search policy as target, also where a random action was taken."""
     _, runner = collected(
         Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
     )
@@ -538,12 +570,12 @@ def test_random_actions_are_legal_and_search_policies_are_stored():
     policy = np.asarray(runner.found)[buffer.is_step]
     np.testing.assert_allclose(policy.sum(axis=1), 1.0, rtol=1e-5)
     assert policy[~mask].max() < 1e-6
-    assert policy[mask].min() > 0.05  # no taken action has all the probability
+    assert policy[mask].min() > 0.05  # the stored policy is not the one-hot of the random action
 
 
 @pytest.mark.full
 def test_illegal_actions_are_known_at_the_root():
-    """Gate's first action is illegal at even times."""
+    """Test this in Gate, whose first action is illegal at even times."""
     _, runner = collected(Gate())
     buffer = runner.replay_buffer
     is_step = np.asarray(buffer.is_step)
@@ -597,7 +629,7 @@ def test_reanalyse_uses_the_target_network():
 
 @pytest.mark.full
 def test_bootstrap_values_use_the_right_slots_and_masks():
-    """Gate's first action is illegal at even times."""
+    """Test this in Gate, whose first action is illegal at even times."""
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
     got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)
@@ -635,7 +667,10 @@ def test_the_network_has_the_atoms_of_the_settings():
 @pytest.mark.full
 @pytest.mark.parametrize(("codes", "rescale"), [(0, False), (0, True), (3, False)])
 def test_lookahead_values_equal_plain_numpy(codes, rescale):
-    """Against NumPy: the improved policy over legal actions and their Q-values."""
+    """Compare with NumPy.
+
+    The lookahead value is the mean of the legal actions' Q-values under the improved policy.
+    """
     agent = learner(Gate(), codes=codes, rescale=rescale)
     runner = jax.jit(functools.partial(muzero.init, agent))(KEY)
     weights, network = shaken(runner.weights), agent.network
@@ -674,7 +709,7 @@ def test_an_update_keeps_types_and_copies_the_target_network_when_due():
     runners = loop.start(agent, jax.random.split(KEY, 1))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     same, seen = [], []
-    for _ in range(4):  # the first one only fills the replay buffer
+    for _ in range(4):  # the first update only fills the replay buffer
         runners, metrics = loop.run_chunk(agent, runners)
         equal = jax.tree.map(lambda a, b: bool((a == b).all()), runners.weights, runners.target)
         same.append(all(jax.tree.leaves(equal)))
@@ -685,17 +720,17 @@ def test_an_update_keeps_types_and_copies_the_target_network_when_due():
 
 
 class Lever(Endless):
-    """The second action has reward 1 and continues, the first terminates without reward."""
+    """Environment: action 1 has reward 1 and continues; action 0 ends the episode, reward 0."""
 
     def step_state(self, key, state, action, params):
-        """Return a reward or terminate."""
+        """Give the reward of the lever, or terminate."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 
 
 @pytest.mark.slow
 def test_it_learns_the_better_lever_and_its_value():
-    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5."""
+    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5."""
     settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
     settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
     settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}

@@ -1,4 +1,4 @@
-"""Networks: every registered environment gets one, and observations are expanded rightly."""
+"""Tests of networks: every registered environment gets one, and observations are expanded."""
 
 import functools
 
@@ -33,7 +33,7 @@ def test_a_network_for_every_observation(obs, embed):
 
 @functools.cache
 def shapes(network, space):
-    """Of policy and value; many ids have the same network."""
+    """Return the shapes of logits and value; cached, because many ids have the same network."""
     sample = jax.eval_shape(space.sample, jax.random.key(0))
     weights = jax.eval_shape(network.init, jax.random.key(0), sample)
     return jax.eval_shape(network.apply, weights, sample)
@@ -83,7 +83,8 @@ def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     seen, symbols = (jax.jit(env.observe)(state) for env in (compact, symbolic))
     weights = jax.jit(second.init)(jax.random.key(1), symbols)
     a, b = (jax.jit(first.apply)(weights, seen), jax.jit(second.apply)(weights, symbols))
-    np.testing.assert_allclose(a[0], b[0], atol=2e-3)  # the light has eight bits
+    # Not exact: the compact observation stores the light in eight bits.
+    np.testing.assert_allclose(a[0], b[0], atol=2e-3)
     np.testing.assert_allclose(a[1], b[1], atol=1e-2)
     assert compact.observe(state).nbytes == 145
 
@@ -124,7 +125,8 @@ def test_the_order_of_words_counts_and_absent_words_are_nothing():
 
     sentences = encoders.Sentence(words=9)
     weights = jax.jit(sentences.init)(jax.random.key(0), jnp.zeros(3, jnp.uint8))
-    np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(encoders.SENTENCE))  # no bias yet
+    # Absent words give 0, as a new layer has no bias.
+    np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(encoders.SENTENCE))
     assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
     assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01
 
@@ -178,7 +180,10 @@ def test_lines_need_a_square_board(id):
 
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
 def test_bfloat16_is_of_activations_alone(id):
-    """Weights and results are float32 and agree with float32 activations to two digits."""
+    """Weights and outputs are float32 even if activations are bfloat16.
+
+    With float32 activations the outputs are the same to two digits.
+    """
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs
     exact, coarse = (policies.ActorCritic.of(env, (16, 16), 8, bfloat16=bf) for bf in (False, True))
@@ -192,12 +197,17 @@ def test_bfloat16_is_of_activations_alone(id):
 
 @pytest.mark.parametrize("obs", ["image", "onehot", "rgb"])
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
-    """From a table of both first layers, with the bias in it, and by joined heads."""
+    """Accelerators run another program, whose outputs and gradients must agree.
+
+    It looks up the first two layers in one table that includes the bias, and computes the heads as
+    one product.
+    """
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs
     network = policies.ActorCritic.of(env, (16,), 8)
     weights = jax.jit(network.init)(jax.random.key(1), obs)
-    weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)  # so that biases count, too
+    # Add this so that biases are not 0 and have an effect.
+    weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)
 
     def answers():
         def total(weights):

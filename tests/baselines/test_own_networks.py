@@ -1,4 +1,4 @@
-"""User-defined networks and environments on the command line, and convolutions."""
+"""Tests of user-defined networks and environments on the command line, and of convolutions."""
 
 import subprocess
 import sys
@@ -38,12 +38,13 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
 
 
 def test_a_recurrent_network_trains_on_sequences():
-    """The generic `unroll` resets its state: the value counts the steps of an episode."""
+    """The network's value counts an episode's steps, which shows that `unroll` resets the state."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
     assert np.isfinite(metrics["policy_loss"]).all()
-    np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))  # of 5 steps each
+    # Episodes have 5 steps.
+    np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))
     done = np.zeros((2, 12), bool)
     done[:, [4, 9]] = True
     memory = jax.tree.map(lambda leaf: jnp.zeros((2, 1, *leaf.shape)), agent.network.begin())
@@ -59,7 +60,7 @@ def test_a_recurrent_network_trains_on_sequences():
 
 
 def test_the_generic_unroll_equals_the_faster_one():
-    """`Recurrent` overrides `unroll`; the generic one of `Network` gives the same results."""
+    """`Recurrent` overrides `unroll`; the generic `unroll` of `Network` gives the same results."""
     network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
@@ -72,7 +73,7 @@ def test_the_generic_unroll_equals_the_faster_one():
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn"])
 def test_actor_and_critic_share_nothing(algorithm):
-    """One network returns the logits, the other the values."""
+    """With `separate`, one network returns the logits and the other the values."""
     agent = learner(Countdown(), algorithm, separate=True)
     obs, key = jnp.ones((3, 1)), jax.random.key(0)
     weights = jax.jit(agent.network.init)(key, obs[0])
@@ -94,7 +95,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     np.testing.assert_array_equal(value, same_value)
     np.testing.assert_array_equal(logits, same_logits)
     assert (np.abs(value) > 1e-3).all() and (changed("critic")[1] == 0).all()
-    if algorithm == "ppo":  # each part is one plain network
+    if algorithm == "ppo":  # the actor alone equals a network that is not separate
         actor, plain = weights["params"]["actor"], agent.network.network
         np.testing.assert_allclose(logits[0], plain.apply({"params": actor}, obs[0])[0], rtol=1e-5)
 
@@ -104,7 +105,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     [("relu", lambda x: np.maximum(x, 0)), ("silu", lambda x: x / (1 + np.exp(-x)))],
 )
 def test_the_activation_is_between_layers(activation, function):
-    """Compared with NumPy."""
+    """Compare a network with one hidden layer with NumPy."""
     network = learner(Countdown(), activation=activation).network
     obs = jnp.full(1, 3.0)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -115,7 +116,7 @@ def test_the_activation_is_between_layers(activation, function):
 
 
 def test_a_convolution_is_a_sum_over_squares():
-    """Compared with two loops over a picture padded with zeros."""
+    """Compare convolutions with loops over a picture padded with zeros."""
     space = Box(0, 255, (5, 7, 3), np.uint8)
     encoder = encoders.Encoder(space, 8, conv=(3, 4, 2, 6))
     obs = np.random.default_rng(0).integers(0, 256, space.shape, np.uint8)
@@ -138,7 +139,7 @@ def test_a_convolution_is_a_sum_over_squares():
     np.testing.assert_allclose(features, cells.reshape(-1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.usefixtures("as_a_user")  # so that errors are the library's, not jaxtyping's
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -173,7 +174,7 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # As the installed command does, in whose folder nothing of this one is.
+        # Run it like the installed command, which does not have the current folder on its path.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )
@@ -194,11 +195,11 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
 
 
 def test_ids_of_a_module(tmp_path, monkeypatch):
-    """The module is imported first; registered ids stay unchanged."""
+    """For an id `module:Id`, the module is imported first; registered ids stay unchanged."""
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.list()  # registers all families, so that the patch does not undo one
+    registry.list()  # registers all families now, so that undoing the patch does not remove one
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5

@@ -1,4 +1,4 @@
-"""PPO: advantages, truncation, loss, learning rate, sums over episodes."""
+"""Tests of PPO: advantages, truncation, loss, learning rate, sums over episodes."""
 
 import dataclasses
 import functools
@@ -23,8 +23,8 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
     draw = np.random.default_rng(seed)
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
     terminated, truncated = np.zeros((2, steps, envs), bool)
-    terminated[2, 0] = terminated[3, 0] = True  # twice in a row
-    truncated[2, 1] = truncated[-1, 2] = True  # in the middle, and at the end of the rollout
+    terminated[2, 0] = terminated[3, 0] = True  # terminations in two consecutive steps
+    truncated[2, 1] = truncated[-1, 2] = True  # truncations in the middle and at the end
     terminated[-1, 3] = True
     return rollouts.Rollout(
         obs=normal(),
@@ -44,7 +44,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> rollouts.Rollout:
 def test_advantages_equal_a_plain_loop(seed):
     gamma, gae_lambda = 0.9, 0.8
     rollout = rollout_of(steps=7, envs=5, seed=seed)
-    if seed:  # ends anywhere
+    if seed:  # with seeds above 0, episodes end at random steps
         ends = np.random.default_rng(seed).choice(3, p=(0.6, 0.2, 0.2), size=(7, 5))
         terminated, truncated = jnp.asarray(ends == 1), jnp.asarray(ends == 2)
         rollout = rollout._replace(
@@ -73,7 +73,8 @@ def test_rewards_do_not_reach_back_over_an_end():
     before = ADVANTAGES(rollout, np.zeros(5, np.float32), 0.9, 0.8)
     changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
     after = ADVANTAGES(changed, np.zeros(5, np.float32), 0.9, 0.8)
-    ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)  # in the first four steps
+    # Mask of the environments in which an episode ends in the first four steps.
+    ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
 
 
@@ -85,7 +86,8 @@ def test_a_truncated_episode_is_bootstrapped_from_its_true_successor():
     cut = np.zeros((2, 12, 4), bool)
     cut[:, [4, 9]] = True
     np.testing.assert_array_equal(rollout.truncated, cut)
-    # The successor shows time 5; the observation that follows in the rollout shows 0.
+    # Clock observes the time. The final observation of the episode is 5, but the next observation
+    # in the rollout is 0.
     np.testing.assert_array_equal(np.unique(rollout.obs), np.arange(5))
     fives = jnp.full((4, 1), 5.0)
     predict = jax.jit(jax.vmap(lambda weights: rollouts.predict(ppo_, weights, fives)[1]))
@@ -97,7 +99,7 @@ def test_a_truncated_episode_is_bootstrapped_from_its_true_successor():
 
 
 def test_seeds_share_one_branch_for_truncations():
-    """Under `vmap`, `cond` with a batched condition would compute both branches."""
+    """Under `vmap`, `cond` computes both branches unless all seeds share one condition."""
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
@@ -107,7 +109,7 @@ def test_seeds_share_one_branch_for_truncations():
 
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn", "dqn"])
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """A batch axis of length one doubles the time on a CPU."""
+    """With one seed, no matrix product may have a batch axis; it would double the time on a CPU."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:
@@ -123,7 +125,7 @@ def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
 
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
-    """Accelerators update one vector of all weights; the optimiser's state keeps its structure."""
+    """Accelerators update all weights as one vector; the optimiser's state keeps its structure."""
     agent = learner(Clock(), algorithm)
     key = jax.random.key(0)
     update = lambda key: agent.update(agent.init(key))  # noqa: E731
@@ -135,12 +137,16 @@ def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
 
 
 def flops(function, *arguments) -> float:
-    """Floating-point operations of a compiled function."""
+    """Return the number of floating-point operations of a compiled function."""
     return jax.jit(function).lower(*arguments).compile().cost_analysis()["flops"]
 
 
 def test_a_step_computes_one_observation():
-    """It is most of DoorKey's step; `rollouts.truncation_value` observes true successors."""
+    """The step of a rollout must not compute the final observation as well.
+
+    An observation is most of DoorKey's step. `rollouts.truncation_value` computes final
+    observations only where episodes were truncated.
+    """
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
     key, slot = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), jnp.int32)
@@ -167,15 +173,18 @@ def test_a_step_computes_one_observation():
 
 
 class Hurried(Clock):
-    """Clock whose state sets the time limit, here always four steps."""
+    """Environment `Clock` whose state determines the time limit; it is always four steps here."""
 
     def time_limit(self, state, params):
-        """Four steps."""
+        """Return a time limit of four steps in all states that occur."""
         return jnp.where(state.time < 9, 4, 6)
 
 
 def test_time_limits_set_by_the_state():
-    """Each step then has a slot; the successors still have the right values."""
+    """If the state sets the time limit, a rollout may be truncated in each of its steps.
+
+    Values of the final observations must still be right.
+    """
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,
         1,
@@ -192,7 +201,10 @@ def test_time_limits_set_by_the_state():
 
 
 def test_values_are_bootstrapped_at_the_time_limit():
-    """A constant reward of 1 has value 1 / (1 - gamma) = 5; five steps of it 2 on average."""
+    """A reward of 1 at every step has value 1 / (1 - gamma) = 5.
+
+    Without bootstrapping at the time limit of five steps it would be 2 on average.
+    """
     ppo_ = learner(
         Endless(), gamma=0.8, learning_rate=1e-2, total_steps=5120, rollout_steps=32, chunk=20
     )
@@ -210,7 +222,7 @@ normalisers, whole_loss, predict = (
 
 @pytest.fixture(scope="module")
 def on_policy():
-    """Return a learner, weights, and a flat on-policy rollout."""
+    """Return a learner, its weights, and a rollout made with them, as a flat batch of 40 items."""
     ppo_ = learner(Endless())
     rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
     rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
@@ -221,7 +233,7 @@ def on_policy():
 
 
 def loss(ppo_, weights, rollout, advantage, target):
-    """Return the loss of one minibatch of all items."""
+    """Return PPO's loss of a single minibatch that contains all items, and its parts."""
     batch = (rollout, advantage, target)
     mean, spread = normalisers(ppo_, batch, jnp.arange(40)[None])
     return whole_loss(ppo_, weights, *batch, mean[0], spread[0])
@@ -240,7 +252,7 @@ def test_the_loss_normalises_advantages(on_policy):
 
 
 def test_advantage_floor_keeps_noise_small(on_policy):
-    """With a floor, advantages of mere noise change the policy by mere noise."""
+    """If all advantages are small noise, `advantage_floor` keeps them from being scaled up."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, advantage_floor=0.05)
     careful = dataclasses.replace(ppo_, settings=settings)
@@ -253,17 +265,20 @@ def test_advantage_floor_keeps_noise_small(on_policy):
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
     )
     assert abs(floored) < abs(plain) / 100
-    np.testing.assert_allclose(large, large_floored, rtol=1e-6)  # a signal is unchanged
+    # Large advantages are normalised as without the floor.
+    np.testing.assert_allclose(large, large_floored, rtol=1e-6)
 
 
 def test_the_loss_of_an_unchanged_policy(on_policy):
     ppo_, weights, rollout = on_policy
     target = predict(ppo_, weights, rollout.obs)[1] + 2.0
     total, parts = loss(ppo_, weights, rollout, np.linspace(-1, 2, 40, dtype=np.float32), target)
-    np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)  # advantages have mean 0
+    # 0, because advantages have mean 0
+    np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
     np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)
-    np.testing.assert_allclose(parts["entropy"], np.log(2), rtol=1e-3)  # nearly uniform at first
+    # An untrained policy is nearly uniform over two actions.
+    np.testing.assert_allclose(parts["entropy"], np.log(2), rtol=1e-3)
     settings = ppo_.settings
     expected = settings.value_weight * parts["value_loss"] - settings.entropy * parts["entropy"]
     np.testing.assert_allclose(total, expected, rtol=1e-5)
@@ -275,7 +290,8 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
         ppo_, settings=dataclasses.replace(ppo_.settings, entropy=0.0, value_weight=0.0)
     )
     sign = jnp.where(jnp.arange(40) < 20, 1.0, -1.0)
-    # Good actions are already 1.5 times as probable, bad ones already 1.5 times less.
+    # Since the rollout, actions with positive advantage have become 1.5 times as probable, others
+    # 1.5 times less probable.
     beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
     short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
@@ -285,7 +301,7 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
 
 
 def test_a_value_beyond_its_clip_has_the_error_at_the_clip(on_policy):
-    """Against NumPy: the larger of both errors, or the plain one without a clip."""
+    """Compare with NumPy: the value loss is the larger of the errors with and without the clip."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
@@ -313,14 +329,15 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
         for _ in range(2 * 2 * 3 + 1):
             change, state = update({"w": jnp.ones(1)}, state, weights)
             moved.append(-float(change["w"][0]))
-    # A constant gradient moves Adam by the learning rate: four gradient steps for each update.
+    # With a constant gradient, Adam moves a weight by the learning rate. It must stay the same for
+    # the four gradient steps of an update.
     expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
     optimiser = minibatches.optimiser(ppo.Settings(max_grad_norm=0.5))
-    gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # norm (144 + 144) ** 0.5
+    gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # total norm: (144 + 144) ** 0.5
     with jax.numpy_dtype_promotion("standard"):
         _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)
     first_moments = jax.tree.leaves(state[1][0].mu)
@@ -338,16 +355,16 @@ def test_sums_count_finished_episodes_only():
 
 
 def test_an_update_carries_episodes_over_and_keeps_types():
-    ppo_ = learner(Endless(), rollout_steps=7)  # episodes last five steps
+    ppo_ = learner(Endless(), rollout_steps=7)  # 7 steps per update, while episodes last five steps
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     totals = np.zeros(2)
-    for update in range(5):  # 35 steps
+    for update in range(5):  # five updates of 7 steps are seven episodes
         runners, metrics = loop.run_chunk(ppo_, runners)
         assert (
             metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
         )  # steps of unfinished episodes
-        assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
+        assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # compares weak types too
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]
     np.testing.assert_array_equal(totals, 7 * 8)

@@ -1,4 +1,4 @@
-"""Recurrent PPO: recurrent state, its resets, and that learning unrolls it as acting did."""
+"""Tests of recurrent PPO: recurrent state, resets, and that learning unrolls it as acting did."""
 
 import dataclasses
 import functools
@@ -29,26 +29,26 @@ from jaxenvs.core.wrappers import PreviousStep
 
 @jaxenvs.struct
 class CueState(State):
-    """State with the cue of an episode."""
+    """State with the cue of the episode, which is visible only at step 0."""
 
-    cue: Int32[Array, ""]  # 0 or 1
+    cue: Int32[Array, ""]  # the cue, 0 or 1
 
 
 class Cue(Endless):
-    """Show a cue at step 0; at step 5 the action equal to it has a reward of 1."""
+    """Memory task: a cue is shown at step 0; at step 5 the action equal to it has reward 1."""
 
     @property
     def default_params(self) -> Params:
-        """A limit that is never reached."""
+        """Return params with a time limit that is never reached."""
         return Params(max_steps_in_episode=np.int32(50))
 
     @property
     def observation_space(self) -> Box:
-        """Cue 0, cue 1, question."""
+        """Return a space of three flags: cue 0, cue 1, question."""
         return Box(0.0, 1.0, (3,), np.float32)
 
     def draw_level(self, key, params):
-        """A cue."""
+        """Draw a cue."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 2)
 
     def reset_state(self, key, level, params):
@@ -56,12 +56,12 @@ class Cue(Endless):
         return CueState(time=jnp.int32(0), cue=level)
 
     def step_state(self, key, state, action, params):
-        """The sixth action is the answer."""
+        """Take the sixth action as the answer, and end the episode."""
         asked = state.time == 6
         return Transition(state, (asked & (action == state.cue)).astype(jnp.float32), asked)
 
     def observe(self, state, params=None):
-        """The cue at first, at last the question, nothing in between."""
+        """Observe the cue at first, the question at last, and nothing in between."""
         first, asked = state.time == 0, state.time == 5
         seen = [first & (state.cue == 0), first & (state.cue == 1), asked]
         return jnp.stack(seen).astype(jnp.float32)
@@ -72,7 +72,10 @@ recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 @pytest.fixture(scope="module", params=["ppo-rnn", "ppo-trxl"])
 def collected(request):
-    """Return a learner, its runner, and rollouts of 7 steps that begin within episodes."""
+    """Return a learner, its runners before and after a rollout of 7 steps, and the rollout.
+
+    The rollout begins within episodes.
+    """
     agent = learner(Countdown(), request.param, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 3)
     before, _ = collect(agent, loop.start(agent, keys[:1]), keys[1:2])
@@ -81,7 +84,7 @@ def collected(request):
 
 
 def kept(runner) -> np.ndarray:
-    """Return the largest number of each environment's recurrent state."""
+    """Return the largest absolute value in each environment's recurrent state; 0 if empty."""
     leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
     return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
 
@@ -131,10 +134,10 @@ def test_an_end_resets_the_recurrent_state(collected):
     assert differs([]) == [False, True, True, True, True, True]
     assert differs([3]) == [False, True, True, True, False, False]
     assert differs([1]) == [False, True, False, False, False, False]
-    # The state before the segment has an effect too, until the first end.
+    # The recurrent state before the segment also has an effect, until the first episode end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
     one = jax.tree.map(lambda leaf: leaf[0], before.memory)
-    full = int(kept(before)[0].argmax())  # an environment within an episode
+    full = int(kept(before)[0].argmax())  # index of an environment that is within an episode
     one = jax.tree.map(lambda leaf: leaf[full], one)
     moved = unroll(weights, one, obs, ends)[1] != unroll(weights, memory, obs, ends)[1]
     assert moved.tolist() == [True, True, True, False, False, False]
@@ -166,8 +169,10 @@ def test_minibatches_are_whole_environments(collected):
     whole = np.asarray(names).T
     for lengths, memory in seen:
         environment = np.asarray(lengths)[:, 0] // 100
-        np.testing.assert_array_equal(lengths, whole[environment])  # all steps in their order
-        np.testing.assert_array_equal(np.asarray(memory)[:, 0, 0], environment)  # its own memory
+        # All steps of an environment, in order.
+        np.testing.assert_array_equal(lengths, whole[environment])
+        # The recurrent state of the same environment.
+        np.testing.assert_array_equal(np.asarray(memory)[:, 0, 0], environment)
     for epoch in range(3):
         drawn = np.concatenate(rows[4 * epoch : 4 * epoch + 4])[:, 0] // 100
         assert sorted(drawn) == list(range(8))
@@ -190,7 +195,7 @@ def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm)
         rollout.truncation_value[0], np.where(cut, values[5], 0.0), atol=1e-6
     )
     alone = jax.jit(agent.network.think)(weights, agent.network.begin(), clock[5], None)[2]
-    assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
+    assert abs(float(values[5] - alone)) > 1e-3  # a value without the recurrent state would differ
 
 
 @pytest.mark.slow
@@ -199,7 +204,10 @@ def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm)
     [("ppo-rnn", True), ("ppo-trxl", True), ("pqn-rnn", True), ("ppo", False), ("pqn", False)],
 )
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without the cue, half of the answers are right; all learners make the same steps."""
+    """Without a memory of the cue, half of the answers are right.
+
+    All learners make the same number of steps.
+    """
     settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}
     settings |= {"hidden": (16,), "total_steps": 46_080, "gamma": 0.9, "chunk": 30}
     settings |= {"memory": 16} if remembers else {}
@@ -218,7 +226,10 @@ KEY = jax.random.key(3)
 
 
 def test_evaluation_carries_memory():
-    """A player with the cue in its state is always right."""
+    """Evaluation keeps a policy's recurrent state within an episode.
+
+    A policy that stores the cue in it is always right.
+    """
 
     def act(key, obs, state, memory):
         memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
@@ -283,7 +294,7 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
 
 @pytest.mark.parametrize("neighbours", [0, 4])
 def test_the_previous_step_is_observed_if_set(neighbours):
-    """Next to the features of the environment, not to its raw observation."""
+    """With `previous`, the previous action and reward are appended to the network's features."""
     settings = ppo_rnn.Settings(
         hidden=(8,), embed=2, memory=4, neighbours=neighbours, previous=True
     )
@@ -294,7 +305,7 @@ def test_the_previous_step_is_observed_if_set(neighbours):
         network = registry.network(ALGORITHMS["ppo-rnn"], seen, vars(settings))
         weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
         inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
-    # One-hots of no action and 17 actions, and a reward.
+    # These are a one-hot of 17 actions and of "no action yet", and a reward.
     assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
     again = registry.network(
         ALGORITHMS["ppo-rnn"], ppo_rnn.wrapped(env, vars(settings)), vars(settings)
@@ -303,7 +314,7 @@ def test_the_previous_step_is_observed_if_set(neighbours):
 
 
 def env_obs(env):
-    """Return a function from a key to an observation."""
+    """Return a function from a key to the first observation of an environment."""
     return lambda key: env.reset(key).obs
 
 

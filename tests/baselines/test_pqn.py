@@ -1,4 +1,4 @@
-"""PQN: targets, schedules, network, resuming a run."""
+"""Tests of PQN: targets, schedules, network, resuming a run."""
 
 import functools
 
@@ -35,10 +35,10 @@ def first_rollout(agent):
 
 
 class Lever(Endless):
-    """The second action has reward 1 and continues, the first terminates without reward."""
+    """Environment: action 1 has reward 1 and continues; action 0 ends the episode, reward 0."""
 
     def step_state(self, key, state, action, params):
-        """Return a reward or terminate."""
+        """Give the reward of the lever, or terminate."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 
@@ -56,7 +56,8 @@ def test_targets_are_lambda_returns():
         later = best[-1][env]
         for t in reversed(range(16)):
             value = best[t][env]
-            if rollout.truncated[t, env]:  # Countdown has a constant observation
+            # Countdown always observes the same, so the final observation is known
+            if rollout.truncated[t, env]:
                 later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
             if rollout.terminated[t, env]:
@@ -69,7 +70,7 @@ def test_targets_are_lambda_returns():
 def test_a_truncated_episode_is_bootstrapped_with_the_best_next_value():
     agent = learner(Clock(), rollout_steps=6)
     after, rollout = first_rollout(agent)
-    # The next episode begins with 0.
+    # The final observation is 5, although the next episode begins with observation 0.
     best = values_of(agent, after.weights, jnp.full((1, 1), 5.0)).max()
     expected = np.where(np.arange(6) == 4, best, 0.0)
     np.testing.assert_allclose(rollout.truncation_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
@@ -94,7 +95,7 @@ def test_the_loss_has_a_gradient_by_the_taken_action_only():
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """With a recurrent state that begins within episodes and is reset at their ends."""
+    """The first recurrent state belongs to unfinished episodes, and is reset at their ends."""
     agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     keys = jax.random.split(jax.random.key(0), 3)
@@ -110,7 +111,7 @@ def test_unrolled_values_equal_those_of_acting():
     forgotten = rows._replace(memory=jnp.zeros_like(rows.memory))
     others = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, forgotten)
     done = np.asarray(rows.terminated | rows.truncated)
-    ended = np.cumsum(done, axis=1) - done  # ends before each step
+    ended = np.cumsum(done, axis=1) - done  # number of episode ends before each step
     same = (np.asarray(values) == np.asarray(others)).all(axis=-1)
     assert same[ended > 0].all() and not same[:, 0].all()
     np.testing.assert_array_equal((np.asarray(after.memory) == 0).all(axis=-1), done[:, -1])
@@ -144,7 +145,8 @@ def test_radam_clips_and_its_rate_falls():
     with jax.numpy_dtype_promotion("standard"):
         change, state = jax.jit(optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
         moments = state[1][0].mu["w"]
-        # RAdam steps by the mean gradient alone until its variance can be estimated, unlike Adam.
+        # Until RAdam can estimate the gradient's variance, its step is the mean gradient times the
+        # learning rate, unlike Adam's.
         np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
         np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
         rate = minibatches.learning_rate(agent.settings)
@@ -153,7 +155,7 @@ def test_radam_clips_and_its_rate_falls():
 
 
 def test_advantages_of_dueling_heads_have_no_mean():
-    """The advantages of a dueling network have mean 0."""
+    """Over the actions, the advantages of a dueling network have mean 0."""
     network = q_network.QNetwork.of(Endless(), (8,), 0, dueling=True)
     obs = jnp.ones(1)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -185,7 +187,10 @@ def test_a_network_for_missions_and_for_compact_observations(id):
 
 
 def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
-    """The value of a constant reward of 1 is 1 / (1 - 0.8) = 5; of five steps at most 3.4."""
+    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5.
+
+    Without bootstrapping at the time limit of five steps it would be at most 3.4.
+    """
     agent = learner(
         Lever(), num_envs=16, gamma=0.8, learning_rate=1e-2, total_steps=20_480, chunk=40
     )

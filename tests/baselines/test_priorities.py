@@ -1,4 +1,4 @@
-"""Prioritised replay: priorities, sampling frequencies and importance weights."""
+"""Tests of prioritised replay: priorities, sampling frequencies and importance weights."""
 
 import functools
 
@@ -22,14 +22,17 @@ sums = jax.jit(priorities.sums)
 
 
 def flat(known: Priorities, slots: int = SLOTS) -> np.ndarray:
-    """Priorities by environment and slot; the padding must be empty."""
+    """Return priorities by environment and slot; check that the padding has priority 0."""
     rows = np.asarray(known.value, np.float64).reshape(known.value.shape[0], -1)
     assert not rows[:, slots:].any()
     return rows[:, :slots]
 
 
 def test_complete_windows_of_steps_alone_have_a_priority():
-    """Against a list of the stream, over several rounds of the ring, with cuts next to ends."""
+    """Compare with plain lists of the steps.
+
+    The ring buffer wraps several times, and truncations follow terminations.
+    """
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
@@ -44,7 +47,8 @@ def test_complete_windows_of_steps_alone_have_a_priority():
         values, seen = flat(known), np.asarray(memory.obs["seen"])
         for env, steps in enumerate(stream.steps):
             written, numbers = int(memory.written[env]), [row[0] for row in steps]
-            # Slots are counted: a step takes one, the true successor of a cut step another.
+            # Each step takes one slot, and the final observation of a truncated episode another
+            # one.
             counts = np.cumsum([0] + [1 + row[4] for row in steps])[:-1]
             expected = np.zeros(SLOTS)
             for number, count in zip(numbers, counts, strict=True):
@@ -68,7 +72,7 @@ def test_complete_windows_of_steps_alone_have_a_priority():
 
 
 def some(envs: int, slots: int) -> Priorities:
-    """Priorities of which a third are 0, and the rest over four orders of magnitude."""
+    """Return priorities: a third are 0, the others range over four orders of magnitude."""
     draw = np.random.default_rng(envs)
     made = priorities.empty(envs, slots)
     value = 10.0 ** draw.uniform(-3, 1, made.value.shape) * draw.integers(0, 3, made.value.shape)
@@ -78,7 +82,7 @@ def some(envs: int, slots: int) -> Priorities:
 
 @pytest.mark.parametrize(("envs", "slots"), [(5, 37), (1, 100), (64, 2)])
 def test_slots_are_drawn_in_proportion_to_their_priorities(envs, slots):
-    """A chi-square test; and a slot of priority 0 is never drawn."""
+    """Compare frequencies with priorities by a chi-square test; priority 0 is never drawn."""
     known, times = some(envs, slots), np.zeros((envs, slots))
     beta, count = jnp.float32(0.7), 40_000
     for seed in range(3):
@@ -97,7 +101,7 @@ def test_slots_are_drawn_in_proportion_to_their_priorities(envs, slots):
 
 
 def test_a_million_slots_are_drawn_evenly_within_float32():
-    """Equal priorities; one running sum in float32 would be too coarse."""
+    """All priorities are equal; a single running sum over them in float32 would be too inexact."""
     known = priorities.empty(1, 1_000_000)
     value = known.value.reshape(-1).at[:1_000_000].set(1.0)
     known = known._replace(value=value.reshape(known.value.shape))
@@ -109,7 +113,7 @@ def test_a_million_slots_are_drawn_evenly_within_float32():
 
 
 def test_no_share_of_the_sum_falls_into_an_item_without_mass():
-    """The ends of the range, and items whose sum is lost in rounding."""
+    """Test fractions 0 and 1 of the total, and items so small that rounding hides them."""
     pick = jax.jit(jax.vmap(priorities.pick, (0, None)))
     masses = jnp.array([0.0, 1e-9, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0])
     shares = jnp.array([0.0, 0.5, 0.7499, 0.7501, np.nextafter(np.float32(1), 0), 1.0])
@@ -132,7 +136,7 @@ def test_a_slot_drawn_twice_keeps_its_larger_error():
 
 
 def test_gradient_steps_update_the_priorities_of_sampled_slots():
-    """After an update of DQN, slots with steps have priorities from their TD errors."""
+    """After an update of DQN, sampled slots have priorities from their TD errors."""
     agent = learner(Clock(), "dqn", rollout_steps=7, n_step=2, priority=0.6, num_envs=4)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     for _ in range(2):
@@ -150,7 +154,10 @@ def test_gradient_steps_update_the_priorities_of_sampled_slots():
 
 @pytest.mark.parametrize("envs", [1, 3])
 def test_the_smallest_buffer_always_has_a_slot_to_sample(envs):
-    """If all environments are truncated at once, only a successor's slot may be complete."""
+    """If all environments are truncated at once, few windows are complete.
+
+    The smallest allowed buffer must still contain one that can be sampled.
+    """
     small = {"num_envs": envs, "n_step": 2, "priority": 0.6, "rollout_steps": 1, "batch_size": 8}
     small |= {"warm_up": 2 * envs, "gradient_steps": 1}
     with pytest.raises(ValueError, match=rf"n_step=2 needs 4: give capacity={4 * envs} or more"):

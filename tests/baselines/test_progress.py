@@ -1,4 +1,4 @@
-"""The progress line of a run: return, the metric of a learner, time left, activity."""
+"""Tests of a run's progress line: return, a learner's metric, time left, activity."""
 
 import dataclasses
 import io
@@ -22,7 +22,10 @@ from jaxenvs.baselines.storage import runs
 
 
 def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates: int) -> list:
-    """The mean after each update; in episode j of environment i `lengths[i, j]` steps are made."""
+    """Return the mean return that is shown after each update.
+
+    Episode j of environment i has `lengths[i, j]` steps and return `returns[i, j]`.
+    """
     ends, shown, found = lengths.cumsum(axis=1), Returns(rollout_steps), []
     for update in range(updates):
         first, last = update * rollout_steps, (update + 1) * rollout_steps
@@ -35,7 +38,10 @@ def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates
 
 
 def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
-    """Three of four environments succeed at once, again and again; one takes 50 steps and fails."""
+    """Three environments end successful episodes every 5 steps; the fourth fails after 50 steps.
+
+    Before that, the mean of the finished episodes would be 1, so none is shown.
+    """
     lengths = np.full((4, 100), 5)
     lengths[3] = 50
     returns = np.where(lengths == 5, 1.0, 0.0)
@@ -60,17 +66,17 @@ def test_several_seeds_count_alike():
     shown.take(np.array([2, 8]), np.array([2.0, 0.0]), 4)
     assert shown.mean == 0.5
     shown.take(np.array([0, 0]), np.array([0.0, 0.0]), 14)
-    assert shown.mean == 0.5  # over both updates
+    assert shown.mean == 0.5  # the mean over both updates
 
 
 def metrics(episodes: int, total: float, **more: int) -> dict:
-    """Metrics of an update of one seed."""
+    """Return the metrics of an update, for one seed."""
     known = {"episodes": episodes, "return_sum": total, "length_sum": 9, **more}
     return {name: np.array([[value]]) for name, value in known.items()}
 
 
 def config(id: str = "Grid-v0") -> runs.Config:
-    """A run of one seed."""
+    """Return the configuration of a run of one seed."""
     return runs.Config(id=id, fields={}, seed=0, seeds=1, settings={"rollout_steps": 10})
 
 
@@ -99,7 +105,7 @@ def test_a_terminal_of_80_columns_shows_id_bar_and_time_left(id):
 
 
 def drawn(line: ProgressLine, screen: Console) -> list[str]:
-    """The lines on the screen, without the codes of colours."""
+    """Return the lines on the screen, without colour codes."""
     with screen.capture() as shown:
         screen.print(Group(*line._bar.get_renderables()))
     return [Text.from_ansi(text).plain.rstrip() for text in shown.get().splitlines()]
@@ -135,10 +141,10 @@ def test_times_have_hours_only_where_needed():
 
 
 class Terminal(io.StringIO):
-    """A file that is a terminal."""
+    """Text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Return what terminals return."""
+        """Return True, as terminals do."""
         return True
 
 
@@ -172,7 +178,7 @@ def test_an_error_in_an_activity_leaves_what_was_printed(monkeypatch):
 
 
 def puzzle_run(path, algorithm: str, **settings) -> tuple[runs.Run, Any]:
-    """A run of a puzzle's learner in its folder, and the learner."""
+    """Return a run of a puzzle learner, and the learner."""
     module = {"davi": davi, "world": world}[algorithm]
     made = module.Settings(total_steps=4, **settings)
     fields = {"size": 2, "scramble": 2}
@@ -183,7 +189,7 @@ def puzzle_run(path, algorithm: str, **settings) -> tuple[runs.Run, Any]:
 
 
 def descended(learner, weights, key, count):
-    """Every second board is solved in three moves."""
+    """Stand-in for greedy descent: every other board is solved, in three moves."""
     return jnp.arange(count) % 2 == 0, jnp.full(count, 3, jnp.int32)
 
 
@@ -238,7 +244,8 @@ def test_the_model_of_a_world_is_learned_first():
     settings = world.Settings(total_steps=400, gradient_steps=100)
     assert world.shown(settings, record) == "model loss 0.5 nats"
     small = {**record, "transition": [1.23e-07]}
-    steps = "  99,900 of 100,000 gradient steps  "  # in a terminal of 80 columns
+    # The whole line must fit into a terminal of 80 columns.
+    steps = "  99,900 of 100,000 gradient steps  "
     assert len(f"{steps}{world.shown(settings, small)}  1,000 steps/s") <= 80
     later = {**record, "update": 3, "return": [0.25]}
     assert world.shown(settings, later) == "boards solved 25%   Q loss 0"

@@ -1,4 +1,4 @@
-"""R2D2: sequences and stored recurrent states, burn-in, targets, priorities, whole runs."""
+"""Tests of R2D2: sequences and stored recurrent states, burn-in, targets, priorities, runs."""
 
 import functools
 from typing import Any
@@ -40,19 +40,19 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Return environments and numbers of all sequences that can be sampled."""
+    """Return environment and index of all sequences that can be sampled."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
 
 
 def test_complete_sequences_can_be_sampled(filled):
-    """Sequences whose slots were all written since the ring wrapped around."""
+    """The sequences that can be sampled are exactly the complete ones that are not overwritten."""
     agent, runner = filled
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # The slot `written` has an observation too, unless the last step was truncated.
+        # Slot `written` already has the next observation, unless the last step was truncated.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2
@@ -70,7 +70,8 @@ def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled
     after = (number + 1) % (settings.slots // settings.period)
     stored = np.asarray(runner.memories)[env, after]
     np.testing.assert_allclose(last, stored, rtol=0, atol=1e-6)
-    # Some begin with an empty state, some after a truncation, and the rest within an episode.
+    # Some sequences begin with an empty recurrent state, some in the slot after a truncated step,
+    # and the others within an episode.
     begun = (np.asarray(sequences.memory) == 0).all(axis=1)
     assert 0 < begun.sum() < len(begun)
     successor = ~np.asarray(sequences.is_step)[:, 0]
@@ -82,7 +83,7 @@ def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """From an environment's first step, against one observation after another."""
+    """Compare with values computed step by step, from an environment's first step on."""
     agent = learner(Countdown(), warm_up=10_000, burn_in=1, rollout_steps=14)
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
     runner = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])(
@@ -121,9 +122,10 @@ def test_no_gradient_passes_through_the_burn_in():
     assert (by_obs[:, 2:] != 0).any(axis=2).all()
     moved = sequences._replace(obs=obs.at[:, 0].add(1.0))
     changed = unrolled(agent, weights, moved) != unrolled(agent, weights, sequences)
-    assert changed.any(axis=(1, 2)).all()  # the burn-in matters
+    # The observations of the burn-in have an effect on later values.
+    assert changed.any(axis=(1, 2)).all()
 
-    # The gradient equals the gradient of the rest, from the state after the burn-in.
+    # The gradient is the same as if the sequence began with the recurrent state after the burn-in.
     remember = jax.jit(jax.vmap(agent.network.remembered, in_axes=(None, 0, 0, 0)))
     burnt, *_ = remember(weights, sequences.memory, obs[:, :2], goes_on[:, :2])
 
@@ -137,12 +139,12 @@ def test_no_gradient_passes_through_the_burn_in():
 
 
 def h(x):
-    """Equation 4.1 of Pohlen et al. (2018)."""
+    """Return h(x), the squeezing function of Pohlen et al. (2018), equation 4.1."""
     return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + 1e-3 * x
 
 
 def inverse(y):
-    """The inverse of h in the paper."""
+    """Return the inverse of `h` as the paper gives it."""
     root = (np.sqrt(1 + 4e-3 * (np.abs(y) + 1 + 1e-3)) - 1) / 2e-3
     return np.sign(y) * (root**2 - 1)
 
@@ -161,7 +163,8 @@ def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
     draw, shape = np.random.default_rng(6), (rows, settings.length)
     kind = draw.choice(3, shape, p=[0.7, 0.15, 0.15])
     cut = kind == 2
-    is_step = np.pad(~cut[:, :-1], ((0, 0), (1, 0)), constant_values=True)  # not after a cut
+    # The slot after a truncated step holds no step.
+    is_step = np.pad(~cut[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     cut &= is_step
     is_step = np.pad(~cut[:, :-1], ((0, 0), (1, 0)), constant_values=True)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, shape)]
@@ -180,7 +183,7 @@ def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
 
 
 def goals_of(settings, sequences, values, slow) -> np.ndarray:
-    """Return targets, in loops."""
+    """Return the TD targets of sequences, computed by plain loops."""
     b, scale, back = settings.burn_in, *((h, inverse) if settings.squeeze else 2 * [lambda x: x])
     goals = np.zeros((len(values), settings.sequence))
     for row in range(len(values)):
@@ -224,7 +227,7 @@ def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3
 
     if masked:
-        return  # its network has three outputs
+        return  # the network of Gate has three outputs, but the sequences have two actions
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, slow)
     said = np.asarray(unrolled(agent, weights, sequences))
@@ -271,7 +274,8 @@ def test_an_update_learns_and_updates_priorities():
     assert ((known != 0) & (known != 1)).any()
     for name in rollouts.DIVIDED:
         for leaf in jax.tree.leaves(getattr(runner, name, ())):
-            assert leaf.shape[0] == 4  # divided over devices by this axis
+            # First axis: environments, over which the devices divide the array.
+            assert leaf.shape[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -297,7 +301,7 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 
 def test_the_smallest_replay_buffer_always_has_a_sequence():
-    """At every position of the ring, and without burn-in."""
+    """Test this at every position of the ring, without burn-in."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)
@@ -313,7 +317,10 @@ def test_the_smallest_replay_buffer_always_has_a_sequence():
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "remembers"), [("r2d2", True), ("dqn", False)])
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without the cue, half of the answers are right; both learners make the same steps."""
+    """Without a memory of the cue, half of the answers are right.
+
+    Both learners make the same number of steps.
+    """
     settings = {"num_envs": 16, "rollout_steps": 8, "total_steps": 20_480, "chunk": 20}
     settings |= {"capacity": 10_000, "warm_up": 1000, "gradient_steps": 8, "learning_rate": 3e-3}
     settings |= {"target_rate": 0.02, "n_step": 3, "gamma": 0.9, "hidden": (16,)}

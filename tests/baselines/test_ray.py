@@ -1,4 +1,4 @@
-"""Training on Ray: one small cluster for all tests; dying processes."""
+"""Tests of training on Ray, in one small cluster; some kill processes."""
 
 import dataclasses
 import json
@@ -28,14 +28,16 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# Ray forks this process, in which JAX has threads; no child uses JAX before it executes another
-# program.
+# The first and the last filter: Ray forks this process, in which JAX has threads. This is safe,
+# because no child process uses JAX before it executes another program.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
     # Ray 2.50 announces a change of CUDA_VISIBLE_DEVICES; our actors compute on the CPU.
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),  # Ray's
-    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),  # Ray's
+    # Ray leaves this file open.
+    pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),
+    # Ray does not wait for this subprocess.
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
@@ -68,7 +70,7 @@ def processes(name: str, root: int | None = None) -> list[int]:
             title = (folder / "cmdline").read_text().replace("\0", " ")
             if title.startswith(name) and _is_below(int(folder.name), root or os.getpid()):
                 found.append(int(folder.name))
-        except OSError:  # it has just exited
+        except OSError:  # the process has exited since it was listed
             continue
     return found
 
@@ -91,17 +93,17 @@ def evaluation(out: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def finished(cluster, tmp_path_factory):
-    """Return a synchronous run of 40 updates."""
+    """Return the folder of a finished synchronous run of 40 updates."""
     out = tmp_path_factory.mktemp("ray") / "run"
     argv = [SIGNAL, "--ray", *SMALL, "--total-steps", str(40 * 128), "--out", str(out)]
-    argv += ["--checkpoint-seconds", "3600"]  # none between the first and the last
+    argv += ["--checkpoint-seconds", "3600"]  # no checkpoint between the first and the last
     assert main(argv) == 0
     return out
 
 
 @pytest.mark.full
 def test_it_learns(finished):
-    """Random actions are right in 4 of 8 steps."""
+    """An episode has 8 steps; random actions would get a return of 4."""
     assert evaluation(finished)["mean_return"] > 7
     assert evaluation(finished)["episodes"] == 16
     assert rows(finished)[0]["return"][0] < 6
@@ -116,8 +118,10 @@ def test_a_run_has_the_usual_files(finished):
     assert [row["steps"] for row in log] == [128 * i for i in range(1, 41)]
     assert all(row["lag"] == [0] and row["lag_max"] == [0] for row in log)
     assert {"return", "length", "episodes", "seconds", "steps_per_second"} <= set(log[-1])
-    weights = 4 * (2 * 8 + 8 + 8 * 2 + 2 + 8 + 1)  # bytes of a layer, a policy and a value
-    per_step = 2 * 4 + 7 * 4 + 2  # bytes: observation, seven numbers, two ends
+    # Bytes of a hidden layer, a policy head and a value head.
+    weights = 4 * (2 * 8 + 8 + 8 * 2 + 2 + 8 + 1)
+    # Bytes of a step: observation, seven numbers, two flags of episode ends.
+    per_step = 2 * 4 + 7 * 4 + 2
     assert log[-1]["weight_bytes"] == [weights]
     assert log[-1]["fragment_bytes"] == [128 * per_step + 8 * 2 * 4]
     assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -139,7 +143,10 @@ def test_a_run_resumes_with_another_number_of_actors(finished):
 
 @pytest.mark.slow
 def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
-    """After kill -9, an actor and then the learner are replaced, and the run completes."""
+    """Kill an actor, then the learner, with SIGKILL.
+
+    Both are replaced, and the run completes.
+    """
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -161,7 +168,8 @@ def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
     assert max(row["lag_max"][0] for row in log) >= 1
-    # No fragment for the dead learner, made by later weights, was learned from.
+    # Fragments that were made with the dead learner's later weights are not used: their lag would
+    # be negative.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
     assert evaluation(out)["mean_return"] > 7
@@ -177,17 +185,19 @@ APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 @pytest.mark.full
 @pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", EMPTY])
 def test_ape_x_learns(tmp_path, id):
-    """In environments of Gymnasium, also with one legal action, and in ours."""
+    """Train in two environments of Gymnasium, one with a mask, and in one of this library."""
     out = tmp_path / "run"
     argv = [id, *APEX, "--actors", "2", "--total-steps", str(50 * 128), "--out", str(out)]
-    # Many environments explore: otherwise some runs do not find the goal in these few steps.
+    # Let many environments explore. Otherwise some runs do not find the goal in so few steps.
     argv += ["--epsilon-power", "1"] if id == EMPTY else []
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
-    # Each environment has two incomplete steps, which an actor's first fragment lacks.
+    # An actor's first fragment lacks the last two steps of each environment, because their n-step
+    # returns are not complete yet.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
-    assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0  # the shards then have 300 steps
+    # Learning begins when the shards have 300 steps.
+    assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
     least = {EMPTY: 0.3}.get(id, 7)
     assert evaluation(out)["mean_return"] > least
@@ -197,7 +207,7 @@ def test_ape_x_learns(tmp_path, id):
 
 @pytest.mark.slow
 def test_ape_x_replaces_an_actor_a_shard_and_the_learner(tmp_path, capfd):
-    """After kill -9 of each in turn, all are replaced, and the run completes."""
+    """Kill an actor, a shard and the learner, one after another; the run completes."""
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -228,13 +238,13 @@ def test_ape_x_replaces_an_actor_a_shard_and_the_learner(tmp_path, capfd):
 
 
 def title(process: int) -> str:
-    """Return the title of a process."""
+    """Return the title of a process, which Ray sets to the actor's name."""
     return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
 
 
 @pytest.mark.slow
 def test_two_learners_equal_one():
-    """Two processes that share a batch end with equal weights, as one process does."""
+    """Two learner processes that divide a batch get the same weights as a single process."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)
     settings = ray_ppo.Settings(**vars(ppo_.settings))
     given = Learner(ALGORITHMS["ppo-ray"], ppo_.env.env, ppo_.network, settings)
@@ -263,7 +273,7 @@ def test_two_learners_equal_one():
 
 
 def _fragment(draw: np.random.Generator, runners) -> tuple:
-    """Return eight random steps of two environments."""
+    """Return a random fragment: eight steps of two environments."""
     shape = (8, 2)
     floats = {
         name: draw.normal(size=shape).astype(np.float32)
@@ -282,7 +292,7 @@ def _fragment(draw: np.random.Generator, runners) -> tuple:
 
 
 def pool(count: int) -> Pool:
-    """Return a pool of started actors."""
+    """Return a pool of Ray actors that have been started."""
     kind = ray.remote(Worker).options(num_cpus=0)
     workers = Pool(lambda slot, generation: kind.remote(slot, generation), count, patience=120.0)
     for _ in range(count):
@@ -292,7 +302,7 @@ def pool(count: int) -> Pool:
 
 
 def wait(pool: Pool) -> list:
-    """Return the results of the pending calls."""
+    """Wait for the pending calls of a pool; return their results."""
     made = []
     while pool.busy:
         made += [pool.finish(r) for r in ray.wait(list(pool.busy), timeout=0.1)[0]]
@@ -364,14 +374,14 @@ def test_a_missing_cluster_is_an_error(monkeypatch, address, words):
 
 
 def free_address() -> str:
-    """Return an address where no process listens."""
+    """Return a local address at which no process listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def start(arguments: list[str]) -> subprocess.Popen:
-    """Start the command as the leader of a process group, as in a terminal."""
+    """Start `jaxenvs train` as the leader of a process group, as a terminal does."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.run.train", *arguments]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -396,12 +406,12 @@ def nothing_left(before: list[int], seconds: float = 30.0) -> bool:
 
 @pytest.mark.full
 def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
-    """The signal goes to the whole group, as from a terminal."""
+    """Send SIGINT to the whole process group, as a terminal does."""
     out = tmp_path / "run"
     process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
     wait_for_rows(out, 2, process)
     started = processes("", process.pid)
-    assert len(started) > 4  # Ray's processes and ours
+    assert len(started) > 4  # processes of Ray, and the run's actors and learner
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -416,7 +426,10 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_forced_exits_leave_no_process(tmp_path, twice):
-    """A second Ctrl-C while an update waits for a fragment, and kill -9, also stop Ray."""
+    """A second Ctrl-C while an update waits for a fragment stops Ray too.
+
+    So does SIGKILL.
+    """
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -443,7 +456,7 @@ def test_forced_exits_leave_no_process(tmp_path, twice):
 
 @pytest.mark.slow
 def test_an_existing_cluster_is_joined_and_left(tmp_path):
-    """With an environment of this package; the cluster keeps running, without our actors."""
+    """Join a running cluster and leave it; it keeps running, without the run's actors."""
     address = free_address()
     port = address.partition(":")[2]
     head = ["start", "--head", "--block", "--port", port, "--num-cpus", "3"]
@@ -463,7 +476,7 @@ def test_an_existing_cluster_is_joined_and_left(tmp_path):
         assert runs.load_policy(out).env_id == "Grid-Empty-5x5-v0"
         assert nothing_left(ours) and cluster.poll() is None
         process = start([SIGNAL, "--ray", *SMALL, "--total-steps", "1", "--out", f"{out}-own"])
-        _, errors = process.communicate(timeout=120)  # on a Ray that it starts
+        _, errors = process.communicate(timeout=120)  # without --address the run starts its own Ray
         assert process.returncode == 0, errors
         process = start([SIGNAL, "--ray", "--address", address, "--actors", "4"])
         _, errors = process.communicate(timeout=120)

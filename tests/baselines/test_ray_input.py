@@ -1,4 +1,4 @@
-"""Unsupported runs on Ray are refused in a sentence, before anything starts."""
+"""Tests that unsupported runs on Ray are refused in one sentence, before anything starts."""
 
 import importlib.util
 
@@ -37,7 +37,7 @@ def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, ar
     assert main([SIGNAL, "--ray", *argv]) == 2
     captured = capsys.readouterr().err
     assert words in captured and len(captured.splitlines()) == 1
-    assert not list(tmp_path.iterdir())  # nothing was started
+    assert not list(tmp_path.iterdir())  # no run has been started
 
 
 def test_learners_need_whole_minibatches():

@@ -1,4 +1,4 @@
-"""Pictures of learning curves, and records of finished runs."""
+"""Tests of pictures of learning curves, and of the records of finished runs."""
 
 import dataclasses
 import json
@@ -14,11 +14,12 @@ from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
-DICT = {"obs": "dict"}  # the observation that a new run in a task with missions names
+# Field of a new run in a task with missions, which selects the observation with the mission.
+DICT = {"obs": "dict"}
 
 
 def rows(seeds: int, updates: int) -> list[dict]:
-    """A log in which seed i has a return of i / 100 from its 200th episode on."""
+    """Return a log in which seed i has return i / 100 in every update, with 100 episodes each."""
     return [
         {
             "update": u + 1,
@@ -33,7 +34,7 @@ def rows(seeds: int, updates: int) -> list[dict]:
 
 
 def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings) -> Run:
-    """A run directory that holds such a log."""
+    """Return a run with the log of `rows`."""
     tuned = presets.preset(id)
     chosen = dataclasses.asdict(Settings(**(tuned.settings | settings)))
     run = Run.create(path, Config(id, fields=fields or {}, seed=seed, seeds=seeds, settings=chosen))
@@ -42,7 +43,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
 
 
 def test_every_setting_of_a_sweep_is_named(tmp_path):
-    """In separate colours, for any number of agents; `Config.names` tells agents apart."""
+    """`Config.names` tells the agents of a sweep apart; the curve draws any number of them."""
     config = Config(
         "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
     )
@@ -51,7 +52,7 @@ def test_every_setting_of_a_sweep_is_named(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # a warning is an error
+@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # a warning of matplotlib would be an error
 def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
     curve.draw(
         tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", [f"seed {i}" for i in range(seeds)]
@@ -83,7 +84,7 @@ def test_the_command_names_the_algorithm(tmp_path):
 
 
 def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
-    """It had their defaults, and the preset has something else by now."""
+    """A run without a setting had its old default; the preset now has another value."""
     settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
     assert settings.pop("lines") == 64
     config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")
@@ -124,7 +125,7 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
 
 
 def evaluated(folder, seed: int, episodes: int = 8, actions: str = "sampled"):
-    """Keep a run of one seed, evaluated with a search and without."""
+    """Write a finished run of one seed that was evaluated with a search and without."""
     policy = {"actions": actions, "search": True, "simulations": 8, "observation": "image"}
     known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
     known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
@@ -182,16 +183,19 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
 
-    assert record.main([str(table), str(tmp_path / "2")]) == 0  # one more, later
+    # A further seed, recorded later, is merged into the line.
+    assert record.main([str(table), str(tmp_path / "2")]) == 0
     (line,) = json.loads(table.read_text())
     assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1,2}"
     assert (line["seeds"], line["seconds"]) == (3, 3 * 133.5)
     assert line["evaluation"]["mean_return"] == 2.0 and line["steps_per_second"] == 512.0
     assert all(len(returns) == 3 for returns in line["curve"]["returns"])
 
-    assert record.main([str(table), str(tmp_path / "1")]) == 0  # which is there: two lines
+    # A seed that is already recorded: it gets a second line.
+    assert record.main([str(table), str(tmp_path / "1")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
     kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}
     table.write_text(json.dumps([kept]))
-    assert record.main([str(table), str(tmp_path / "2")]) == 0  # of other versions
+    # The recorded line now has other versions, so the run gets another line.
+    assert record.main([str(table), str(tmp_path / "2")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]

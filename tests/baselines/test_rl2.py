@@ -1,4 +1,4 @@
-"""RL²: recurrent state of a trial, held-out tasks, evaluation by episode."""
+"""Tests of RL²: the recurrent state of a trial, held-out tasks, evaluation by episode."""
 
 import dataclasses
 import functools
@@ -29,8 +29,9 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 
 def tasks(limit: int, **lengths: int):
-    """Return trials under an easy and an impossible task, and their params."""
-    goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]  # a wall, an absent object
+    """Return trials with two tasks, an easy one and an impossible one, and their params."""
+    # Be near a wall (easy); hold an object that does not exist.
+    goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
     both = xland.Benchmark(rulesets=jax.tree.map(lambda *leaves: jnp.stack(leaves), *rulesets))
     trials, params = xland.Trials.of(ENV, both, **lengths)
@@ -39,7 +40,7 @@ def tasks(limit: int, **lengths: int):
 
 @functools.cache
 def agent() -> Learner:
-    """Return a learner in trials of 20 steps with episodes of at most 6."""
+    """Return a learner in trials of 20 steps, with episodes of at most 6 steps."""
     sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
     settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
     return registry.build(
@@ -108,7 +109,7 @@ def test_the_first_environments_receive_the_true_goal(rollout):
     np.testing.assert_array_equal(hidden[0, :, 0], goals)
     cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
     np.testing.assert_array_equal(hidden[0, :, 1], cells)
-    assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # nothing, the red ball
+    assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # no tile, or the red ball
     counted = rl2.uninformed(seen)
     assert not counted.truncated[:, : ROWS // 2].any()
     np.testing.assert_array_equal(counted.truncated[:, ROWS // 2 :], seen.truncated[:, ROWS // 2 :])
@@ -146,7 +147,7 @@ def test_advantages_reach_over_episodes_to_the_end_of_the_trial(rollout):
 
 
 def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
-    """The first of the two tasks is the easy one."""
+    """The trials of an evaluation: the first task is easy, the second cannot be solved."""
     limit = 10 * LIMIT
     trials, params = tasks(limit, episodes=3)
     weights = jax.jit(agent().network.init)(KEY, jax.jit(PreviousStep(env=trials).reset)(KEY).obs)
@@ -168,7 +169,7 @@ def test_the_summary_covers_trials_and_their_episodes():
     assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
     assert said["by_episode"]["mean"] == [9.0, 10.0]
     assert said["rise"] == {"mean": 1.0, "error": 0.0}
-    returns[:, 0, 1] += 2.0  # for one task in five
+    returns[:, 0, 1] += 2.0  # the second episode has a higher return under one of five tasks
     rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)[
         "rise"
     ]
@@ -217,7 +218,8 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
     run = runs.Run.open(out)
     evaluated = (out / "eval.json").read_text()
     whole = checkpoints.contents(checkpoints.saved(run.checkpoints)[-1])
-    assert not any("tasks" in name for name in whole)  # as there may be a million
+    # Tasks are not saved, because there may be a million.
+    assert not any("tasks" in name for name in whole)
     shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
     assert train.main(["--resume", str(out), "--eval-episodes", "3"]) == 0
     again = checkpoints.contents(checkpoints.saved(run.checkpoints)[-1])
@@ -258,7 +260,7 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
 
 
 def test_a_run_that_observed_the_task_is_not_evaluated(tmp_path):
-    """Older versions made such runs."""
+    """A run whose observation shows the task, which older versions allowed, is not evaluated."""
     settings = dataclasses.asdict(rl2.Settings(task_set="trivial-21k"))
     run = runs.Run.create(tmp_path / "run", runs.Config(ID, {"obs": "dict"}, 0, 1, settings, "rl2"))
     with pytest.raises(runs.RunError, match="obs=dict shows the task"):

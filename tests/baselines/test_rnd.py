@@ -1,4 +1,4 @@
-"""Random network distillation: novelty is rewarded, familiar states are not."""
+"""Tests of random network distillation (RND): it rewards novel states, not familiar ones."""
 
 import dataclasses
 import functools
@@ -26,14 +26,14 @@ KEY = jax.random.key(0)
 
 
 def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Array:
-    """Observations about a place."""
+    """Return random observations near a place."""
     draw = np.random.default_rng(seed)
     return jnp.asarray(draw.normal(middle, 0.3, (*shape, 4)), jnp.float32)
 
 
 @pytest.fixture(scope="module")
 def visits():
-    """Everything before and after each of 60 visits of a place; and the bonuses of the visits."""
+    """Visit one place 60 times; return the bonus's states and the bonuses of each visit."""
     learn = jax.jit(functools.partial(BONUS.learn))
     states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
@@ -79,7 +79,10 @@ def test_no_gradient_enters_the_target():
 
 
 def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
-    """They run on from one rollout to the next."""
+    """Bonuses are divided by the standard deviation of their discounted returns.
+
+    These returns continue from one rollout to the next.
+    """
     states, bonuses = visits
     total, returns = np.zeros(8), []
     for bonus, state in zip(bonuses[:3], states[1:4], strict=True):
@@ -105,7 +108,7 @@ def test_networks_see_deviations_from_what_is_usual(visits):
 
 
 def test_devices_share_statistics_and_predictor():
-    """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
+    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
     state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
     halves = jnp.stack([places(1.0, 0), places(-2.0, 1)])
     before = jnp.arange(16.0).reshape(2, 8)
@@ -144,12 +147,13 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     expected = np.asarray(rollout.reward) + 0.5 * np.where(ended, 0.0, bonus)
     np.testing.assert_allclose(rewarded.reward, expected, rtol=1e-6)
     assert (np.asarray(rewarded.reward)[~ended] > 1).all()
-    np.testing.assert_array_equal(rewarded.returns, rollout.returns)  # episodes count without it
+    # The returns of episodes do not include the bonus.
+    np.testing.assert_array_equal(rewarded.returns, rollout.returns)
     assert float(after.bonus.seen.number) == led_to.size
 
 
 def started(agent: Learner) -> tuple[ppo.Runner, rollouts.Rollout]:
-    """A runner after its first rollout, and the rollout without its bonuses."""
+    """Return a runner after its first rollout, and the rollout without bonuses."""
     keys, runners = jax.random.split(KEY, 1), loop.start(agent, jax.random.split(KEY, 1))
     plain = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, bonus=0.0))
     return jax.tree.map(lambda leaf: leaf[0], collected(plain, runners, keys))
@@ -167,7 +171,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
         assert all(jax.tree.leaves(same))
 
     def without(runner):
-        """PPO's update as it would be if there were no bonus."""
+        """Make PPO's update with the code for bonuses removed."""
         with monkeypatch.context() as patched:
             patched.setattr(
                 bonuses, "add_bonus", lambda learner, runner, rollout: (runner, rollout)
@@ -194,7 +198,7 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
     runners, _ = loop.run_chunk(agent, runners)
     checkpoints.save(tmp_path, 1, loop.split(jax.device_get(runners)), "this test")
     runners, metrics = loop.run_chunk(agent, runners)
-    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # compares weak types too
     assert np.isfinite(metrics["value_loss"]).all()
     np.testing.assert_array_equal(runners.bonus.earned.number, 2 * 8 * 16)
     jax.tree.map(np.testing.assert_array_equal, getattr(runners.bonus, "target", ()), fixed)
@@ -211,7 +215,10 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
 
 
 def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
-    """A filter that began anew with each rollout would give the same deviation for ever."""
+    """The discounted sum of bonuses must continue between rollouts.
+
+    If it began at 0 in each rollout, equal bonuses would always have the same deviation.
+    """
 
     @jax.jit
     def deviations(errors):
@@ -231,7 +238,10 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
 
 
 def test_weights_and_bonus_are_drawn_with_keys_of_their_own(monkeypatch):
-    """Weights and bonus are here the keys that they would be drawn with."""
+    """The network and the bonus are initialised with different keys.
+
+    Here their `init` returns the key itself.
+    """
     for kind in (policies.ActorCritic, RND):
         monkeypatch.setattr(
             kind, "init", lambda self, key, obs: {"params": jax.random.key_data(key)}

@@ -1,4 +1,4 @@
-"""Params of a run: given by `--param`, saved, and used again."""
+"""Tests of a run's params: given by `--param`, saved, and used again."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ SMALL += ["--eval-episodes", "4"]
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A run with a time limit of 3, in which no goal can be reached."""
+    """Return a run with a time limit of 3 steps, in which no goal can be reached."""
     out = tmp_path_factory.mktemp("runs") / "short"
     argv = [ID, *SMALL, "--total-steps", "64", "--out", str(out)]
     assert main([*argv, "--param", f"{LIMIT}=3"]) == 0

@@ -1,4 +1,4 @@
-"""Run directories and checkpoints: whole or not at all, and errors that name the fix."""
+"""Tests of run directories and checkpoints: all or nothing, and errors that name the fix."""
 
 import dataclasses
 import json
@@ -19,14 +19,14 @@ TREES = {
 
 
 def config(**changes) -> Config:
-    """Settings of a run that is never trained."""
+    """Return the configuration of a run that is never trained."""
     chosen = {"id": "Grid-v0", "fields": {}, "seed": 0, "seeds": 1, "settings": {"hidden": (8, 8)}}
     return Config(**(chosen | changes))
 
 
 @pytest.fixture
 def run(tmp_path) -> Run:
-    """A run with checkpoints of updates 1 and 2."""
+    """Return a run with checkpoints of updates 1 and 2."""
     run = Run.create(tmp_path / "run", config())
     for update in (1, 2):
         run.save(update, changed(update))
@@ -34,7 +34,7 @@ def run(tmp_path) -> Run:
 
 
 def changed(update: int) -> dict:
-    """Trees whose weights tell the update."""
+    """Return the pytrees of a checkpoint; their weights identify the update."""
     return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
 
 
@@ -46,7 +46,7 @@ def truncate(run: Run, name: str) -> None:
 
 
 def restored_update(run: Run) -> int:
-    """The update that is restored, by name and by content."""
+    """Return the update that is restored; check that the weights belong to it."""
     update, trees = run.restore(TREES)
     np.testing.assert_array_equal(trees["weights"]["a"], changed(update)["weights"]["a"])
     return update
@@ -123,7 +123,8 @@ def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
         manifest.write_text(manifest.read_text()[:100])
     assert restored_update(run) == 1
     assert "00000002 is damaged" in capsys.readouterr().err
-    run.save(2, changed(2))  # the training made again replaces the damaged one
+    # Training repeats this update, and its checkpoint replaces the damaged one.
+    run.save(2, changed(2))
     assert restored_update(run) == 2
 
 
@@ -229,9 +230,10 @@ def test_other_peoples_files_are_never_overwritten(tmp_path):
 def test_the_log_is_rewound_to_the_checkpoint(run):
     run.log([{"update": u, "steps": u * 8} for u in (1, 2, 3)])
     with (run.path / "log.jsonl").open("a") as file:
-        file.write('{"update": 4, "ste')  # the machine went down here
+        # A line that the machine could not finish, as if it lost power.
+        file.write('{"update": 4, "ste')
     assert [row["update"] for row in run.records()] == [1, 2, 3]
-    run.write_json("eval.json", {})  # of fewer steps than will have been made
+    run.write_json("eval.json", {})  # an evaluation of fewer steps than the run will have made
     run.rewind(2)
     assert not (run.path / "eval.json").exists()
     run.log([{"update": 3, "steps": 24}])
@@ -265,7 +267,10 @@ def test_the_curve_is_a_picture(tmp_path):
 
 
 def test_arrays_without_elements_are_kept(tmp_path):
-    """Craft's light without a picture is such an array; Orbax rejects them."""
+    """Orbax rejects arrays without elements.
+
+    The light in Craft's state is such an array if no pixels are observed.
+    """
     state = {
         "light": np.zeros((4, 0), np.uint8),
         "map": np.arange(6),

@@ -1,4 +1,4 @@
-"""SAC: targets and losses against NumPy, replay buffer, refused settings."""
+"""Tests of SAC: targets and losses against NumPy, replay buffer, refused settings."""
 
 import functools
 
@@ -25,7 +25,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return runners at the start, after a warm-up update, and after one that learns."""
+    """Return runners at the start, after an update of the warm-up, and after one that learns."""
     first = loop.start(agent, jax.random.key(0)[None])
     before = jax.tree.map(jnp.copy, first)
     full, _ = loop.run_chunk(agent, first)
@@ -35,14 +35,14 @@ def runners(agent):
 
 
 def sampled(agent, runner):
-    """Return a batch of steps."""
+    """Return a batch of steps, sampled from the runner's replay buffer."""
     gamma = agent.settings.gamma
     sample = jax.jit(lambda buffer: replay_buffer.sample(jax.random.key(3), buffer, 32, 1, gamma))
     return sample(runner.replay_buffer)
 
 
 def log_density(outputs, action):
-    """Return log-densities of rescaled actions, by the inverse of tanh in float64."""
+    """Return log-densities of actions rescaled to [-1, 1], by inverting tanh, in float64."""
     mean, raw = np.split(np.asarray(outputs, float), 2, axis=-1)
     spread = np.log1p(np.exp(raw)) + 1e-3
     unit = (2 * np.asarray(action, float) - LOW - HIGH) / (HIGH - LOW)
@@ -87,7 +87,8 @@ def test_targets_and_losses_equal_the_papers(agent, runners):
 
 def test_the_temperature_rises_below_the_target_entropy(agent):
     gradient = jax.jit(jax.grad(lambda log, entropy: sac.temperature_loss(agent, log, entropy)[0]))
-    assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0  # below -2, of two numbers
+    # The entropy -3 is below the target, -2 for two action components.
+    assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0
     assert gradient(jnp.float32(0.5), jnp.float32(-1.5)) == 0.5
 
 

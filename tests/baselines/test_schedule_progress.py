@@ -1,4 +1,4 @@
-"""The progress of runs whose end moved, by which all schedules go."""
+"""Tests of a run's progress (from 0 to 1), on which all schedules depend, if its end was moved."""
 
 import dataclasses
 from fractions import Fraction
@@ -14,19 +14,19 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 
 
 def planned(updates, plans=()):
-    """Settings of a run with these updates."""
+    """Return settings of a run with this many updates."""
     total = {"num_envs": 1, "rollout_steps": 1, "total_steps": updates}
     return settings.Common(**total, plans=plans)
 
 
 def plans_of(run, update, updates):
-    """Plans of the run when it is resumed after an update, with another total."""
+    """Return the plans of a run that is resumed after `update`, with a total of `updates`."""
     asked = dataclasses.replace(run, total_steps=updates)
     return schedules.resumed(asked, run, update, restart=False).plans
 
 
 def test_a_run_may_be_resumed_often():
-    """With more steps, fewer, without progress between, and where a checkpoint was lost."""
+    """Resume with more updates, with fewer, twice at one update, and after losing a checkpoint."""
     first, second = planned(100), planned(200, ((60, 100),))
     assert plans_of(first, 60, 200) == second.plans
     assert plans_of(second, 60, 100) == (), "nothing was done by the other plan"

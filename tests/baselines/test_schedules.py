@@ -1,4 +1,4 @@
-"""Schedules of runs that are resumed with more steps: none goes back, none jumps."""
+"""Tests of schedules in runs that are resumed with more steps: they neither jump nor go back."""
 
 import dataclasses
 import types
@@ -32,13 +32,16 @@ def epsilon(settings, update):
 
 
 def rate(settings, update):
-    """Learning rate of an optimiser that has made all gradient steps of the updates."""
+    """Return the learning rate after all gradient steps of this many updates."""
     steps = (update - settings.cold_updates) * settings.gradient_steps
     return minibatches.learning_rate(settings)(np.int32(steps))
 
 
 def importance(settings, update):
-    """Power of the importance weights that a gradient step is given; its only loss."""
+    """Return the exponent of the importance weights after this many updates of DQN.
+
+    A stand-in for the gradient step returns the exponent as its loss.
+    """
     nothing = dict.fromkeys(rollouts.Runner._fields, ())
     runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})
 
@@ -53,7 +56,7 @@ def importance(settings, update):
 
 
 def told(settings, update):
-    """Share of environments whose policy is given the task when actions are chosen."""
+    """Return the fraction of environments whose policy is given the task, in RL^2."""
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
@@ -72,7 +75,10 @@ def told(settings, update):
 
 
 def step_of(chain, count):
-    """Learning rate of an Adam optimiser after `count` steps, by how far it moves a weight."""
+    """Return the learning rate of an Adam optimiser after `count` steps.
+
+    It is measured by how far the optimiser moves a weight.
+    """
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
     def moved(chain):
@@ -107,11 +113,14 @@ SCHEDULES = {
     "rate of a heuristic": ("world", CUBE, {**PUZZLE, "model_share": 0.3}, heuristic_rate),
     "rate of a model": ("world", CUBE, {**PUZZLE, "model_share": 0.7}, model_rate),
 }
-PLANNED, MORE = 100, 200  # updates
+PLANNED, MORE = 100, 200  # number of updates as first planned, and after resuming with more
 
 
 def saved(tmp_path, algorithm, id, done, **given):
-    """Settings of a run with a checkpoint after update `done`, of which only the name is there."""
+    """Return a run and its settings.
+
+    The checkpoint after update `done` is an empty folder.
+    """
     kind = ALGORITHMS[algorithm].load().Settings
     steps = kind(total_steps=1, **given).steps_per_update
     settings = kind(**({"total_steps": PLANNED * steps} | given))
@@ -123,7 +132,7 @@ def saved(tmp_path, algorithm, id, done, **given):
 
 
 def resumed(run, updates, *flags):
-    """Settings of the run when it is resumed with this many updates."""
+    """Return the settings of a run that is resumed with this many updates."""
     known = run.config
     kind = ALGORITHMS[known.algorithm].load().Settings
     total = updates * kind(**known.settings).steps_per_update
@@ -132,16 +141,16 @@ def resumed(run, updates, *flags):
 
 
 def kept(run, settings):
-    """The run with these settings in its configuration, as a resumed run writes it."""
+    """Return the run with these settings in its configuration, as a resumed run writes it."""
     config = dataclasses.replace(run.config, settings=dataclasses.asdict(settings))
     runs.Run(run.path, config).write_config()
     return runs.Run.open(run.path)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of learners
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_goes_on_from_where_it_is(tmp_path, name):
-    """It neither jumps nor goes back, and has its last value at the new end."""
+    """When a run is resumed, its schedule continues, and has its last value at the new end."""
     algorithm, id, given, value = SCHEDULES[name]
     done = 60
     run, before = saved(tmp_path, algorithm, id, done, **given)
@@ -168,7 +177,7 @@ def test_a_schedule_of_a_finished_run_keeps_its_last_value(tmp_path, name):
 
 
 def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
-    """They are static inputs of the compiled program, so it is the same program."""
+    """Settings are static inputs of the compiled program; equal settings give the same program."""
     run, before = saved(tmp_path, "dqn", EMPTY, 60, **REPLAY)
     assert resumed(run, PLANNED) == before
     run = kept(run, resumed(run, MORE))
@@ -180,13 +189,14 @@ def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
 
 @pytest.mark.parametrize("name", ["rate", "rate of sac", "rate of davi"])
 def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
-    """Otherwise more steps would teach nothing."""
+    """If the learning rate has fallen to 0, more steps would teach nothing."""
     algorithm, id, given, value = SCHEDULES[name]
     run, before = saved(tmp_path, algorithm, id, PLANNED, **given)
     with pytest.raises(runs.RunError, match=r"learning rate has fallen to 0.* --learning-rate"):
         resumed(run, MORE)
     assert resumed(run, PLANNED) == before, "it may be evaluated again"
-    for first in (before.learning_rate, 1e-5):  # the same, or another one
+    # Restart with the old initial learning rate, or with another one.
+    for first in (before.learning_rate, 1e-5):
         after = resumed(run, MORE, "--learning-rate", str(first))
         seen = [float(value(after, update)) for update in (PLANNED, 150, MORE)]
         np.testing.assert_allclose(seen, [first, first / 2, 0.0], rtol=1e-4, atol=1e-9)
@@ -214,7 +224,10 @@ def test_what_cannot_begin_anew_says_so(tmp_path):
 
 
 def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
-    """The update at which it follows the model stays, once it has been reached."""
+    """A learned world trains its model first, then the heuristic.
+
+    Once the heuristic's training has begun, the update at which it began stays the same.
+    """
     algorithm, id, given, _ = SCHEDULES["rate of a heuristic"]
     run, before = saved(tmp_path, algorithm, id, 60, **given)
     assert before.model_updates == resumed(run, MORE).model_updates == 30
@@ -243,7 +256,7 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     ],
 )
 def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, given):
-    """It falls with the progress of the run, and so reaches 0 at its end."""
+    """The learning rate follows the run's progress, warm-up included, and ends at 0."""
     agent = learner(env, algorithm, **given)
     runners = loop.start(agent, jax.random.key(0)[None])
     for update in range(1, 6):
@@ -259,7 +272,7 @@ def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, giv
 
 
 def test_steps_are_counted_beyond_int32():
-    """Rates and epsilon after fractions of 2**33 steps equal a shorter run's."""
+    """Learning rates and epsilon in a run of 2**33 steps are as expected from its progress."""
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33}
     of_ppo = ppo.Settings(**large, learning_rate=1.0)
     of_dqn = dqn.Settings(**large, epsilon_share=1.0, gradient_steps=1024, warm_up=2**32)
@@ -285,7 +298,10 @@ def test_steps_are_counted_beyond_int32():
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("update", [1, 16_383, 16_384, 65_536, 2**30])
 def test_learning_begins_after_the_warm_up_and_never_ends(update):
-    """The product of updates and steps, 2**31 after 16,384 updates, is not compared."""
+    """The warm-up must not be compared with updates x steps, which overflows int32.
+
+    The product reaches 2**31 after 16,384 updates.
+    """
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33, "warm_up": 2 * 8192 * 16}
     seen = float(importance(dqn.Settings(**large), update))
     if update < 2:

@@ -1,4 +1,4 @@
-"""Arrays of a wrong shape, which would broadcast silently, are refused when a learner is traced."""
+"""Tests that arrays of a wrong shape, which would broadcast silently, are refused in tracing."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from jaxenvs.baselines.on_policy import ppo, pqn
 from jaxenvs.baselines.puzzles import davi
 from jaxenvs.puzzles import SlidingTile
 
-pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+pytestmark = pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
 STEPS, ENVS, ROWS = 7, 5, 6
 KEY = jax.random.key(0)
 FLAT, COLUMN, TABLE = jnp.zeros(ROWS), jnp.zeros((ROWS, 1)), jnp.zeros((ROWS, 4))
@@ -113,7 +113,7 @@ def costs(actions):
 
 ACCEPTED = [
     *(advantages, episode_sums, ppo_loss, alphazero_loss, stored),
-    lambda: ppo_loss(mean=FLAT),  # a baseline of each row
+    lambda: ppo_loss(mean=FLAT),  # a baseline for each item
     lambda: corrected(jnp.ones((STEPS, ENVS))),
     lambda: centred(jnp.ones((2, ROWS))),
     lambda: pqn_loss(FLAT),

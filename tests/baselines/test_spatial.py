@@ -1,4 +1,4 @@
-"""Spatial networks: compared with plain NumPy, and their errors."""
+"""Tests of networks with spatial views: against plain NumPy, and their error messages."""
 
 import functools
 
@@ -26,7 +26,7 @@ NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activatio
 
 @functools.cache
 def acted():
-    """Return weights, ids of a few steps, and the outputs while acting."""
+    """Return weights, observations (block ids) of a few steps, and the outputs while acting."""
 
     @jax.jit
     def run(key):
@@ -108,7 +108,7 @@ def test_training_reproduces_the_outputs_of_acting_and_resets_at_ends():
 
 
 def test_values_of_actions_are_read_as_a_policy_is():
-    """With the weights of a policy for its head, the values are that policy's logits."""
+    """A value network with the weights of a policy returns the policy's logits as values."""
     given = {"hidden": (8, 8), "embed": 3, "memory": 4, "neighbours": 2}
     network = registry.network(ALGORITHMS["pqn-rnn"], CRAFT, given)
     weights, obs, (_, logits, _) = acted()
@@ -131,7 +131,7 @@ def test_values_of_actions_are_read_as_a_policy_is():
 
 @pytest.mark.parametrize("algorithm", ["ppo-rnn", "pqn-rnn"])
 def test_results_are_not_rounded_to_bfloat16(algorithm):
-    """Only the layers before the heads are."""
+    """Only the layers before the heads use bfloat16, so outputs are not rounded to it."""
     given = {"hidden": (8,), "embed": 4, "memory": 4, "neighbours": 2, "bfloat16": True}
     network, obs = registry.network(ALGORITHMS[algorithm], CRAFT, given), jnp.asarray(acted()[1])
 
@@ -147,7 +147,10 @@ def test_results_are_not_rounded_to_bfloat16(algorithm):
 
 
 def test_training_of_the_transformer_reproduces_the_outputs_of_acting():
-    """The same features enter the transformer, which sees no further back than the episode."""
+    """Training computes the same outputs as acting, also across the end of an episode.
+
+    The transformer attends only to steps of the same episode.
+    """
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
     given |= {"hidden": (8, 8), "activation": "relu"}
     network = registry.network(ALGORITHMS["ppo-trxl"], CRAFT, given)
@@ -244,7 +247,7 @@ def test_learners_that_cannot_take_a_setting_say_so():
     ],
 )
 def test_a_run_of_two_seeds(tmp_path, capsys, flags):
-    """It trains, is saved and can be loaded."""
+    """A run of two seeds trains, is saved and can be loaded."""
     run = tmp_path / "run"
     flags = ["--algo", *flags.split(), "--neighbours", "2", "--memory", "4"]
     flags += ["--total-steps", "512", "--out", str(run), *FLAGS]

@@ -1,4 +1,4 @@
-"""Runs whose levels come from a stock: the recorded source, and how they go on."""
+"""Tests of runs with reset source `stock`: which source is recorded, and how runs are resumed."""
 
 import json
 import shutil
@@ -22,13 +22,13 @@ ACCELERATOR = "jaxenvs.core.vector.has_accelerator"
 
 
 def total(updates):
-    """The flag for a number of updates."""
+    """Return the command-line flags for a number of updates."""
     return ["--total-steps", str(updates * 8 * 32)]
 
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """A function that says whether the machine has an accelerator from now on."""
+    """Return a function that sets whether the machine seems to have an accelerator."""
 
     def there(is_there):
         monkeypatch.setattr(ACCELERATOR, lambda: is_there)
@@ -37,17 +37,17 @@ def accelerator(monkeypatch):
 
 
 def arrays(out):
-    """Every array of the newest checkpoint."""
+    """Return all arrays of a run's newest checkpoint, by name."""
     return checkpoints.contents(checkpoints.saved(out / "checkpoints")[-1])
 
 
 def recorded(out):
-    """The reset source in config.json."""
+    """Return the reset source that a run's config.json records."""
     return json.loads((out / "config.json").read_text())["settings"]["reset_source"]
 
 
 def interrupted(out, copy):
-    """A copy of a run as it was before its last checkpoint."""
+    """Copy a run without its last checkpoint, as if it had been interrupted; return the copy."""
     shutil.copytree(out, copy)
     shutil.rmtree(checkpoints.saved(copy / "checkpoints")[-1])
     return copy
@@ -55,7 +55,10 @@ def interrupted(out, copy):
 
 @pytest.mark.parametrize("began_with", ["stock", None])
 def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
-    """On an accelerator with a stock, then without one; and the other way round."""
+    """Begin a run on an accelerator, where the default is `stock`, and resume it on a CPU.
+
+    Also the other way round. The reset source stays the same.
+    """
     out = tmp_path / "run"
     accelerator(began_with == "stock")
     assert main([ID, *FLAGS, *total(4), "--out", str(out)]) == 0
@@ -71,7 +74,11 @@ def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, bega
 
 @pytest.mark.full
 def test_devices_have_separate_stocks(tmp_path):
-    """A run of eight goes on bit for bit; on one device with an empty ring of another size."""
+    """Each of eight devices has its own stock.
+
+    A run on eight devices resumes bit by bit. On one device it resumes with an empty stock of
+    another size.
+    """
     out = tmp_path / "run"
     flags = [*FLAGS, "--num-envs", "16", "--seeds", "1", "--total-steps", "2048"]
     flags += ["--reset-source", "stock", "--devices", "8", "--out", str(out)]

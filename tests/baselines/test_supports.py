@@ -1,4 +1,4 @@
-"""Settings that a warning about a fixed support recommends."""
+"""Tests of the settings that a warning about clipped value targets recommends."""
 
 import math
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ INFINITE = (-math.inf, math.inf)
 
 
 def buffer(reward, terminated=(), is_step=None, written=None):
-    """A replay buffer of one agent in one environment."""
+    """Return a replay buffer of one agent and one environment with these steps."""
     reward = np.float32(reward)
     ends = np.isin(np.arange(len(reward)), terminated)
     steps = np.ones(len(reward), bool) if is_step is None else np.array(is_step, bool)
@@ -27,13 +27,14 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    assert found.returns == (0, 8)  # 4 in every step; 10 times 4 is more
+    # A reward of 4 in every step gives 8; ten times the largest return, 4, would be more.
+    assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
 
 
 def test_the_ring_is_read_from_its_oldest_step():
-    """The newest one, in slot 0, ends the task: nothing of it is earned later."""
+    """The newest step, in slot 0, is terminal, so its reward belongs to no later return."""
     around = supports.paid(buffer([5, 0, 1, 0], terminated=[0], written=5), 0, 0.1, INFINITE)
     plain = supports.paid(buffer([0, 1, 0, 5], terminated=[3]), 0, 0.1, INFINITE)
     assert around == plain
@@ -47,7 +48,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    inside = supports.Paid((0, 1), (0, 1), 1.0)  # values are too large, not what was earned
+    # Rewards fit into the support, so the predicted values are too large.
+    inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
 
@@ -55,9 +57,12 @@ def test_only_the_bound_that_is_passed_changes():
     ("largest", "least", "expected"),
     [
         (640, 4.0, "--spacing 0.32"),
-        (10_240, 4.0, "--spacing 1.3 --atoms 90"),  # 1.24 is 4 squeezed
-        (100, 0.1, "--atoms 190"),  # 0.05 is 0.1 squeezed
-        (1, 1.0, "--spacing 0.1"),  # values are too large, not what was earned
+        # 1.24 is the squeezed reward of 4, the smallest one, so the atoms may not be wider apart
+        (10_240, 4.0, "--spacing 1.3 --atoms 90"),
+        # 0.05 is the squeezed reward of 0.1, so the atoms must stay close
+        (100, 0.1, "--atoms 190"),
+        # Rewards fit into the support, so the predicted values are too large.
+        (1, 1.0, "--spacing 0.1"),
     ],
 )
 def test_atoms_are_wider_apart_unless_that_hides_small_rewards(largest, least, expected):

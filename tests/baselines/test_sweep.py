@@ -1,4 +1,4 @@
-"""Sweeps: many settings in one program."""
+"""Tests of sweeps, which train agents with many settings in one compiled program."""
 
 import json
 
@@ -17,13 +17,16 @@ from jaxenvs.baselines.storage import runs, sweep
 from jaxenvs.baselines.storage.checkpoints import RunError
 
 ID = "Grid-Empty-Random-5x5-v0"
-REAL = ("sac", "td3", "tqc", "crossq")  # learners of continuous actions
+REAL = ("sac", "td3", "tqc", "crossq")  # learners that need continuous actions
 SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", "2"]
 
 
 @pytest.mark.full
 def test_every_agent_learns_as_alone(tmp_path, capsys):
-    """Its weights equal a single run's with its settings; the table names the best."""
+    """Each agent of a sweep gets the weights of a single run with the same settings.
+
+    The printed table names the best agent.
+    """
     flags = [ID, *SMALL, "--total-steps", "256"]
     given = ["--sweep", "learning_rate=1e-3,1e-2", "entropy=0,0.1", "--out", str(tmp_path / "all")]
     assert train.main([*flags, *given]) == 0
@@ -58,7 +61,7 @@ def test_every_agent_learns_as_alone(tmp_path, capsys):
 
 
 def test_agents_are_told_apart_by_setting_and_seed(tmp_path):
-    """In evaluations, in the columns of logs, and in the command that a record keeps."""
+    """Agents have distinct names in evaluations, in log columns, and in recorded commands."""
     settings = vars(ALGORITHMS["ppo"].load().Settings(**presets.preset(ID).settings))
     config = runs.Config(ID, {}, 3, 4, settings, sweep={"gamma": [0.9, 0.99]})
     assert config.seeds_of_each == 2
@@ -101,15 +104,18 @@ def test_a_sweep_goes_on(tmp_path):
     ],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
-    """An update takes them all at once, and each changes it, apart from limits not reached."""
+    """Make an update in which every setting that can be swept is an array.
+
+    Each setting must change the result, except limits that are not reached.
+    """
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
-    if algorithm.startswith("ppo"):  # so that limits are reached
+    if algorithm.startswith("ppo"):  # values so extreme that clipping has an effect
         changed |= {"clip": 0.001, "entropy": 1.0}
     by_replay = algorithm in REAL
     changed |= (
         {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}
     )  # target networks soon differ
-    if by_replay and algorithm != "crossq":  # it has no target networks
+    if by_replay and algorithm != "crossq":  # CrossQ has no target networks
         changed |= {"target_rate": 0.5}
     agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
     settings = agent.settings
@@ -166,7 +172,8 @@ def test_values_of_a_range(text, values):
         (("learning_rate=0..1:3",), "by factors, from above 0"),
         (("gamma=0.9..0.99:0",), "give one or more finite values"),
         (("gamma=0.9,0.9",), "differ in their first six digits"),
-        (("gamma=0.99,0.99000001",), "differ in their first six digits"),  # one number in float32
+        # The two numbers are equal in float32.
+        (("gamma=0.99,0.99000001",), "differ in their first six digits"),
         (("gamma=0.9,1.1",), "gamma=1.1 must be at most 1"),
         (("gamma=nan",), "finite"),
         (("gamma=0.9", "gamma=0.8"), "gamma is named twice"),

@@ -1,4 +1,4 @@
-"""Value targets in their own scale."""
+"""Tests of value targets that are normalised by their running mean and deviation."""
 
 import jax
 import jax.numpy as jnp
@@ -15,18 +15,18 @@ TARGETS = np.float32([[1.0, 2.0], [4.0, 9.0]])
 
 
 def batch(targets):
-    """A batch with these targets, whose values were right."""
+    """Return a batch with these value targets, whose predicted values equal the targets."""
     return Rollout(value=jnp.asarray(targets)), jnp.zeros_like(targets), jnp.asarray(targets)
 
 
 def scales(*sums):
-    """Weights that are scales of targets alone."""
+    """Return weights that contain only the running statistics of targets."""
     targets = jnp.float32(sums) if sums else jnp.zeros(3, jnp.float32)
     return {value_scales.SCALES: value_scales.Scales(targets)}
 
 
 def mean_and_deviation(runner):
-    """Return the scales of the targets so far."""
+    """Return the running mean and standard deviation of the targets."""
     targets = value_scales.of(runner.weights).targets
     return [float(x) for x in value_scales.mean_and_deviation(targets)]
 
@@ -41,7 +41,8 @@ def test_moments_are_a_moving_mean_corrected_for_its_start():
     np.testing.assert_allclose(rollout.value, expected, rtol=1e-5)
     np.testing.assert_allclose(value_scales.in_rewards(runner.weights, target), TARGETS, rtol=1e-5)
     runner, (_, _, target) = target_scaling.scale_targets(agent, runner, batch(TARGETS * 10))
-    shares = np.float32([0.75, 1.0]) / 1.75  # of the first update and of the second
+    # Weights of the first and the second update in the running mean.
+    shares = np.float32([0.75, 1.0]) / 1.75
     mean = shares @ [TARGETS.mean(), 10 * TARGETS.mean()]
     square = shares @ [np.square(TARGETS).mean(), np.square(10 * TARGETS).mean()]
     expected = (TARGETS * 10 - mean) / np.sqrt(square - mean**2)
@@ -66,12 +67,15 @@ def test_without_it_nothing_changes():
 
 
 def test_rollouts_keep_values_in_rewards():
-    """A network that says 0 means the mean of the targets so far; so do cut episodes' values."""
+    """A network output of 0 stands for the mean of the targets.
+
+    Rollouts store values in units of the reward, also the values of truncated episodes.
+    """
     agent = learner(Countdown(), target_scaling=0.5, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 2)
     runners = loop.start(agent, keys[:1])
     silent = jax.tree.map(jnp.zeros_like, runners.weights)
-    silent |= scales([0.5, 1.0, 4.0])  # mean 2, deviation 2
+    silent |= scales([0.5, 1.0, 4.0])  # target mean 2, deviation 2
     _, rollout = collected(agent, runners._replace(weights=silent), keys[1:])
     np.testing.assert_array_equal(rollout.value, 2.0)
     cut = np.asarray(rollout.truncated)
@@ -81,8 +85,10 @@ def test_rollouts_keep_values_in_rewards():
 
 
 def test_a_value_is_converted_from_both_scales():
-    rewards = Moments(jnp.float32(9), jnp.float32([7]), jnp.float32([25]))  # deviation 5
-    scales = value_scales.Scales(jnp.float32([0.5, 1.0, 4.0]), rewards)  # mean 2, deviation 2
+    # Standard deviation of scaled rewards: 5.
+    rewards = Moments(jnp.float32(9), jnp.float32([7]), jnp.float32([25]))
+    # Target mean 2, deviation 2.
+    scales = value_scales.Scales(jnp.float32([0.5, 1.0, 4.0]), rewards)
     weights = {"params": (), value_scales.SCALES: scales}
     assert value_scales.in_learned_rewards(weights, jnp.float32(3)) == 8
     assert value_scales.in_rewards(weights, jnp.float32(3)) == 40

@@ -1,4 +1,4 @@
-"""Network of RL²: memory of the latest reward, beliefs, and embeddings of cells."""
+"""Tests of the network of RL²: memory of the latest reward, beliefs, embeddings of cells."""
 
 import functools
 
@@ -16,7 +16,7 @@ from jaxenvs.core.wrappers import PreviousStep
 KEY, MEMORY, STEPS = jax.random.key(0), 8, 6
 ENV = PreviousStep(env=jaxenvs.make("XLand-R1-9x9-v0", obs="heading"))
 NETWORK = TaskMemory.of(ENV, (8,), 4, memory=MEMORY)
-GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # a red square above a yellow ball
+GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # the goal is a red square above a yellow ball
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""TQC: truncated targets and quantile loss against NumPy."""
+"""Tests of TQC: truncated targets and quantile loss against NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jaxenvs.baselines.run import loop, train
 
 
 def every(goal):
-    """Return targets with equal weights."""
+    """Return target quantiles with equal weights."""
     return tqc.Target(jnp.asarray(goal), jnp.ones_like(goal))
 
 
@@ -37,11 +37,11 @@ def test_dropped_quantiles_may_be_infinite():
     said = np.array([[[1.0, np.inf]], [[0.0, np.inf]]], np.float32)
     goal = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     found = jax.jit(tqc.quantile_errors)(jnp.zeros((1, 1)), goal)
-    assert found[0] == pytest.approx(0.125)  # the mean of 0.25 and 0
+    assert found[0] == pytest.approx(0.125)  # the mean of the losses 0.25 and 0
 
 
 def test_the_loss_is_quantile_regression():
-    """Against a loop over pairs of predicted and target quantiles."""
+    """Compare the loss with a loop over pairs of predicted and target quantiles."""
     draw = np.random.default_rng(1)
     said, goal = (draw.normal(size=(2, n)).astype(np.float32) * 3 for n in (4, 6))
     found = jax.jit(tqc.quantile_errors)(jnp.asarray(said), every(goal))

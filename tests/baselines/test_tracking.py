@@ -1,4 +1,4 @@
-"""Tracking of a run: sinks, callback, evaluations, the best policy, videos."""
+"""Tests of tracking a run: log sinks, callback, evaluations, the best policy, videos."""
 
 import csv
 import importlib.util
@@ -26,7 +26,7 @@ from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.typed import installation
 
-GROUP = "tiny_runs"  # the worker that has compiled such a run
+GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the run's program once
 ID = "Grid-Empty-Random-5x5-v0"
 CLOCKS = ("seconds", "steps_per_second")
 LOOKS = ["--log", "csv,tensorboard", "--eval-every", "1", "--video-every", "2"]
@@ -43,13 +43,13 @@ def total(updates: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
-    """A run of four updates with every look, and the rows that its callback had."""
+    """Return a run of four updates with all kinds of tracking, and its callback's rows."""
     needs("tensorboardX")
     out, rows = tmp_path_factory.mktemp("runs") / "looked-at", []
     real = progress.ProgressLine.show
 
     def show(line, note=""):
-        """Rows are in the log before they are shown: a kill loses none of these."""
+        """Check that rows are in the log before they are shown: a kill then loses no shown row."""
         assert len(runs.Run.open(out).records()) == line._done
         real(line, note)
 
@@ -65,7 +65,7 @@ def newest(run) -> dict[str, np.ndarray]:
 
 
 def scalars(folder) -> dict[str, list[tuple[int, float]]]:
-    """Steps and values as TensorBoard reads them."""
+    """Return (steps, value) pairs by name, as TensorBoard reads them from a folder."""
     needs("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -76,7 +76,7 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
 
 
 def check_sinks(run) -> None:
-    """Both sinks contain the log, each update once and in order."""
+    """Check that the CSV file and TensorBoard contain the log, each update once and in order."""
     rows = [sinks.flat(row, ["seed3", "seed4"]) for row in runs.Run.open(run).records()]
     with (run / "log.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
@@ -117,7 +117,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # The policy that is loaded earns what was noted, in the same levels.
+    # In the same levels, the policy that is loaded gets the return that was recorded.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
@@ -157,11 +157,12 @@ def test_films_show_an_episode(looked_at):
     assert [film.name for film in films] == ["00000002.gif", "00000004.gif"]
     for film in films:
         with Image.open(film) as picture:
-            assert 2 <= picture.n_frames <= 101  # the room's time limit is 100
+            # At most 100 steps, the time limit, and the first frame.
+            assert 2 <= picture.n_frames <= 101
 
 
 def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
-    """Killed after update 4 was logged, with a checkpoint of update 2."""
+    """Resume a run that was killed after update 4 was logged; its checkpoint is of update 2."""
     again = tmp_path / "again"
     shutil.copytree(looked_at[0], again)
     shutil.rmtree(again / "checkpoints" / "00000004")
@@ -196,12 +197,13 @@ def test_a_callback_ends_a_run(tmp_path):
     flags = [ID, *FLAGS, *total(4), "--out", str(out)]
     assert main(flags, callback=lambda row: row["update"] == 2) == 0
     rows = runs.Run.open(out).records()
-    assert [row["update"] for row in rows] == [1, 2, 3]  # the third was under way
+    # Update 3 was already running when the callback ended the run.
+    assert [row["update"] for row in rows] == [1, 2, 3]
     assert checkpoints.newest(out / "checkpoints") == 3 and (out / "eval.json").is_file()
 
 
 class Full(sinks.Csv):
-    """A CSV file on a disk that is full once."""
+    """CSV sink whose disk is full at the first attempt to write."""
 
     failures = 1
 
@@ -224,7 +226,10 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
 
 
 def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
-    """No row waits for a thread, and the part of a row that was written spoils no other."""
+    """Each row is in the file when `log` returns.
+
+    A row that is written only in part does not spoil the others.
+    """
     needs("tensorboardX")
     run, sink = saved_run(tmp_path), sinks.TensorBoard()
     sink.start(run, [])
@@ -277,7 +282,10 @@ def test_a_sink_that_cannot_be_opened(tmp_path):
 
 
 def history(content: bytes) -> Iterator[dict]:
-    """Rows in a file of W&B: a log of LevelDB, in blocks of 32 KiB, after 7 bytes; its messages."""
+    """Yield the rows in a file of W&B.
+
+    After 7 bytes it is a LevelDB log in blocks of 32 KiB, whose records are protobuf messages.
+    """
     from wandb.proto import wandb_internal_pb2
 
     at, data = 7, b""
@@ -286,7 +294,7 @@ def history(content: bytes) -> Iterator[dict]:
             at += 32768 - at % 32768
         _, size, kind = struct.unpack_from("<IHB", content, at)
         data, at = data + content[at + 7 : at + 7 + size], at + 7 + size
-        if kind in (1, 4):  # the whole record, or its last part
+        if kind in (1, 4):  # this part completes a record
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             data = b""
@@ -296,7 +304,7 @@ def history(content: bytes) -> Iterator[dict]:
 
 
 def test_weights_and_biases_offline(tmp_path, monkeypatch):
-    """Its files have the rows, and a resumed run has the same id."""
+    """W&B's offline files contain the rows, and a resumed run has the same id."""
     needs("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -328,7 +336,7 @@ def test_each_seed_keeps_its_own_best(tmp_path):
     np.testing.assert_array_equal(best["update"], [2, 4])
     np.testing.assert_array_equal(best["weights"]["a"], [[2] * 3, [4] * 3])
     look.finish(row := {})
-    assert row == {}  # nothing new
+    assert row == {}  # no further evaluation is pending, so the row gets no entries
 
 
 def test_what_cannot_be_shown_is_refused():

@@ -1,4 +1,4 @@
-"""The command `jaxenvs train`: files, resuming, Ctrl-C and error messages."""
+"""Tests of the command `jaxenvs train`: files, resuming, Ctrl-C and error messages."""
 
 import dataclasses
 import functools
@@ -30,24 +30,24 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.typed import installation
 from jaxenvs.render import replay
 
-GROUP = "tiny_runs"  # one worker compiles the program of these runs
+GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the runs' program once
 
 
 def total(updates: int) -> list[str]:
-    """The flag for a number of tiny updates."""
+    """Return the command-line flags that make a run of this many tiny updates."""
     return ["--total-steps", str(updates * 8 * 32)]
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A tiny run of four updates, with checkpoints of the second and the fourth."""
+    """Return the folder of a run of four tiny updates, with checkpoints of updates 2 and 4."""
     out = tmp_path_factory.mktemp("runs") / "finished"
     assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *total(4), "--out", str(out)]) == 0
     return out
 
 
 def contents(run, update: str) -> dict[str, np.ndarray]:
-    """Return every array of the newest checkpoint, also of the runner."""
+    """Return all arrays of the newest checkpoint, which must belong to `update`."""
     newest = checkpoints.saved(run / "checkpoints")[-1]
     assert newest.name == update
     return checkpoints.contents(newest)
@@ -203,7 +203,7 @@ def test_bad_input_gets_a_sentence(tmp_path, monkeypatch, capsys, argv, words):
     assert main(argv) == 2
     captured = capsys.readouterr().err
     assert words in captured and len(captured.splitlines()) == 1
-    assert not list(tmp_path.iterdir())  # nothing was begun
+    assert not list(tmp_path.iterdir())  # no run has been started
 
 
 def test_an_existing_run_is_not_replaced_by_accident(finished, capsys):
@@ -236,7 +236,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
-    """In a separate process; the resumed run equals one that was not stopped."""
+    """Stop a training in a separate process with SIGINT; it must save and tell how to resume."""
     out = tmp_path / "stopped"
     flags = [*FLAGS, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
     flags += ["--log", "csv"]
@@ -256,7 +256,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
 
 
 def record_calls(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
-    """Append a word to `events` at each call of a function."""
+    """Replace a function by one that also appends `word` to `events` at each call."""
     real = getattr(owner, name)
 
     def noted(*arguments):
@@ -268,7 +268,7 @@ def record_calls(monkeypatch, owner, name: str, events: list[str], word: str) ->
 
 def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path, monkeypatch):
     events = []
-    monkeypatch.setattr(loop, "_trace", lambda *_: None)  # it calls `run_chunk`, too
+    monkeypatch.setattr(loop, "_trace", lambda *_: None)  # `_trace` would also call `run_chunk`
     record_calls(monkeypatch, loop, "run_chunk", events, "run")
     record_calls(monkeypatch, progress.ProgressLine, "update", events, "tell")
     record_calls(monkeypatch, keeping, "draw", events, "draw")
@@ -282,11 +282,14 @@ def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """Also by time: no checkpoint is due before the previous one has been written."""
+    """Updates continue while a checkpoint is written in a thread.
+
+    No checkpoint begins before the previous one has been written.
+    """
     dispatched, written = threading.Event(), []
 
     def run_chunk(*arguments):
-        if written:  # an update after the unfinished checkpoint's
+        if written:  # training continues, although the checkpoint is not written yet
             dispatched.set()
         return real_chunk(*arguments)
 
@@ -428,7 +431,8 @@ def _works(id: str, name: str | None = None) -> None:
         (["Grid-DoorKey-5x5-v0"], {}),
         (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
         (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
-        (["Grid-UnlockPickup-v0"], {}),  # the mission always names its one box
+        # `image` stays the default, because there is only one box, which the mission names
+        (["Grid-UnlockPickup-v0"], {}),
         (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
         (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),
         (["BabyAI-OpenDoor-v0", "--set", "obs=image"], {"obs": "image"}),
@@ -438,7 +442,8 @@ def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
     asked = options.parse(argv)
     made = options.config(asked)
     assert made.fields == expected and made.env.obs == expected.get("obs", "image")
-    assert asked.settings.embed == (16 if expected else 8)  # wider where a mission names an object
+    # The default embedding is wider if the mission names an object.
+    assert asked.settings.embed == (16 if expected else 8)
 
 
 def test_every_learner_has_the_mission_by_default():
@@ -453,7 +458,7 @@ def test_fields_given_twice_and_apart_are_all_taken():
 
 
 def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
-    """So were runs made before their ids gave the mission by default."""
+    """Such runs were made before ids observed the mission by default."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)
@@ -463,17 +468,17 @@ def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
 
 
 class Errand(Clock):
-    """An observation with a mission, and no field to choose another one."""
+    """Environment whose observation has a mission, without a field to choose another one."""
 
     @property
     def observation_space(self):
-        """A word, and the time."""
+        """Return a Dict space of a word and the time."""
         return spaces.Dict(
             {"mission": spaces.Box(0, 3, (1,), np.uint8), "time": Clock().observation_space}
         )
 
     def observe(self, state, params=None):
-        """Always the same word."""
+        """Observe always the same word, and the time."""
         return {"mission": jnp.ones(1, jnp.uint8), "time": super().observe(state, params)}
 
 

@@ -1,4 +1,4 @@
-"""C51, QR-DQN, IQN and Rainbow: targets and losses against NumPy, noise, resets, whole runs."""
+"""Tests of C51, QR-DQN, IQN and Rainbow: targets and losses against NumPy, noise, resets, runs."""
 
 import functools
 
@@ -25,7 +25,7 @@ ROWS = 24
 
 
 def weights_of(agent, seed=0):
-    """Return weights whose outputs differ by observation and action."""
+    """Return weights with which values differ between observations and between actions."""
     weights = jax.jit(agent.network.init)(jax.random.key(seed), jnp.ones(1))
     return jax.tree.map(
         lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), weights
@@ -33,11 +33,12 @@ def weights_of(agent, seed=0):
 
 
 def masked_batch():
-    """Return random items; in some, one of the two actions is illegal."""
+    """Return a batch of random items; in some of them one of the two actions is illegal."""
     draw = np.random.default_rng(3)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
     batch = some_batch(ROWS)
-    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True  # taken actions are legal
+    # actions that were taken must be legal
+    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True
     return batch._replace(mask=jnp.asarray(masks[0]), next_mask=jnp.asarray(masks[1]))
 
 
@@ -49,18 +50,18 @@ def softmax(logits):
 
 @functools.cache
 def compiled(function):
-    """Compile a function of a learner."""
+    """Return `function` compiled; its first argument, the learner, is static."""
     return jax.jit(function, static_argnums=0)
 
 
 def answers_of(agent, weights, obs, *given):
-    """Return the network's outputs in float64."""
+    """Return the network's outputs for a batch of observations, in float64."""
     say = jax.jit(lambda obs, *given: q_network.apply_batch(agent, weights, obs, None, *given))
     return np.asarray(say(obs, *given), np.float64)
 
 
 def project_in_loops(support, values, mass):
-    """Algorithm 1 of Bellemare et al. (2017), in loops."""
+    """Project a distribution onto the atoms: algorithm 1 of Bellemare et al. (2017), by loops."""
     out, step = np.zeros(len(support)), support[1] - support[0]
     for value, part in zip(values, mass, strict=True):
         place = (np.clip(value, support[0], support[-1]) - support[0]) / step
@@ -77,7 +78,7 @@ def test_a_projection_keeps_mass_and_mean():
     draw, support = np.random.default_rng(0), np.linspace(-2.0, 3.0, 11, dtype=np.float32)
     project = jax.jit(jax.vmap(functools.partial(c51.project, support)))
     reward, discount = draw.normal(size=(50, 1)), draw.choice([0.0, 0.5, 0.9, 1.0], (50, 1))
-    reward[:10] = np.round(reward[:10])  # values that are atoms
+    reward[:10] = np.round(reward[:10])  # some values are exactly atoms of the support
     values = (reward + discount * support).astype(np.float32)
     mass = draw.dirichlet(np.ones(11) * 0.3, 50).astype(np.float32)
     got = np.asarray(project(values, mass))
@@ -129,18 +130,19 @@ def test_c51_loss_is_cross_entropy_and_its_error_the_divergence():
     np.testing.assert_allclose(parts["q"], (said @ agent.network.support).mean(), rtol=1e-4)
     known = c51.Target(jnp.asarray(said, jnp.float32), share)
     exact = compiled(c51.loss)(agent, weights, batch, known)[1]["error"]
-    np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # a perfect prediction has no divergence
+    np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # a perfect prediction has divergence 0
 
 
 def some_quantiles(targets, is_shared):
-    """Return values, fractions, targets, and weights of the targets with mean 1."""
+    """Return random quantile values, their fractions, targets, and weights of the targets."""
     draw = np.random.default_rng(2)
     share = draw.dirichlet(np.ones(targets), 6) * targets
     value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
     return value, draw.uniform(size=(6, 4)), worth, share if is_shared else np.ones_like(worth)
 
 
-QUANTILES = [(1.0, 3, False), (0.3, 3, False), (0.3, 3, True)]  # with weights
+# (Huber threshold, number of targets, whether the targets have weights)
+QUANTILES = [(1.0, 3, False), (0.3, 3, False), (0.3, 3, True)]
 
 
 def in_float32(value, fraction, worth, share, is_shared):
@@ -202,7 +204,10 @@ def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
 
 
 def test_iqn_multiplies_features_with_the_cosine_embedding():
-    """Against NumPy; the default fractions are the midpoints of 32 equal parts."""
+    """Compare IQN with NumPy.
+
+    Without given fractions it uses the midpoints of 32 equal parts of [0, 1].
+    """
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
     parts = jax.tree.map(np.asarray, weights["params"])
@@ -247,7 +252,10 @@ def test_iqn_draws_separate_fractions_for_each_step():
 
 @pytest.mark.parametrize("algorithm", ["dqn", "qr-dqn"])
 def test_munchausen_targets_equal_the_papers(algorithm):
-    """By the target network's softmax policy over legal actions, with any `double`."""
+    """Compare with the paper: the target network's softmax policy over legal actions weighs values.
+
+    The setting `double` has no effect.
+    """
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)
@@ -274,7 +282,10 @@ def test_munchausen_targets_equal_the_papers(algorithm):
 
 
 def test_noisy_layers_have_factorised_noise():
-    """With means 0 and scales 1: f(out) (1 + sum of x f(in)), f(e) = sign(e) sqrt(|e|)."""
+    """With means 0 and noise scales 1, a layer's output is f(out) (1 + sum of x f(in)).
+
+    Here f(e) = sign(e) sqrt(|e|), and `out` and `in` are normal noise.
+    """
     layer = q_network.Noisy(4000, 1.0)
     weights = jax.jit(layer.init)(KEY, jnp.ones(3))["params"]
     np.testing.assert_allclose(weights["kernel_noise"], 0.5 / np.sqrt(3), rtol=1e-6)
@@ -290,7 +301,7 @@ def test_noisy_layers_have_factorised_noise():
     assert stats.kstest(np.sign(out) * out**2, "norm").pvalue > 1e-3
     assert (say(inputs, jax.random.key(1)) != said).any()
     mean = jax.jit(lambda x: layer.apply({"params": weights}, x))(inputs)
-    np.testing.assert_array_equal(mean, 0.0)  # without a key there is no noise
+    np.testing.assert_array_equal(mean, 0.0)  # without a random key there is no noise
 
 
 def test_every_observation_has_separate_noise_and_a_trained_policy_none():
@@ -308,7 +319,10 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
 
 
 def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
-    """At gradient step 8, with 4 per update; the optimiser keeps its step count."""
+    """A reset happens at gradient step 8; an update makes 4 gradient steps.
+
+    The optimiser keeps its step count.
+    """
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
@@ -322,7 +336,8 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
         )
         return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
 
-    for count, updates in ((4, 1), (12, 3), (8, 7)):  # between resets, and near the end
+    # No reset between two multiples of 8, nor near the end of the run.
+    for count, updates in ((4, 1), (12, 3), (8, 7)):
         same = after(count, updates)
         for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -373,7 +388,7 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
     ],
 )
 def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
-    """One environment, truncated every five steps, bfloat16, batches larger than the buffer."""
+    """Use one environment that is truncated every five steps, bfloat16, and large batches."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))
@@ -455,7 +470,7 @@ def test_layers_without_norm_by_hand():
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_gradients_of_products_equal_those_of_jax(stacked):
-    """For a batch, and for several networks at once."""
+    """Compare the gradients with `jnp.matmul`, for a batch and for several stacked networks."""
     key_inputs, key_weights = jax.random.split(KEY)
     inputs = jax.random.normal(key_inputs, (6, 5))
     weights = jax.random.normal(key_weights, (3, 5, 2) if stacked else (5, 2))

@@ -1,7 +1,7 @@
-"""Values outside of training: discounted returns in units of the environment's reward.
+"""Tests that policies return values in units of the environment's reward, as discounted returns.
 
-The true one is known: a reward of `PAY` in every step, for ever. Time limits cut episodes, which
-learners bootstrap.
+The true value is known, because the reward is `PAY` in every step, for ever. Time limits truncate
+episodes, and learners bootstrap there.
 """
 
 import functools
@@ -30,33 +30,33 @@ from jaxenvs.render import pilots, session
 
 GROUP = "tiny_runs"
 PAY, GAMMA = 7.73, 0.9
-TRUE = PAY / (1 - GAMMA)  # 77.3
+TRUE = PAY / (1 - GAMMA)  # the true value of every state, 77.3
 
 
 class Salary(Endless):
-    """The same reward in every step."""
+    """Environment with the same reward, `PAY`, in every step."""
 
     def step_state(self, key, state, action, params):
-        """The reward."""
+        """Give the reward `PAY`."""
         return super().step_state(key, state, action, params)._replace(reward=jnp.float32(PAY))
 
 
 class SalaryMap(Salary):
-    """The same, seen as a map of one kind of cell."""
+    """Environment `Salary` that observes a map with one kind of cell."""
 
     @property
     def observation_space(self):
-        """A map."""
+        """Return a space of maps."""
         return Box(0, 2, (3, 3), np.uint8)
 
     def observe(self, state, params=None):
-        """Always the same."""
+        """Observe always the same map."""
         return jnp.ones((3, 3), jnp.uint8)
 
 
 @pytest.fixture
 def salaries(monkeypatch):
-    """Ids of the environments above, for one test."""
+    """Register ids for the environments above, for one test."""
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     registry.register("Salary-Float-v0")(Salary)
     registry.register("Salary-Map-v0")(SalaryMap)
@@ -67,21 +67,21 @@ FLAGS += ["--eval-episodes", "8", "--checkpoint-every", "1000"]
 
 
 def flags(settings):
-    """Settings as flags."""
+    """Convert settings to command-line flags."""
     named = {"--" + name.replace("_", "-"): value for name, value in settings.items()}
     pairs = ([flag] if value is True else [flag, str(value)] for flag, value in named.items())
     return [text for pair in pairs for text in pair]
 
 
 def trained(out, algorithm, *more, steps, id="Salary-Float-v0"):
-    """A run."""
+    """Train a run; return its folder."""
     flags = [*FLAGS, *more, "--total-steps", str(steps), "--out", str(out)]
     assert train.main([id, "--algo", algorithm, *flags]) == 0
     return out
 
 
 def value(policy):
-    """The value at the start of an episode."""
+    """Return the value that a policy predicts at the start of an episode."""
     state = policy.env.reset(jax.random.key(0)).state
     return float(jax.jit(policy.think)(policy.begin(), policy.env.observe(state))[2])
 
@@ -94,7 +94,8 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
     assert session.policy_output(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
-    best = runs.load_policy(run, best=True)  # an earlier one, with the scales of that time
+    # The best policy is of an earlier update, with the statistics of that time.
+    best = runs.load_policy(run, best=True)
     assert value(best) == pytest.approx(TRUE, rel=0.1)
 
     assert cli.main(["export", str(run)]) == 0
@@ -121,7 +122,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(runs.load_policy(run)) == pytest.approx(TRUE, rel=0.02)
 
 
-@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks, which refuse parts of policies
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-in for a policy
 def test_an_unknown_scale_is_null_in_an_export():
     scales = value_scales.Scales(jnp.full(3, jnp.nan, jnp.float32))
     policy = types.SimpleNamespace(weights={"params": {}, value_scales.SCALES: scales})
@@ -130,12 +131,15 @@ def test_an_unknown_scale_is_null_in_an_export():
 
 
 def policy_settings(run):
-    """The settings of a run."""
+    """Return the settings that a run's config records."""
     return runs.Run.open(run).config.settings
 
 
 def as_older_versions_saved(run):
-    """Rewrite a checkpoint: scales stood among the runner's other fields, `best` had none."""
+    """Rewrite a checkpoint to the format of older versions.
+
+    They stored the scales outside the weights, and no scales for the best policy.
+    """
     opened = runs.Run.open(run)
     path = checkpoints.saved(opened.checkpoints)[-1]
     trees = {}
@@ -153,7 +157,7 @@ def as_older_versions_saved(run):
 SCALED = {"target_scaling": 0.2, "reward_scaling": True}
 ROLLOUTS = {"learning_rate": 0.01, "rollout_steps": 20}
 REPLAYED = {"learning_rate": 0.01, "capacity": 512, "target_rate": 0.1}
-LEARNERS = {  # with settings for few steps, and the number of these
+LEARNERS = {  # learner -> settings with which few steps are enough, and the number of these steps
     "ppo": ({**ROLLOUTS, "target_scaling": 0.2}, 8_000),
     "ppo-rnn": ({**ROLLOUTS, **SCALED, "normalize_obs": True}, 8_000),
     "ppo-trxl": ({**ROLLOUTS, **SCALED}, 8_000),
@@ -184,7 +188,7 @@ def test_every_learner_returns_it(tmp_path, algorithm):
 
 @pytest.mark.full
 def test_trials_may_be_scaled_too():
-    """The network of rl2 has more methods than others."""
+    """Test target scaling in rl2 too, because its network has more methods than others."""
     env = jaxenvs.make("XLand-R1-9x9-v0")
     asked = (
         ALGORITHMS["rl2"]

@@ -1,4 +1,4 @@
-"""V-trace and learning from fragments: the maths, without a cluster."""
+"""Tests of V-trace and of learning from fragments: the formulas, without a Ray cluster."""
 
 import functools
 
@@ -25,17 +25,20 @@ predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
-    """Return advantages by V-trace."""
+    """Return V-trace's advantages, given probability ratios."""
     return advantages(rollout, last_value, gamma, gae_lambda, limited(ratio))
 
 
 def ratios(seed: int) -> np.ndarray:
-    """Return ratios on both sides of 1."""
+    """Return random probability ratios, some below 1 and some above."""
     return np.exp(np.random.default_rng(seed).normal(size=(STEPS, ENVS))).astype(np.float32)
 
 
 def test_corrected_advantages_equal_a_plain_loop():
-    """The definition: v_s = V + sum of gamma^t (product of c) rho delta V, to the next end."""
+    """Compare with V-trace's definition by loops.
+
+    v_s = V + sum of gamma^t (product of c) rho delta V, up to the next episode end.
+    """
     gamma, gae_lambda = 0.9, 0.8
     rollout, last_value, ratio = (
         rollout_of(STEPS, ENVS, 0),
@@ -65,7 +68,7 @@ def test_corrected_advantages_equal_a_plain_loop():
 
 
 def test_on_policy_v_trace_is_the_return():
-    """With ratios 1 and lambda 1, a value target is the discounted return to the end."""
+    """With ratios 1 and lambda 1, a value target is the discounted return up to the end."""
     gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
     last_value = jnp.linspace(-1.0, 1.0, ENVS)
     ones = jnp.ones((STEPS, ENVS))
@@ -100,7 +103,7 @@ def test_an_action_of_probability_0_has_no_weight():
 
 @pytest.fixture(scope="module")
 def collected():
-    """Return a small PPO, its runner and a rollout of one seed."""
+    """Return a small PPO learner, its runner after a rollout, and the rollout, of one seed."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, gamma=0.9)
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 1))
     made = collect(ppo_, runners, jax.random.split(jax.random.key(1), 1))
@@ -109,7 +112,7 @@ def collected():
 
 
 def given(ppo_: Learner, **settings) -> Learner:
-    """Return the learner of fragments of the same environments."""
+    """Return the learner `ppo-ray`, which learns from fragments, in the same environment."""
     settings = {**vars(ppo_.settings), "actors": 1} | settings
     row = ALGORITHMS["ppo-ray"]
     return Learner(row, ppo_.env.env, ppo_.network, ray_ppo.Settings(**settings))
@@ -131,7 +134,10 @@ def test_on_policy_fragments_train_v_trace_as_ppo(collected):
 
 
 def test_stale_fragments_are_evaluated_with_the_current_weights(collected):
-    """Log-probabilities and values are the learner's; the actor's weight the TD error."""
+    """Log-probabilities and values of a stale fragment are computed with the current weights.
+
+    The actor's log-probabilities only enter the ratios that weigh TD errors.
+    """
     ppo_, runner, rollout = collected
     stale = rollout._replace(
         log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
@@ -148,7 +154,7 @@ def test_stale_fragments_are_evaluated_with_the_current_weights(collected):
 
 @pytest.fixture(scope="module")
 def stale(collected):
-    """Return a V-trace learner, and a fragment of other weights."""
+    """Return a V-trace learner, its runner, and a fragment that was made with older weights."""
     ppo_, runner, rollout = collected
     trace = given(ppo_, gae_lambda=0.0, advantage_floor=0.05, value_weight=0.0, entropy=0.0)
     draw = np.random.default_rng(6)
@@ -158,7 +164,7 @@ def stale(collected):
 
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
-    """Return gradients of the policy loss of minibatches, and the loss's inputs."""
+    """Return the gradient of each minibatch's policy loss, and the inputs of the loss."""
     batch = minibatches.as_steps(ray_ppo.corrected(trace, runner, rollout))
 
     def gradient(rows, scale):
@@ -172,7 +178,7 @@ ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
 
 
 def test_advantages_are_centred_with_their_weights(stale):
-    """Against NumPy: weighted advantages minus an equally weighted baseline, over the std."""
+    """Compare with NumPy: subtract a baseline with the same weights, divide by the deviation."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
     ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(rollout.log_prob).reshape(-1))
@@ -192,7 +198,7 @@ def test_advantages_are_centred_with_their_weights(stale):
 
 
 def test_equally_good_stale_actions_have_no_gradient(stale):
-    """The baseline prefers none of equally good actions."""
+    """If all actions are equally good, the baseline cancels the gradient."""
     trace, runner, rollout = stale
     value = jax.vmap(functools.partial(predict, trace), (None, 0))(runner.weights, rollout.obs)[1]
     same = rollout._replace(
@@ -206,7 +212,7 @@ def test_equally_good_stale_actions_have_no_gradient(stale):
 
 
 def test_devices_share_the_baseline():
-    """Two rows of a `vmap` with the mesh's axis name act as two devices."""
+    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
     weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
     weighted = weight * ratios(8).reshape(5, 7)[:, :6]
     whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)
@@ -218,13 +224,13 @@ def test_devices_share_the_baseline():
 
 
 def learn(ppo_, runner, rollout, key):
-    """Take PPO's gradient steps on a rollout."""
+    """Return the result of PPO's gradient steps on a rollout."""
     batch = minibatches.as_steps(ppo.targets(ppo_, runner, rollout))
     return ppo.learn(ppo_, runner, batch, key, ppo.loss)
 
 
 def test_a_fragment_learner_takes_ppos_steps(collected):
-    """Collecting the rollout or receiving it gives the same weights."""
+    """A learner that receives a rollout gets the same weights as PPO, which collects it."""
     ppo_, runner, rollout = collected
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
@@ -234,7 +240,8 @@ def test_a_fragment_learner_takes_ppos_steps(collected):
     for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):
         np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(metrics["value_loss"][0], losses["value_loss"], rtol=1e-4)
-    assert int(metrics["episodes"][0]) == 4  # each truncated after five of eight steps
+    # One episode of each environment is truncated, after five of eight steps.
+    assert int(metrics["episodes"][0]) == 4
     assert after.obs == () and (after.key[0] != runner.key).any()
 
 

@@ -1,4 +1,4 @@
-"""Weight decay: kernels of layers decay, and nothing else does, whatever the optimiser."""
+"""Tests of weight decay: with any optimiser, kernels of layers decay, and nothing else does."""
 
 import functools
 
@@ -20,13 +20,13 @@ DECAYING = {"weight_decay": DECAY, "learning_rate": RATE, "anneal": False}
 
 
 def named(tree):
-    """Leaves by their paths."""
+    """Return the leaves of a pytree by their paths, with dots between keys."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def after_no_gradient(chain, weights):
-    """Weights after a step of an optimiser whose gradient is 0, by their names."""
+    """Return the weights, by name, after an optimiser's step with gradient 0."""
     nothing = jax.tree.map(jnp.zeros_like, weights)
 
     @jax.jit
@@ -37,7 +37,7 @@ def after_no_gradient(chain, weights):
 
 
 def only_kernels_decay(chain, weights, decay):
-    """Check what decays; return the last names of the other weights."""
+    """Check that exactly the kernels decay; return the last parts of the other weights' names."""
     moved = after_no_gradient(chain, weights)
     kernels = {name for name in moved if name.split(".")[-1] == "kernel"}
     for name, leaf in moved.items():
@@ -47,7 +47,7 @@ def only_kernels_decay(chain, weights, decay):
 
 
 def runner_of(algorithm, **settings):
-    """A learner, and its runner with weights of ones."""
+    """Return a learner, and a runner in which all arrays are ones."""
     envs = {"dyna": "Craft-Classic-Ids-v0", "ppo-rnn": "Grid-Empty-5x5-v0"}
     continuous = algorithm in ("sac", "td3", "tqc", "crossq")
     env = jaxenvs.make(envs[algorithm]) if algorithm in envs else Push() if continuous else Clock()
@@ -72,7 +72,7 @@ def runner_of(algorithm, **settings):
     ],
 )
 def test_only_kernels_of_a_network_decay(algorithm, others, optimiser):
-    """Not biases, scales of norms, noise."""
+    """Biases, scales of norms and noise scales do not decay."""
     agent, runner = runner_of(algorithm, optimiser=optimiser)
     trained = minibatches.split_weights(runner.weights)[0]
     chain = minibatches.optimiser(agent.settings)
@@ -89,7 +89,7 @@ def test_only_kernels_of_a_network_decay(algorithm, others, optimiser):
     ],
 )
 def test_only_kernels_of_actors_and_critics_decay(algorithm, others, optimiser):
-    """Not the scales of batch renormalisation, and not the temperature, a single number."""
+    """Scales of batch renormalisation do not decay, nor does the temperature, a single number."""
     agent, runner = runner_of(algorithm, optimiser=optimiser, layer_norm=algorithm == "sac")
     seen = set[str]()
     for name in ("weights", "critic", "temperature"):
@@ -110,7 +110,11 @@ def test_only_kernels_of_a_model_decay():
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_a_temperature_at_its_target_stays(optimiser):
-    """A decay of 0.1 would raise it from 0.05 to 0.86 in 10,000 steps without a gradient."""
+    """The temperature must not decay: its logarithm would fall to 0.
+
+    In 10,000 steps without a gradient, a decay of 0.1 would raise the temperature from 0.05 to
+    0.86.
+    """
     agent = tiny.learner(Push(), "sac", optimiser=optimiser, **DECAYING | {"learning_rate": 3e-3})
     chain = actor_critic.optimiser(agent, "temperature")
 
@@ -128,7 +132,10 @@ def test_a_temperature_at_its_target_stays(optimiser):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_decay_the_same_weights(monkeypatch, algorithm):
-    """There other optimisers see one vector of all weights, without the names of its parts."""
+    """On accelerators the optimiser sees all weights as one vector, without their names.
+
+    The same weights must decay there.
+    """
     agent = tiny.learner(Clock(), algorithm, optimiser="adamw", **DECAYING)
     step = functools.partial(loop.run_chunk.__wrapped__, agent)
     start = loop.start(agent, jax.random.key(0)[None])

@@ -1,4 +1,7 @@
-"""Learned model of a puzzle: codes, transitions, the heuristic learned in it, and plans."""
+"""Tests of learned models of puzzles: codes, transitions, the heuristic learned in them, plans.
+
+A code is a binary vector for each cell of the board.
+"""
 
 import dataclasses
 import functools
@@ -36,14 +39,14 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def tiles():
-    """Return a learner of the 8-puzzle, and an untrained runner."""
+    """Return a learner of a model of the 8-puzzle, and an untrained runner."""
     learner = registry.build("world", SlidingTile(size=3), world.Settings(**TINY))
     return learner, jax.jit(learner.init)(KEY)
 
 
 @pytest.fixture(scope="module")
 def moved(tiles):
-    """Return some codes, and the predicted code after each action."""
+    """Return random codes of boards, and the codes that the model predicts after each action."""
     learner, runner = tiles
     codes = jax.random.bernoulli(KEY, 0.5, (5, 9, 3))
     after = jax.vmap(functools.partial(latent_states.successors, learner, runner.weights))
@@ -70,7 +73,10 @@ def test_a_code_depends_on_its_own_cell_and_has_logits_of_mean_0(tiles):
 
 
 def test_a_transition_mixes_other_cells_by_action(tiles, moved):
-    """Against NumPy; one action alone equals the same action among all."""
+    """Compare predicted codes with NumPy.
+
+    Predicting one action gives the same code as predicting all actions.
+    """
     learner, runner = tiles
     codes, after = moved
     p = jax.tree.map(np.asarray, runner.weights["model"]["params"])
@@ -101,8 +107,10 @@ def test_observations_and_noisy_pictures_are_split_into_cells():
     look = jax.jit(pictures.split)
     one, other = (look(pictures.look(state), key) for key in jax.random.split(KEY))
     assert one.shape == (9, 48)
-    np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)  # without brightness
-    spread = float((one - other).std()) / latent_world.CONTRAST  # each has separate noise
+    # The mean brightness of a cell is subtracted.
+    np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)
+    # The two pictures have separate noise.
+    spread = float((one - other).std()) / latent_world.CONTRAST
     np.testing.assert_allclose(spread, 0.1 * np.sqrt(2), rtol=0.1)
 
 
@@ -113,7 +121,8 @@ def test_transitions_are_moves_of_the_puzzle():
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
     assert set(np.asarray(seen.action)) == set(range(6)) and len(seen.action) == 402
-    np.testing.assert_array_equal(before[1:4], after[0:3])  # a walk of four
+    # The first four transitions are a walk, in which each begins where the last one ended.
+    np.testing.assert_array_equal(before[1:4], after[0:3])
     goal = np.asarray(learner.env.goal(()))
     np.testing.assert_array_equal(seen.solved, (after == goal).all(axis=1))
     starts = (before[::4] == goal).all(axis=1).mean()
@@ -134,10 +143,10 @@ def test_walks_in_the_model_follow_it(tiles):
 
 
 def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
-    """Against loops: at most `furthest`, 0 after the goal, unknown from it."""
+    """Compare with loops: targets are at most `furthest`, 0 after the goal, unknown at the goal."""
     learner, runner = tiles
     codes, after = moved
-    goal = after[0, 1]  # one action away
+    goal = after[0, 1]  # the goal is one action away from the first board
     codes = np.concatenate([codes, goal[None]])
     target = jax.tree.map(lambda x: x + 1.0 if x.shape == (4,) else x, runner.weights["q"])
     after = np.concatenate([after, np.asarray(_after(learner, runner, goal))[None]])
@@ -212,7 +221,8 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    seen = seen.replace(instance=jnp.ones_like(seen.instance))  # no state has this code
+    # No board has this code, so the search never finds the goal.
+    seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):
         raise AssertionError("the environment was asked")
@@ -233,7 +243,7 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
 
 @pytest.mark.full
 def test_a_true_model_gives_true_plans_and_a_false_one_does_not():
-    """Search, play and comparison, with the rules in place of the model."""
+    """Search with the puzzle's rules in place of a model, then with wrong rules."""
     puzzle = SlidingTile(size=3, scramble=8)
 
     def given(neighbours):
@@ -258,7 +268,7 @@ def test_a_true_model_gives_true_plans_and_a_false_one_does_not():
     assert found["plans"] == found["solved"] == found["proven"] == 1.0
     assert found["ratio"] == 1.0 and found["optimal"] == 1.0
 
-    def wrong(goal, board):  # up is down
+    def wrong(goal, board):  # wrong rules: the actions up and down are exchanged
         moves = puzzle.neighbours((), board)
         return jax.tree.map(lambda leaf: leaf[jnp.array([2, 1, 0, 3])], moves)
 

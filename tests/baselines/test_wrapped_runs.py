@@ -1,4 +1,4 @@
-"""Learners in a wrapped environment: the module of `docs/tutorials/wrappers.md`, trained."""
+"""Tests of learners in a wrapped environment, the module of `docs/tutorials/wrappers.md`."""
 
 import json
 import re
@@ -17,11 +17,12 @@ FLAGS += ["--eval-episodes", "8"]
 
 @pytest.fixture
 def registered(tmp_path, monkeypatch):
-    """The page's module on a path; other tests do not see its id."""
+    """Write the page's module to a folder on the path; other tests do not see its ids."""
     (code,) = re.findall(r"```py\n# short_pole.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     more = 'jaxenvs.register("Mine-LoggedPole-v0", env=wrappers.NormalizeObservation(pole))(\n'
     (tmp_path / "short_pole.py").write_text(f"{code}\n{more}    wrappers.LogWrapper\n)\n")
-    registry.list()  # all others, before the table is copied
+    # Load all other ids first, because the patch below copies the registry's tables.
+    registry.list()
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     monkeypatch.syspath_prepend(tmp_path)

@@ -29,23 +29,26 @@ FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "-
 
 
 class Endless(Env):
-    """A reward of 1 at every step until the time limit; the observation is always 1."""
+    """Environment with a reward of 1 at every step, truncated after five steps.
 
-    fully_observed = True  # the state is only the clock
+    The observation is always 1.
+    """
+
+    fully_observed = True  # the state only contains the clock
 
     @property
     def default_params(self) -> Params:
-        """Five steps."""
+        """Return params with a time limit of five steps."""
         return Params(max_steps_in_episode=np.int32(5))
 
     @property
     def action_space(self) -> Discrete:
-        """Two equivalent actions."""
+        """Return a space of two actions, which have the same effect."""
         return Discrete(2)
 
     @property
     def observation_space(self) -> Box:
-        """One number."""
+        """Return a space of one number."""
         return Box(0.0, 9.0, (1,), np.float32)
 
     def reset_state(self, key, level, params):
@@ -57,15 +60,18 @@ class Endless(Env):
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
-        """A constant, so the time is hidden."""
+        """Observe a constant, so that the time is hidden."""
         return jnp.ones(1, jnp.float32)
 
 
 class Clock(Endless):
-    """`Endless` that observes the time: the final observation of a truncated episode is 5."""
+    """Environment `Endless` that observes the time.
+
+    So the final observation of a truncated episode is 5.
+    """
 
     def observe(self, state, params=None):
-        """The time."""
+        """Observe the time."""
         return state.time[None].astype(jnp.float32)
 
 
@@ -73,11 +79,11 @@ LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
 
 
 class Push(Clock):
-    """A clock with two continuous actions, truncated after five steps; the reward is their sum."""
+    """Environment `Clock` with an action of two continuous components; the reward is their sum."""
 
     @property
     def action_space(self):
-        """Two numbers with different bounds."""
+        """Return a space of two numbers with different bounds."""
         return Box(LOW, HIGH, (2,), np.float32)
 
     def step_state(self, key, state, action, params):
@@ -89,21 +95,21 @@ class Push(Clock):
 class CountdownState(State):
     """State of an episode with a drawn length."""
 
-    length: Int32[Array, ""]  # steps
+    length: Int32[Array, ""]  # number of steps of the episode
 
 
 class Countdown(Endless):
-    """Episodes of a random length of 1 to 8 steps, whose final reward is that length."""
+    """Environment with episodes of 1 to 8 steps, whose final reward is the length."""
 
     fully_observed = False  # the length is hidden
 
     @property
     def default_params(self) -> Params:
-        """A limit that truncates episodes of 7 and 8 steps before their reward."""
+        """Return a time limit that truncates episodes of 7 and 8 steps before their reward."""
         return Params(max_steps_in_episode=np.int32(6))
 
     def draw_level(self, key, params):
-        """A length."""
+        """Draw the length of the episode."""
         return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 8) + 1
 
     def reset_state(self, key, level, params):
@@ -116,7 +122,7 @@ class Countdown(Endless):
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 
     def succeeded(self, step):
-        """A reward of more than 3 is a success."""
+        """Return whether the reward is more than 3, which counts as success."""
         return step.reward > 3
 
 
@@ -127,7 +133,7 @@ REPLAY = {
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
 USUAL = {**REPLAY, "minibatches": 2, "memory": 8}  # settings of a learner that is not in `TINY`
-# Small settings of each learner for tests.
+# Learner -> small settings for tests.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
@@ -169,7 +175,7 @@ TINY = {
 
 
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
-    """Return a learner, PPO by default."""
+    """Return a learner with small settings for tests, PPO by default."""
     kind = ALGORITHMS[algorithm].load().Settings
     known = {field.name for field in dataclasses.fields(kind)}
     usual = {name: value for name, value in USUAL.items() if name in known}
@@ -178,7 +184,7 @@ def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settin
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
-    """Return the log records of the first updates."""
+    """Return the log records of a new learner's first updates."""
     runners, rows = loop.start(agent, jax.random.key(0)[None]), []
     config = Config("Classic-Pendulum-v0", {}, 0, 1, {}, agent.algorithm.name)
     line = ProgressLine(config, agent.settings.steps_per_update, updates, 0)
@@ -205,6 +211,6 @@ def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_
 
 @functools.partial(jax.jit, static_argnums=(0, 3))
 def collected(agent: Learner, runners: Any, keys: Array, choose: Any = ppo.choose) -> Any:
-    """Return the runners of all seeds after a rollout, and the rollouts."""
+    """Return the runners of all seeds after a rollout, and their rollouts."""
     one_seed = functools.partial(rollouts.collect, agent, choose=choose)
     return jax.vmap(one_seed, axis_name=SEEDS)(runners, keys)

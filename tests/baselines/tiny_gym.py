@@ -1,4 +1,4 @@
-"""Small environments of Gymnasium, in a module that registers them: `gym:tiny_gym:Signal-v0`."""
+"""Small Gymnasium environments, which this module registers: `gym:tiny_gym:Signal-v0` ..."""
 
 import time
 
@@ -19,14 +19,14 @@ class Signal(gymnasium.Env):
         self._length, self._cut, self._pause = length, cut, pause
 
     def reset(self, *, seed=None, options=None):
-        """A new signal."""
+        """Begin an episode with a new signal."""
         super().reset(seed=seed)
         self._time = 0
         return self._look(), {}
 
     def step(self, action):
-        """The next signal."""
-        assert action in (1, 2)  # the space starts at 1
+        """Reward the action if it equals the signal, and show the next signal."""
+        assert action in (1, 2)  # the actions are 1 and 2: the space starts at 1
         time.sleep(self._pause)
         reward = float(self._signal == action - 1)
         self._time += 1
@@ -42,7 +42,7 @@ class Signal(gymnasium.Env):
 
 
 class Parts(Signal):
-    """Signal with a Dict observation of all kinds of spaces."""
+    """Environment `Signal` with a Dict observation that has all kinds of spaces."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
@@ -57,7 +57,7 @@ class Parts(Signal):
         )
 
     def _look(self) -> dict:
-        """Return the lowest value of every part but the signal."""
+        """Return an observation with the lowest value in every part, except for the signal."""
         obs = {
             name: np.zeros(space.shape, space.dtype)
             for name, space in self.observation_space.items()
@@ -67,33 +67,33 @@ class Parts(Signal):
 
 
 class Steered(Signal):
-    """Signal with a continuous action, of which the sign counts."""
+    """Environment `Signal` with a continuous action, of which only the sign counts."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
         self.action_space = spaces.Box(-0.1, 0.1, (1,), np.float64)
 
     def step(self, action):
-        """Take a negative action as the first signal."""
+        """Step `Signal` with action 1 if the action is not positive, else with action 2."""
         assert self.action_space.contains(action)
         return super().step(1 + int(action[0] > 0))
 
 
 class Chosen(Signal):
-    """Signal with a MultiDiscrete action, of which the first number counts."""
+    """Environment `Signal` with a MultiDiscrete action; only its first component counts."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
         self.action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
 
     def step(self, action):
-        """Step with the first number."""
+        """Step `Signal` with the first component."""
         assert self.action_space.contains(action)
         return super().step(int(action[0]))
 
 
 class Bits(Signal):
-    """Signal with an unsupported action space."""
+    """Environment `Signal` with an action space that learners do not support."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Bits(Signal):
 
 
 class Spoken(Signal):
-    """Signal with a text observation."""
+    """Environment `Signal` with a text observation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,23 +109,23 @@ class Spoken(Signal):
 
 
 class Failing(Signal):
-    """Signal that raises at its third step."""
+    """Environment `Signal` that raises in its third step."""
 
     def step(self, action):
-        """Divide by zero."""
+        """Raise `ZeroDivisionError` in the third step."""
         return super().step(action) if self._time < 2 else 1 / 0
 
 
 class Fussy(Signal):
-    """Signal whose only legal action is the right one."""
+    """Environment `Signal` in which only the right action is legal; the info has the mask."""
 
     def reset(self, *, seed=None, options=None):
-        """Return the mask in the info."""
+        """Return the result of `Signal` with the action mask in the info."""
         obs, _ = super().reset(seed=seed)
         return obs, {"action_mask": self._allowed()}
 
     def step(self, action):
-        """Return the mask in the info."""
+        """Return the result of `Signal` with the action mask in the info."""
         assert self._allowed()[action - 1]
         *seen, _ = super().step(action)
         return *seen, {"action_mask": self._allowed()}
@@ -135,10 +135,10 @@ class Fussy(Signal):
 
 
 class Moody(Fussy):
-    """Fussy with a mask at the reset only."""
+    """Environment `Fussy` that gives the mask only at the reset, not in steps."""
 
     def step(self, action):
-        """Return no mask."""
+        """Make a step, without a mask in the info."""
         *seen, _ = super().step(action)
         return *seen, {}
 

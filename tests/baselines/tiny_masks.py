@@ -14,7 +14,7 @@ class Gate(Clock):
 
     @property
     def action_space(self) -> Discrete:
-        """Three equivalent actions."""
+        """Return a space of three actions, which have the same effect."""
         return Discrete(3)
 
     def action_mask(self, state, params=None):

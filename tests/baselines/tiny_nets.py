@@ -1,4 +1,4 @@
-"""User-defined networks, valid and invalid."""
+"""User-defined networks for tests: a valid one, and invalid ones."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -16,28 +16,28 @@ class Counting(Network):
 
     @nn.compact
     def __call__(self, obs, memory):
-        """Return the next memory, logits and the value."""
+        """Return the next recurrent state, logits and the value."""
         seen = nn.Dense(self.memory)(jnp.ravel(obs).astype(jnp.float32))
         state = nn.tanh(nn.Dense(self.memory)(memory["state"]) + seen)
         steps = memory["steps"] + 1.0
         return {"state": state, "steps": steps}, nn.Dense(self.num_actions)(state), steps
 
     def begin(self):
-        """Return zeros."""
+        """Return the initial recurrent state, zeros."""
         return {"state": jnp.zeros(self.memory), "steps": jnp.float32(0)}
 
     def init(self, key, obs):
-        """Weights."""
+        """Return the initial weights."""
         return super().init(key, obs, self.begin())
 
     def think(self, weights, memory, obs, mask):
-        """Process one observation."""
+        """Return recurrent state, logits and value after one observation."""
         memory, logits, value = self.apply(weights, obs, memory)
         return memory, legal(logits, mask), value
 
 
 class Wide(Network):
-    """Invalid: one logit too many."""
+    """Invalid network, which returns one logit too many."""
 
     @nn.compact
     def __call__(self, obs):
@@ -47,7 +47,7 @@ class Wide(Network):
 
 
 class Listed(Network):
-    """Invalid: the value is a vector."""
+    """Invalid network, whose value is a vector."""
 
     @nn.compact
     def __call__(self, obs):

@@ -1,4 +1,4 @@
-"""User-defined learner that acts by its policy and never trains: one module and one row."""
+"""User-defined learner for tests: it acts by its policy and never trains."""
 
 import jax
 import jax.numpy as jnp

@@ -1,17 +1,17 @@
-"""A Ray actor without dependencies, controlled by a test."""
+"""Ray actor without dependencies, whose behaviour a test controls."""
 
 import os
 import time
 
 
 class Worker:
-    """Actor with its slot and generation."""
+    """Ray actor that knows its slot in the pool, and its generation: how often it was replaced."""
 
     def __init__(self, slot: int, generation: int) -> None:
         self.name = {"slot": slot, "generation": generation}
 
     def do(self, what: str):
-        """Answer, hang, break or die."""
+        """Answer, hang, raise or exit, as the test asks."""
         if what == "hang":
             time.sleep(1000)
         if what == "die":

@@ -1,4 +1,4 @@
-"""Report the first difference between two rollouts of the same actions."""
+"""Compare two rollouts of the same actions and report the first difference."""
 
 import operator
 from typing import NamedTuple
@@ -6,13 +6,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-FLOATS = (2**23, 0x7F800000)  # words between them can be positive, normal float32 numbers
+FLOATS = (2**23, 0x7F800000)  # 32-bit words in this range can be positive, normal float32 numbers
 
 
 class Rounding(NamedTuple):
-    """Largest difference of floats that count as equal."""
+    """Largest difference between floats that still count as equal."""
 
-    units: int = 0  # in the last place of the larger one
+    units: int = 0  # units in the last place of the larger float
     absolute: float = 0.0
 
 
@@ -43,7 +43,8 @@ def _alike(a, b, allowed):
     same = np.asarray(a == b)
     if not np.issubdtype(a.dtype, np.floating):
         return same
-    with np.errstate(invalid="ignore"):  # infinities are the same or not
+    # Subtracting infinities warns, but they are compared by equality.
+    with np.errstate(invalid="ignore"):
         most = allowed.units * np.spacing(np.maximum(abs(a), abs(b))) + allowed.absolute
         return same | (abs(a - b) <= most) | (np.isnan(a) & np.isnan(b))
 
@@ -64,7 +65,7 @@ def _described(path, different, a, b, stepped, found):
 
 
 def _value(value):
-    """Format a number, also as the float32 that its word may encode."""
+    """Format a number; add the float32 that its 32-bit word may encode."""
     if value.dtype == np.int32 and FLOATS[0] <= value < FLOATS[1]:
         return f"{value} (as float32 {value.view(np.float32)!s}, as bits {int(value):#010x})"
     return str(value)

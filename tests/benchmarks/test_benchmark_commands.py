@@ -1,4 +1,4 @@
-"""Contract of every command of the benchmarks: it explains itself, and the page lists it."""
+"""Tests of every benchmark command: it explains itself in --help, and the page lists it."""
 
 import importlib
 from pathlib import Path

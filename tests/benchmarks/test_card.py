@@ -1,4 +1,4 @@
-"""`card`: the order of jobs, what remains of failed ones, and one real job."""
+"""Tests of the benchmark command `card`: order of jobs, records of failed jobs, one real job."""
 
 import importlib.abc
 import json
@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bench:
-    """Stand-in jobs on a pretended device, run in this process; `ran` lists their order."""
+    """Run stand-in jobs of `card` in this process, on a pretended device.
+
+    The list `ran` has the names of the jobs in the order in which they ran.
+    """
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.out, self.ran, self.about = folder / "out", [], dict(ABOUT)
@@ -45,7 +48,8 @@ class Bench:
         return [], ""
 
     def run(self, *words: str) -> int:
-        words = ("--jobs", "1", *words)  # in the order of the list
+        # One job at a time, so that jobs run in the order of the list.
+        words = ("--jobs", "1", *words)
         return card.main([*words, "--out", str(self.out), "--scratch", str(self.out.parent / "s")])
 
     def result(self, name: str) -> dict:
@@ -62,7 +66,7 @@ def job(name: str, run=lambda work: work.keep([{"id": "a", "times_s": [1.0]}]), 
 
 
 def cases(*names: str):
-    """Return a job with these cases, one row each."""
+    """Return a job's function that measures these cases, with one row for each."""
 
     def run(work):
         for name in names:
@@ -81,7 +85,7 @@ def interrupted(work):
     raise KeyboardInterrupt
 
 
-# Order of jobs.
+# Tests of the order of jobs.
 
 
 def test_every_job_writes_one_json_and_is_skipped_the_next_time(bench, capsys):
@@ -180,7 +184,7 @@ def test_an_interrupted_job_resumes_from_its_rows(bench):
     assert (bench.result("one")["state"], measured) == (DONE, ["a", "b", "c"])
 
 
-# Several at once.
+# Tests of several jobs at once.
 
 
 def test_jobs_run_in_parallel_and_those_that_must_be_alone_run_last(bench):
@@ -217,11 +221,11 @@ def test_files_of_running_jobs_count(bench, capsys):
     assert bench.ran == ["one"] and refused[0].startswith("two: not started")
 
 
-# Missing packages.
+# Tests of missing packages.
 
 
 class Blocker(importlib.abc.MetaPathFinder):
-    """Hide packages."""
+    """Import hook that hides packages, as if they were not installed."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
@@ -321,7 +325,7 @@ def test_a_full_disk_is_reported_once_and_costs_one_job(bench, monkeypatch, caps
     assert bench.result("two")["state"] == DONE
 
 
-# The list.
+# Test of `--list`.
 
 
 def test_jobs_take_at_most_nine_minutes_and_estimates_are_lower(capsys):

@@ -1,4 +1,4 @@
-"""Processes of the jobs of `card`: time limits, the device lock, and what jobs measure."""
+"""Tests of the processes that run the jobs of `card`: time limits, the device lock, the figures."""
 
 import gzip
 import subprocess
@@ -37,7 +37,7 @@ def task(tmp_path) -> card.Task:
 
 
 def apart(task: card.Task, monkeypatch, program: str, most: float = 60.0) -> tuple:
-    """Run a program instead of a job's process."""
+    """Run `card` for a task, with a Python program in place of the job's process."""
     monkeypatch.setattr(processes, "child", lambda *words: [sys.executable, "-S", "-c", program])
     args = card._parser().parse_args(["--scratch", str(task.file.parent)])
     header = card._header(task, args, ABOUT)
@@ -90,7 +90,7 @@ def test_a_stop_ends_the_jobs_that_run(task, monkeypatch):
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(processes.StoppedError):
         card.run_apart(task, args, header, processes.Limits(60.0, 60.0), stop)
-    assert not task.file.exists()  # unchanged, so the next run resumes it
+    assert not task.file.exists()  # nothing was written, so the next run starts the job again
 
 
 SLEEP = "import time; time.sleep(60)"
@@ -168,7 +168,7 @@ def test_waiting_counts_neither_as_time_of_the_job_nor_of_a_case(tmp_path, monke
     assert work.left() <= 150
 
 
-# The tests that need a GPU.
+# Tests of the job that runs the tests that need a GPU.
 
 FILE = """
 import pytest
@@ -197,7 +197,10 @@ except results.OutOfTimeError:
 
 
 def run_tests(folder: Path, processes: int, seconds: float) -> tuple[list[dict], str]:
-    """Run in a separate process, as a job does; an earlier slice has recorded the first test."""
+    """Run GPU tests in a separate process, as the job does.
+
+    An earlier slice has already recorded the first test.
+    """
     (folder / "test_some.py").write_text(FILE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs a GPU\n")
     words = [sys.executable, "-c", RUN, str(folder), str(ROOT), str(processes), str(seconds)]
@@ -220,7 +223,7 @@ def test_tests_stop_when_no_time_is_left(tmp_path, processes):
     assert len(rows) == 2 and "out of time" in said
 
 
-# Profiles and searches.
+# Tests of the jobs for profiles and searches.
 
 
 def test_a_file_of_programs_keeps_earlier_programs(tmp_path):
@@ -240,11 +243,12 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
     bounds = np.array([float(puzzle.heuristic((), board)) for board in boards[::10]])
     lengths = np.array([level.optimal for level in korf.LEVELS[::10]])
     assert (bounds <= lengths).all() and ((lengths - bounds) % 2 == 0).all()
-    assert sum(level.optimal for level in korf.LEVELS) == 5305  # 53.05 on average
+    # The mean of Korf's hundred optimal lengths is 53.05.
+    assert sum(level.optimal for level in korf.LEVELS) == 5305
 
 
 def test_levels_without_room_are_searched_again():
-    """One level is solved in each pass; the solved ones start at the goal."""
+    """In this stand-in, each pass solves one level; solved levels start at the goal."""
     asked = []
 
     def solve(boards):
@@ -253,7 +257,7 @@ def test_levels_without_room_are_searched_again():
         at_goal = np.array([not board for board in asked[-1]])
         optimal = at_goal | (np.arange(3) == best)
         if len(asked) == 3:
-            optimal = at_goal  # no room even for the last one
+            optimal = at_goal  # the table of nodes has no room even for the last level
         cost = np.arange(3.0) + 50
         return types.SimpleNamespace(optimal=optimal, cost=cost, nodes=10, expanded=5)
 
@@ -265,7 +269,7 @@ def test_levels_without_room_are_searched_again():
 
 
 def test_every_test_that_needs_a_gpu_is_marked():
-    """Tests that are skipped without a GPU have the mark by which the job finds them."""
+    """Every test that is skipped without a GPU must have the marker by which the job finds it."""
     for path in gpu_tests.TESTS.rglob("test_*.py"):
         text = path.read_text("utf-8")
         asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')

@@ -1,4 +1,4 @@
-"""Tables of `card`: built from the rows of its jobs, whatever columns they have."""
+"""Tests of the tables of `card`, which are built from the rows of jobs with any columns."""
 
 import json
 import re
@@ -13,7 +13,7 @@ OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
 
 
 def document(*rows: dict, **header: object) -> dict:
-    """Return the result of a job."""
+    """Return the contents of a job's result file with these rows."""
     about = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc"}
     return {**about, "job": "craft", "command": "card --only craft", **header, "rows": list(rows)}
 
@@ -53,7 +53,7 @@ def test_a_factor_compares_turns_and_kernels_have_columns():
     timed = [{**row, "compile_seconds": 15.26} for row in (exact, other)]
     assert card.beside([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
     assert card.beside([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
-    stated = {**exact, "times_s": [1.0]}  # fewer turns: the medians are compared
+    stated = {**exact, "times_s": [1.0]}  # this row has fewer turns, so the ratio compares medians
     assert card.beside([document(stated, other)]).rows[0][5] == "10.0"
 
 
@@ -123,7 +123,7 @@ def test_korfs_levels_and_recurrent_training_have_their_columns():
     assert made.rows[0][3:] == ["ppo-rnn", "stock", "chunk 4", "10.0"]
 
 
-# README's short table.
+# Tests of the short table in README.md.
 
 
 def doorkey(source: str, seconds: float, **more: object) -> dict:

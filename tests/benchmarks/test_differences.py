@@ -1,4 +1,4 @@
-"""The message about two rollouts that differ."""
+"""Tests of the message about two rollouts that differ."""
 
 import differences
 import numpy as np

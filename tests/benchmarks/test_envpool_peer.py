@@ -1,4 +1,4 @@
-"""EnvPool as a peer: its levels, figures and observations."""
+"""Tests of EnvPool as a peer: its levels, figures and observations."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
 @pytest.fixture
 def engine(monkeypatch):
-    """A stand-in for the package with some levels, which records its calls."""
+    """Return a stand-in for EnvPool with some levels, which records its calls."""
     calls = types.SimpleNamespace(made=[], actions=[])
 
     class Batch:
@@ -71,7 +71,7 @@ def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
 
 
 def test_a_ratio_per_core_uses_processor_time():
-    # Two threads halve wall time, not processor time.
+    # EnvPool uses two threads here, which halve its wall time but not its CPU time.
     ours = Record("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
     theirs = Record("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
     (found,) = report.ratios([[ours.as_dict(), theirs.as_dict()]])
@@ -138,7 +138,8 @@ def test_its_craft_has_our_actions_limit_and_the_observation_of_craftax(craftax_
 def test_its_craft_plays_like_craftax_from_the_same_seed(craftax_of):
     pool = craftax_of(CRAFT, 3)
     env = craftax_env.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=True)
-    standard = jax.numpy_dtype_promotion("standard")  # craftax is not written for `strict`
+    # craftax does not support strict dtype promotion
+    standard = jax.numpy_dtype_promotion("standard")
     reset, step = jax.jit(standard(env.reset)), jax.jit(standard(env.step))
     key, rng = jax.random.PRNGKey(3), np.random.default_rng(1)
     obs, state = reset(key, env.default_params)

@@ -1,4 +1,4 @@
-"""The table of environment classes: rows, cost of a new world, and limits.
+"""Tests of the table of environment classes: rows, cost of a new world, and limits.
 
 Tests that compile for a GPU need the CUDA compiler (see test_gpu_work).
 """

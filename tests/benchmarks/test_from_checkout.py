@@ -1,4 +1,4 @@
-"""`python benchmarks NAME`: a benchmark from a checkout, and missing packages."""
+"""Tests of `python benchmarks NAME`: running a benchmark in a checkout, and missing packages."""
 
 import os
 import runpy
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(tmp_path: Path, *words: str, hidden: str = "") -> subprocess.CompletedProcess:
-    """Run in another folder; `hidden` is a package that appears to be missing."""
+    """Run a benchmark from another folder; `hidden` is a package that seems to be missing."""
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "class Blocker:\n"
@@ -27,14 +27,14 @@ def run(tmp_path: Path, *words: str, hidden: str = "") -> subprocess.CompletedPr
 
 
 def test_a_benchmark_of_the_checkout_runs(tmp_path):
-    """An installed `jaxenvs.benchmarks` is hidden."""
+    """The checkout's benchmarks run, not an installed `jaxenvs.benchmarks`."""
     done = run(tmp_path, "card", "--list", hidden="__editable___jaxenvs_0_1_0_finder")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("craft ")
 
 
 def test_a_checkout_may_be_named_like_the_package(tmp_path):
-    """As `git clone` names it."""
+    """The checkout's folder is named `jaxenvs`, as `git clone` names it."""
     checkout = tmp_path / "jaxenvs"
     script = checkout / "benchmarks" / "__main__.py"
     script.parent.mkdir(parents=True)

@@ -1,10 +1,11 @@
-"""A GPU computes the same as the CPU; without a GPU, the CPU is compared with itself:
+"""Tests that a GPU computes the same as the CPU; without a GPU the CPU is compared with itself.
 
 JAX_PLATFORMS=cuda,cpu pytest tests/benchmarks/test_gpu_equals_cpu.py
 
-Integers, floats stored as words, and rewards are equal bit for bit, with two exceptions: floats in
-`ROUNDING`, and the terrain of Craft. Its noise has cosines and divisions whose last bits depend on
-the device, so a cell with noise very near a threshold becomes another block.
+Integers, floats stored as 32-bit words, and rewards must be equal bit for bit, with two exceptions:
+floats in `ROUNDING`, and the terrain of Craft. The terrain's noise has cosines and divisions whose
+last bits depend on the device, so a cell whose noise is very near a threshold may become another
+block.
 """
 
 import functools
@@ -29,29 +30,31 @@ def gpus() -> list[jax.Device]:
 CPU = jax.devices("cpu")[0]
 OTHER = (gpus() or [CPU])[0]
 ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test this file
-# With this limit every environment meets it three times.
+# Time limit; in the rollouts every environment reaches it three times.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
-SMALL = 1024  # numbers per environment; larger leaves are compared only at the end
-UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)  # GPU division is off by up to two units
+SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
+# Division on a GPU is off by up to two units in the last place.
+UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
 # Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
 # episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
-# Outputs that may be rounded differently, by prefix of the id.
+# Prefix of an id -> outputs that the GPU may round differently, and by how much.
 ROUNDING = {
-    "BabyAI": {"reward": QUOTIENT},  # 1 - 0.9 * steps / limit; also below
+    # 1 - 0.9 * steps / limit has a division; the same in the ids below
+    "BabyAI": {"reward": QUOTIENT},
     "Classic": PHYSICS,
     "Classic-MountainCarContinuous": {**PHYSICS, "reward": UNIT},
     "Classic-Pendulum": dict.fromkeys(("reset", "obs", "reward", "end"), Rounding(1, 2e-2)),
     "Craft-Classic-Symbolic": {"obs": UNIT},
     "Craft-Symbolic": {"obs": UNIT},
     "Grid": {"reward": QUOTIENT},
-    "Puzzle-TSP": {"reward": UNIT},  # a square root
+    "Puzzle-TSP": {"reward": UNIT},  # the reward is a square root
     "XLand": {"reward": QUOTIENT},
 }
-MADE_ALIKE = 1e-5  # largest share of differing cells of Craft's worlds
+MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0", "Puzzle-SlidingTile-5x5-v0")
-# With `full`: an id of each family, and each id with rounded floats.
+# Ids that run with the marker `full`: one of each family, and each id with rounded floats.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = ("Classic-Pendulum-v0", "Classic-MountainCarContinuous-v0", "Puzzle-TSP-20-v0")
 
@@ -61,7 +64,10 @@ full = pytest.mark.full
 
 @functools.cache
 def compiled(id: str, source: str | None, **fields):
-    """Return params, reset and random rollout of a batch; Craft's levels come from a pool."""
+    """Return a batch's params and its compiled reset and random rollout.
+
+    Craft's levels come from a pool.
+    """
     source = "pool" if jaxenvs.spec(id).family == "Craft" else source
     venv = jaxenvs.make_vec(id, ENVS, reset_source=source, pool_size=min(64, ENVS), **fields)
     params = venv.default_params.replace(max_steps_in_episode=LIMIT)
@@ -98,7 +104,7 @@ def is_compared(leaf: jax.Array) -> bool:
 
 
 def assert_equal_play(id: str, source: str | None = None, **fields):
-    """Compare random play on the two devices; return that of the CPU."""
+    """Compare random play on the two devices; return the CPU's results."""
     here, there = (played(device, id, source, **fields) for device in (CPU, OTHER))
     differences.assert_alike(here, there, ROUNDING.get(rounding_of(id)))
     return here
@@ -116,7 +122,7 @@ def test_every_class_plays_alike(id):
 
 @full
 def test_every_floor_plays_alike():
-    """Kits start on all floors, with armour, among mobs that deal fire and ice damage."""
+    """Episodes begin on all floors, with armour, among mobs that deal fire and ice damage."""
     assert_equal_play("Craft-Ids-v0", kit=-1)
 
 

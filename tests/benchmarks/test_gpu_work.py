@@ -1,4 +1,4 @@
-"""The work of a step on a GPU. Most tests need the CUDA compiler, but no GPU:
+"""Tests of the counted work of a step on a GPU. Most need the CUDA compiler, but no GPU:
 
 JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test_gpu_work.py
 """
@@ -76,7 +76,8 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved", "microseconds"),
     [
-        # More kernels than in earlier versions, in less time: each does little per element.
+        # The limits allow more kernels than in earlier versions. They take less time, because each
+        # does little work per element.
         ("Craft-Classic-Ids-v0", 26, 3100, 60),
         ("Craft-Classic-Symbolic-v0", 26, 8900, 66),
         ("Craft-Ids-v0", 35, 7200, 98),
@@ -93,11 +94,11 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
     assert work["model_us"] <= microseconds
 
 
-PARTS = 4  # parts of a concatenation that a GPU makes without branches
+PARTS = 4  # number of parts that a GPU concatenates without branches
 
 
 def branching(text: str) -> list[str]:
-    """Return concatenations of more parts along the last axis."""
+    """Return the concatenations along the last axis in HLO text that have over `PARTS` parts."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()
@@ -141,7 +142,7 @@ def test_an_observation_of_craft_is_few_kernels_without_branches(monkeypatch, id
     [("SlidingTile-4x4", 7, 6), ("Cube-3x3", 5, 4), ("2048", 10, 9)],
 )
 def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
-    """Kernels of the measuring loop (counter, keys, actions, stores) are not counted."""
+    """Count a step's kernels, without kernels of the scan (counter, keys, actions, stores)."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     for source, most in (("fresh", fresh), ("pool", pool)):
         work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))
@@ -162,16 +163,17 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
     assert work["written"] + work["read"] <= 400
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "fresh"))
     assert work["kernels"] <= 16 and work["kernels_per_trip"] == 0
-    assert work["written"] + work["read"] <= 1100  # 338 of them select between two grids
+    # Of these bytes, 338 are moved to select between two grids.
+    assert work["written"] + work["read"] <= 1100
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
     assert work["kernels"] <= 21 and work["model_us"] <= 33
     assert work["written"] + work["read"] <= 450
 
 
 @needs_compiler
-@pytest.mark.slow  # five minutes of compilation
+@pytest.mark.slow  # it compiles for five minutes
 def test_a_whole_update_is_few_kernels_and_bytes(monkeypatch):
-    """8,192 environments x 16 steps, 2 epochs of 4 minibatches."""
+    """The update has 8,192 environments x 16 steps, and 2 epochs of 4 minibatches."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     work = update_work.measure(DOORKEY)
     assert work["kernels"] <= 600
@@ -208,7 +210,7 @@ def test_here_without_a_gpu_is_rejected(monkeypatch, capsys):
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
 def test_the_described_gpu_agrees_with_the_real_one(source):
-    """The program for the real GPU has nearly the counted kernels and bytes."""
+    """Compiled for the real GPU, a program has nearly the same kernels and bytes."""
     contestant = contestants.ours(DOORKEY, 4096, source)
     here, _ = gpu_work.measure(contestant, here=True)
     described, _ = gpu_work.measure(contestant)

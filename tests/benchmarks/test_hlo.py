@@ -1,4 +1,4 @@
-"""Counts of kernels and bytes of programs small enough to count by hand."""
+"""Tests of counted kernels and bytes, with HLO programs small enough to count by hand."""
 
 import pytest
 
@@ -78,7 +78,8 @@ def test_instructions_that_only_name_data_are_not_kernels():
 
 def test_a_slice_and_an_update_in_place_count_what_they_touch():
     written = launches(PROGRAM, "body")["written"]
-    assert (written.written, written.read) == (4, 4 + 4)  # 4 of the table, 4 of the index
+    # Bytes: reads 4 of the table and 4 of the index.
+    assert (written.written, written.read) == (4, 4 + 4)
 
 
 def test_a_copy_counts_the_whole_array():

@@ -1,4 +1,4 @@
-"""Features and predicted times of kernels, from HLO small enough to check by hand."""
+"""Tests of features and predicted times of kernels, with HLO small enough to check by hand."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 ROWS = 65536
 WARPS = ROWS / 32
 
-# A step that mixes a word per row, writes it and stores eight shifted copies.
+# HLO of a step that mixes a 32-bit word for each row, writes it, and stores eight shifted copies.
 STEP = """\
 HloModule jit_run, is_scheduled=true
 
@@ -99,12 +99,15 @@ def fused(inside: str, inputs: list[str], kind: str = "kLoop", name: str = "f") 
 
 
 def time(seen: Features) -> float:
-    """Return the predicted microseconds of a launch."""
+    """Return the predicted microseconds of one launch of a kernel with these features."""
     return float(kernel_time.microseconds(kernel_time.columns([seen]))[0])
 
 
 def test_the_predicted_time_of_a_step_is_bounded():
-    """Counter, words and the eight times larger store each take little more than a launch."""
+    """The kernels for the counter, the words and the eight times larger store take little time.
+
+    Each of them takes little more than a launch.
+    """
     kernels = {kernel.name: kernel for kernel in gpu_work.step_kernels(STEP, length=3)}
     times = {name: kernel.microseconds for name, kernel in kernels.items()}
     assert set(times) == {"mix", "store", "count"}
@@ -150,7 +153,10 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """A thread computes four elements; each row has a multiple of four."""
+    """A thread computes four neighbouring elements.
+
+    Rows have a multiple of four elements, so the four are in the same row.
+    """
 
     def repeated(length: int) -> Features:
         lines = ["%a0 = s32[262144]{0} add(%p0, %p0)"]
@@ -166,7 +172,7 @@ def test_neighbours_share_their_work_only_in_short_code():
 
 
 def stack(operands: int, axis: int) -> Features:
-    """Concatenate columns (axis 1) or rows (axis 0)."""
+    """Return the features of a concatenation of columns (axis 1) or rows (axis 0)."""
     part = "s32[8192,1]{1,0}" if axis else "s32[1,8192]{1,0}"
     shape = f"s32[8192,{operands}]{{1,0}}" if axis else f"s32[{operands},8192]{{1,0}}"
     names = ", ".join(f"%p{n}" for n in range(operands))
@@ -214,7 +220,7 @@ def test_a_reduction_has_lanes_for_its_inputs():
         kind="kInput",
     )
     assert seen.kind == "reduce"
-    assert seen.warps == 16 * ROWS / 128  # four elements for each lane
+    assert seen.warps == 16 * ROWS / 128  # each lane of a warp computes four elements
     assert seen.blocks == seen.warps / 8
     assert seen.shuffles > 0
 
@@ -242,13 +248,13 @@ def test_an_update_in_place_stores_the_update():
     [("u8[50,1048576,147]{2,1,0}", 9070), ("f32[50,65536,1345]{2,1,0}", 5180), ("s32[]", 1.3)],
 )
 def test_the_predicted_zero_fill_agrees_with_an_h200(shape, measured):
-    """Single bytes are limited by the start of thread blocks, words by memory."""
+    """Filling bytes is limited by starting thread blocks, filling words by memory bandwidth."""
     seen = fused(f"%z = {shape[: shape.index('[')]}[] constant(0)\n" + filled(shape), [])
     assert time(seen) == pytest.approx(measured, rel=0.25)
 
 
 def filled(shape: str) -> str:
-    """Return the last instruction of a zero fill."""
+    """Return the root instruction of HLO that fills an array of this shape with zeros."""
     if shape.endswith("[]"):
         return "ROOT %c = s32[] add(%z, %z)"
     return f"ROOT %c = {shape} broadcast(%z), dimensions={{}}"

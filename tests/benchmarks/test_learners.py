@@ -1,4 +1,4 @@
-"""The benchmark of PPO learners: processes that train in turns, and their figures."""
+"""Tests of the benchmark of PPO learners: processes that train in turns, and their figures."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ def row(learner: str, seconds: list[float], steps: int = 1000) -> dict:
 
 
 class FakeLearner:
-    """A process that records its calls."""
+    """Stand-in for a learner's process, which records its calls."""
 
     trained: list[str]
 
@@ -120,7 +120,8 @@ def test_speed_and_evaluations_share_a_row():
     more = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
     rows = [row("jaxenvs", [1.0]) | more, row("rejax", [2.0]) | more]
     lines = str(summed(rows)).splitlines()
-    scores = "300.0 | 232.2 | 310.0 | 90.0 |"  # 1.96 deviations of 205.2 over the root of 3
+    # The margin: 1.96 times the standard deviation 205.2 over the root of 3.
+    scores = "300.0 | 232.2 | 310.0 | 90.0 |"
     assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {scores}"
     assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {scores}"
 
@@ -148,13 +149,15 @@ def test_a_training_is_timed():
     made = [ppo_peers.train(trainer, seed) for seed in (3, 4)]
     assert all(each["seconds"] >= 0 and each["wall"] > 0 for each in made)
     assert [each["last_return"] for each in made] == [103, 104]
-    assert [each["evaluation"] for each in made] == [None, None]  # it gives no logits
+    # This learner returns no logits, so it is not evaluated.
+    assert [each["evaluation"] for each in made] == [None, None]
 
 
 @pytest.mark.slow
 def test_ours_trains_in_a_separate_process():
     (row,) = learners.measure({"jaxenvs, shared": SMALL}, None, 1, [])
-    assert 0 < row["seconds"][0] < min(row["walls"][0] * 1.1, row["first_seconds"])  # it compiled
+    # The first training compiles.
+    assert 0 < row["seconds"][0] < min(row["walls"][0] * 1.1, row["first_seconds"])
     assert 5 < row["last_returns"][1] < 100 and 5 < row["evaluations"][1] < 100
     assert len(row["evaluations"]) == 2
 
@@ -181,7 +184,10 @@ def test_a_clone_is_required_and_checked(tmp_path):
 
 
 def test_an_evaluation_plays_our_cart_pole():
-    """The policy pushes towards the falling side; its weight is the confidence."""
+    """Evaluate a policy that pushes towards the side to which the pole falls.
+
+    Its single weight sets how surely it does so.
+    """
 
     def logits(weights, obs):
         lean = weights * (obs[:, 2] + 0.5 * obs[:, 3])
@@ -229,7 +235,8 @@ def test_separate_networks_share_no_weights():
     assert logits.shape == (2,)
     gradient = jax.grad(lambda weights: network.apply(weights, one)[1])(weights)
     used = [bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient)]
-    assert sum(used) == len(used) / 2 == 6  # the value needs half of the leaves
+    # The value depends on half of the leaves, so the networks are separate.
+    assert sum(used) == len(used) / 2 == 6
 
 
 @pytest.mark.parametrize("flag", ["--steps", "--torch-steps", "--repeats"])

@@ -1,4 +1,4 @@
-"""Memory of a batch, as reported by the compiler."""
+"""Tests of the device memory of a batch, as the compiler reports it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The benchmark of off-policy learners: processes that take turns, and equal settings."""
+"""Tests of the benchmark of off-policy learners: processes in turns, and equal settings."""
 
 import argparse
 import dataclasses
@@ -19,7 +19,7 @@ SMALL = Setting(
     **{"algorithm": "sac", "env": "Pendulum-v1", "steps": 600, "learning_rate": 1e-3},
     **{"gamma": 0.9, "batch_size": 8, "capacity": 1000, "hidden": (4,), "warm_up": 100},
 )
-# A process that answers like `peers/off_policy.py`.
+# Program of a process that answers like `peers/off_policy.py`.
 FAKE = """
 import json, sys
 asked = json.loads(sys.stdin.readline())
@@ -51,7 +51,7 @@ def test_our_settings_agree_with_every_setting(setting, num_envs):
     iterations = settings.steps_per_update // num_envs
     ratio = setting.gradient_steps / chosen.rollout_steps
     assert settings.gradient_steps / iterations == pytest.approx(ratio)
-    assert not settings.layer_norm  # like the peers
+    assert not settings.layer_norm  # the other libraries use no layer norm either
 
 
 def test_peers_get_the_same_settings():

@@ -1,4 +1,4 @@
-"""Tables of the pages agree with their JSON, and other figures are explained."""
+"""Tests that the pages' tables agree with their JSON, and that other figures are explained."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ PAGE = "<!-- table: craft-symbolic -->\n<!-- end -->\n"
 
 @pytest.fixture
 def copy(tmp_path):
-    """A checkout with only pages, results and the modules of the benchmarks."""
+    """Return a copy of the checkout with only pages, results and the modules of the benchmarks."""
     for path in [*pages.pages(ROOT), *(ROOT / "benchmarks").rglob("*.py")]:
         target = tmp_path / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

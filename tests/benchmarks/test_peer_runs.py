@@ -1,4 +1,4 @@
-"""Runs with current peers: options, written files, and their tables."""
+"""Tests of the command `peer_runs`: options, written files, and their tables."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ ABOUT = {
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
-    """Replace `jaxenvs bench`; a test sets missing peers and the exit code."""
+    """Replace `jaxenvs bench` by a stand-in; tests set its missing peers and its exit code."""
     made = {"missing": [], "returncode": 0, "programs": []}
 
     def run(program, env, check):

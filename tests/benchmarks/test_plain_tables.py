@@ -1,4 +1,4 @@
-"""Tables on a terminal of 80 columns and in a pipe: no cell is truncated."""
+"""Tests of tables on a terminal of 80 columns and in a pipe, where no cell is truncated."""
 
 import os
 import subprocess

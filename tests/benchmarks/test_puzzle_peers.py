@@ -1,4 +1,4 @@
-"""Puzzles of jumanji and pgx as contestants: their ids, shapes and auto-reset."""
+"""Tests of the puzzles of jumanji and pgx as contestants: ids, shapes and auto-reset."""
 
 import jax
 import jax.numpy as jnp

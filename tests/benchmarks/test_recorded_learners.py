@@ -1,4 +1,4 @@
-"""Each learner with a recorded run has a row; pages claim no more."""
+"""Tests that each learner with a recorded run has a table row."""
 
 import inspect
 import json
@@ -28,7 +28,7 @@ def block(name: str) -> str:
 
 
 def cells(option: str) -> list[str]:
-    """The cells after the option in its row of the page."""
+    """Return the cells of the table's row for an option, without the first one."""
     lines = [line for line in block("runs-learners").splitlines() if f"| `{option}` |" in line]
     assert len(lines) == 1, f"{option} has {len(lines)} rows in docs/learners"
     return [cell.strip() for cell in lines[0].split("|")][2:-1]
@@ -93,7 +93,7 @@ def test_learners_that_are_not_one_program_are_excepted():
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """The number of ids that have learned stands below the table, and nowhere else."""
+    """Pages state the number of ids that have learned only in the note below the table."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")
@@ -113,7 +113,7 @@ def test_figures_of_2048_are_means_of_recorded_runs():
     said = LEARNERS.partition("On **2048** MuZero earns")[2].partition("\n\n")[0]
     random = json.loads((ROOT / registry.REFERENCE).read_text("utf-8"))["random"]
     by_chance = f"{random['Puzzle-2048-v0']['return']:,.0f}"
-    ranges = {"4,800", "6,052"}  # of MuZero's seeds
+    ranges = {"4,800", "6,052"}  # these numbers belong to MuZero's seeds
     assert set(re.findall(r"\d,\d{3}", said)) - ranges <= means | {by_chance}
     assert {"--lines 32", "--lines 64"} <= {
         found[0] for run in tiles if (found := re.search(r"--lines \d+", run["command"]))

@@ -1,4 +1,4 @@
-"""Reference returns: random play, short trainings, and the recorded table."""
+"""Tests of reference returns: random play, short trainings, and the recorded table."""
 
 import json
 import subprocess
@@ -16,7 +16,10 @@ ID = "Classic-CartPole-v0"
 
 
 class OneWay(jaxenvs.Env):
-    """One of four actions is legal, a different one in each step; an illegal action costs 1."""
+    """Environment with four actions of which one is legal, a different one in each step.
+
+    An illegal action costs 1.
+    """
 
     default_params = jaxenvs.Params(max_steps_in_episode=np.int32(4))
     action_space = Discrete(4)
@@ -26,7 +29,7 @@ class OneWay(jaxenvs.Env):
         return jaxenvs.State(time=jnp.int32(0))
 
     def step_state(self, key, state, action, params):
-        illegal = action != (state.time - 1) % 4  # the clock already counts this step
+        illegal = action != (state.time - 1) % 4  # `time` already counts this step
         return Transition(state, -illegal.astype(jnp.float32), jnp.zeros((), jnp.bool_))
 
     def observe(self, state, params=None):
@@ -37,7 +40,7 @@ class OneWay(jaxenvs.Env):
 
 
 def test_random_play_takes_only_legal_actions(monkeypatch):
-    """Policies, with which it is compared, also take only legal actions."""
+    """Random play takes only legal actions, as do the policies that it is compared with."""
     monkeypatch.setattr(reference, "EPISODES", 8)
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")
@@ -53,7 +56,7 @@ def test_random_play_counts_successes(monkeypatch):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """An empty folder of recorded runs, and the file to write."""
+    """Return an empty folder of recorded runs, and the path of the table to write."""
     monkeypatch.setattr(reference, "RESULTS", tmp_path)
     monkeypatch.setattr(reference, "SHORT_RUNS", tmp_path / "short.json")
     monkeypatch.setattr(reference, "RETRIES", tmp_path / "retries.json")
@@ -138,7 +141,8 @@ def test_changes_of_the_task_are_listed(table):
     (table.parent / "runs.json").write_text(json.dumps([*rows, with_preset]), "utf-8")
     found = reference.recorded(table.parent)
     assert [run["apart"] for run in found["Grid-MultiRoom-N6-v0"]] == [*changes.values()]
-    assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]  # its preset has a bonus
+    # The preset of this id has a novelty bonus.
+    assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]
 
 
 def test_successes_are_summed_over_seeds(table):
@@ -153,7 +157,7 @@ def test_successes_are_summed_over_seeds(table):
 def test_the_table_has_the_recorded_runs():
     kept = json.loads(reference.REFERENCE.read_text("utf-8"))
     made = reference.table(kept["random"], reference.RESULTS)
-    assert kept == made  # else: python -m jaxenvs.benchmarks.reference --ids
+    assert kept == made  # if this fails, run: python -m jaxenvs.benchmarks.reference --ids
 
 
 @pytest.mark.slow

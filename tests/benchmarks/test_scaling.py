@@ -1,4 +1,4 @@
-"""Training on several devices: counts of collectives, medians and tables."""
+"""Tests of the benchmark of training on several devices: collectives, medians and tables."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from jaxenvs.benchmarks import gpu_work, scaling
 from jaxenvs.benchmarks.tables import training
 
-# An update of three minibatches: one collective before the loop and one in each trip.
+# HLO of an update with three minibatches: one collective before the loop, one in each iteration.
 HLO = """HloModule update
 
 add (a: f32[], b: f32[]) -> f32[] {
@@ -41,7 +41,7 @@ ENTRY main (x: f32[8]) -> (s32[], f32[8]) {
 
 
 def row(devices: int, speed: float, seconds: float = 1.0) -> dict:
-    """One measurement."""
+    """Return the record of one measurement."""
     numbers = {"devices": devices, "steps_per_second": speed, "compile_seconds": seconds}
     numbers["times_s"] = [6.4 / speed]
     return {"id": "Grid-v0", "num_envs": 64, "device": "cpu", **numbers}
@@ -58,7 +58,7 @@ def test_rounds_become_medians_relative_to_one_device():
     rows = scaling.medians([row(1, 100), row(8, 90), row(1, 300), row(8, 60), row(1, 200)])
     assert [each["steps_per_second"] for each in rows] == [200, 75]
     assert rows[0]["all"] == [100, 300, 200]
-    assert rows[0]["times_s"] == [0.064, 6.4 / 300, 0.032]  # of all rounds
+    assert rows[0]["times_s"] == [0.064, 6.4 / 300, 0.032]  # the times of all rounds together
     lines = training.scaled(rows).plain().splitlines()
     assert lines[-1].split() == ["8", "64", "75", "0.38", "1.0"]
 

@@ -1,4 +1,4 @@
-"""The benchmark of Ray actors: environments, curves, picture and counts of processes."""
+"""Tests of the benchmark of Ray actors: environments, curves, picture, numbers of processes."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def test_the_slow_cartpole_sleeps_in_every_step():
 
 
 class Packaged:
-    """The part of `crafter.Env` that the adapter uses."""
+    """Stand-in for `crafter.Env` with the members that the adapter uses."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -57,8 +57,8 @@ def test_crafter_has_the_interface_of_gymnasium(monkeypatch):
     np.testing.assert_array_equal(obs["cells"][:, 3, 0], [0, 0, 1, 2, 18, 4, 5, 6, 7])
     assert (obs["cells"][1:, 6] > 0).any() and obs["items"].max() == 9
     assert env.step(0)[1:4] == (0.5, False, False)
-    assert env.step(7)[1:4] == (0.5, True, False)  # died
-    assert env.step(8)[1:4] == (0.5, False, True)  # time limit
+    assert env.step(7)[1:4] == (0.5, True, False)  # the player has died: terminated
+    assert env.step(8)[1:4] == (0.5, False, True)  # the time limit is reached: truncated
 
 
 def test_curves_average_the_latest_episodes(monkeypatch):

@@ -1,4 +1,4 @@
-"""The benchmark of search: its figures, and rejected input."""
+"""Tests of the benchmark of search: its figures, and rejected input."""
 
 import json
 

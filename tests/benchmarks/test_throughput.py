@@ -1,4 +1,4 @@
-"""`jaxenvs bench`: arithmetic, command line and output files."""
+"""Tests of `jaxenvs bench`: arithmetic, command line and output files."""
 
 import json
 import statistics
@@ -34,7 +34,7 @@ def test_steps_per_second_is_the_median_over_the_repeats():
 
 
 def test_a_ratio_compares_neighbours_in_time():
-    # The machine became ten times slower in the second turn, for both.
+    # In the second turn the machine was ten times slower for both contestants.
     ours, theirs = figures("jaxenvs", 8, [1.0, 10.0, 1.0]), figures("NAVIX", 8, [3.0, 30.0, 9.0])
     assert faster(ours, theirs) == pytest.approx(3.0)
 

@@ -1,4 +1,4 @@
-"""CartPole compared with Gymnasium's `CartPole-v1`, and its deliberate differences."""
+"""Tests of CartPole against Gymnasium's `CartPole-v1`, with its deliberate differences."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def gymnasium():
 
 @pytest.fixture(scope="module")
 def theirs(gymnasium):
-    """Gymnasium's environment, its time limit included."""
+    """Return Gymnasium's environment, its time limit included."""
     env = gymnasium.make("CartPole-v1")
     yield env
     env.close()
@@ -30,7 +30,7 @@ def theirs(gymnasium):
 
 @pytest.fixture(scope="module")
 def batch_step():
-    """A compiled step of a batch of states."""
+    """Return the compiled step of a batch of states."""
     env = jaxenvs.make(ID)
     return jax.jit(jax.vmap(lambda state, action: env.step(jax.random.key(0), state, action)))
 
@@ -80,7 +80,7 @@ def test_gymnasiums_id_is_an_alias():
 
 
 def balancing(obs):
-    """A linear policy that always keeps the pole upright."""
+    """Return the action of a linear policy that always keeps the pole upright."""
     return (obs @ jnp.array([0.1, 0.3, 3.0, 1.0], jnp.float32) > 0).astype(jnp.int32)
 
 
@@ -107,11 +107,13 @@ def test_a_balanced_episode_is_truncated_at_500_as_in_gymnasium(theirs):
 @pytest.mark.parametrize(
     ("level", "action", "ends"),
     [
-        ((2.39, 0.4, 0.0, 0.0), 1, False),  # 2.398 after the step
-        ((2.39, 0.6, 0.0, 0.0), 1, True),  # 2.402
+        # The cart's position after the step is 2.398, inside the limit 2.4.
+        ((2.39, 0.4, 0.0, 0.0), 1, False),
+        ((2.39, 0.6, 0.0, 0.0), 1, True),  # the position is 2.402, beyond the limit
         ((-2.39, -0.6, 0.0, 0.0), 0, True),
-        ((0.0, 0.0, 0.2, 0.4), 0, False),  # 0.208 of 0.2094
-        ((0.0, 0.0, 0.2, 0.6), 0, True),  # 0.212
+        # The pole's angle after the step is 0.208, inside the limit 0.2094.
+        ((0.0, 0.0, 0.2, 0.4), 0, False),
+        ((0.0, 0.0, 0.2, 0.6), 0, True),  # the angle is 0.212, beyond the limit
         ((0.0, 0.0, -0.2, -0.6), 0, True),
     ],
 )
@@ -147,7 +149,7 @@ def test_initial_states_are_uniform_around_zero():
 
 
 def test_physical_constants_may_differ_within_a_batch():
-    """Without gravity a pole at rest on a cart that is not pushed stays upright."""
+    """Without gravity, a pole at rest stays upright if the cart is not pushed."""
     venv = jaxenvs.make_vec(ID, 2, autoreset="none")
     params = venv.default_params.replace(
         gravity=jnp.array([9.8, 0.0], jnp.float32), force=jnp.float32(0.0)
@@ -164,13 +166,14 @@ def test_the_picture_shows_cart_and_pole_at_their_positions():
     pictures = board_painter(CartPole(), 16)(tilted)
     height, width = pictures.shape[1:3]
     assert (height, width) == (5 * 16, 14 * 16)
-    orange = (pictures[..., 0] > 200) & (pictures[..., 2] < 150)  # the pole
+    orange = (pictures[..., 0] > 200) & (pictures[..., 2] < 150)  # the pole is orange
     middle = [np.nonzero(row)[1].mean() for row in orange]
     pixels = 16 / 0.4
     np.testing.assert_allclose(middle[:2], [width / 2 - pixels, width / 2 + pixels], atol=1.0)
     assert middle[2] == pytest.approx(width / 2 + pixels / 2 * np.sin(0.2), abs=1.5)
     rows = np.nonzero(orange[0])[0]
-    assert np.ptp(rows) == pytest.approx(pixels, abs=4)  # a pole of 1 m
+    # The pole is 1 m long, so its height in pixels is known.
+    assert np.ptp(rows) == pytest.approx(pixels, abs=4)
 
 
 def test_arrows_push():

@@ -1,4 +1,4 @@
-"""Pendulum, both MountainCars and Acrobot compared with Gymnasium, and deliberate differences."""
+"""Tests of Pendulum, both MountainCars and Acrobot against Gymnasium, and of their differences."""
 
 import dataclasses
 
@@ -19,7 +19,8 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Range of the states from which steps are compared: half-widths, and the middle.
+# Range of the states from which steps are compared: half the width, and the middle, of each
+# variable.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),
@@ -36,13 +37,13 @@ def gymnasium():
 
 
 def numbers(state):
-    """Return the state as Gymnasium stores it, float32 (rows, numbers)."""
+    """Return states as Gymnasium stores them, float32 (states, variables)."""
     names = [field.name for field in dataclasses.fields(state) if field.name != "time"]
     return np.stack([np.asarray(getattr(state, name)) for name in names], axis=1)
 
 
 def arrived(env, now):
-    """Return in which states an episode has terminated."""
+    """Return a mask of the states in which an episode has terminated."""
     if isinstance(env, Acrobot):
         return -np.cos(now[:, 0]) - np.cos(now[:, 0] + now[:, 1]) > 1
     goal = np.inf if isinstance(env, Pendulum) else env.default_params.goal
@@ -71,7 +72,8 @@ def test_steps_equal_gymnasiums(id, gymnasium):
             theirs.state = now[row].astype(np.float64)
             rows.append(theirs.step(actions[row])[:3])
         obs, reward, terminated = map(np.array, zip(*rows, strict=True))
-        same = ~arrived(env, now)  # a deliberate difference: terminal states do not change
+        # Our terminal states do not change, which is a deliberate difference from Gymnasium.
+        same = ~arrived(env, now)
         assert same.sum() > ROWS / 4
         np.testing.assert_allclose(ours.obs[same], obs[same], rtol=close, atol=close)
         assert np.median(abs(ours.obs - obs)[same]) < 1e-6
@@ -146,12 +148,12 @@ def test_an_action_out_of_range_is_clipped_and_reported():
 
 
 def colour(picture, red, green, blue, near=40):
-    """Return which pixels have approximately this colour."""
+    """Return a mask of the pixels that have approximately this colour."""
     return (abs(picture.astype(int) - np.array([red, green, blue])) < near).all(axis=-1)
 
 
 def test_pictures_show_objects_at_their_positions():
-    """Centres of the rod, the lower link and the car are right to a few pixels."""
+    """In pictures, the centres of the rod, the lower link and the car are right to a few pixels."""
     pixel = 16 / 0.35
     levels = jnp.array([[np.pi / 2, 0.0], [0.0, 0.0]], jnp.float32)
     begin = jax.vmap(lambda level: Pendulum().reset_to(jax.random.key(0), level).state)

@@ -1,4 +1,4 @@
-"""The commands' cache of compiled programs: folder, size limit, permissions and failures."""
+"""Tests of the commands' cache of compiled programs: folder, size limit, permissions, failures."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ SETTINGS = (
 
 @pytest.fixture
 def jax_alone(monkeypatch):
-    """JAX without a cache, as in a user's process; restores the tests' cache afterwards."""
+    """Run a test without JAX's cache, as in a user's process; restore the tests' cache later."""
     before = {name: jax.config.values[name] for name in SETTINGS}
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
@@ -40,7 +40,7 @@ def jax_alone(monkeypatch):
 
 @pytest.fixture
 def events():
-    """Events of JAX's cache."""
+    """Return a list in which JAX's cache events are recorded."""
     received: list[str] = []
 
     def listen(event: str, **more: object) -> None:
@@ -48,13 +48,13 @@ def events():
 
     jax.monitoring.register_event_listener(listen)
     yield received
-    # Before jax 0.8 a listener cannot be removed, and appends to an unused list.
+    # Before jax 0.8 the listener cannot be removed; it then goes on appending to an unused list.
     getattr(jax.monitoring, "unregister_event_listener", lambda _: None)(listen)
 
 
 @pytest.fixture
 def kept(jax_alone, monkeypatch, tmp_path):
-    """The folder of a started cache that stores every program."""
+    """Start a cache that stores every program; return its folder."""
     monkeypatch.setattr(cache, "MIN_COMPILE_SECONDS", 0.0)
     monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / "kept"))
     cache.start()
@@ -62,7 +62,7 @@ def kept(jax_alone, monkeypatch, tmp_path):
 
 
 def compiled() -> float:
-    """Compile the same program again, and run it."""
+    """Compile a fixed program again, and run it; return its result."""
     return float(jax.jit(lambda x: jnp.sin(x) * 3 + 1)(jnp.float32(0)))
 
 
@@ -74,7 +74,8 @@ HOME = {"HOME": "/home/a"}
     [
         (HOME, "/home/a/.cache/jaxenvs"),
         ({**HOME, "XDG_CACHE_HOME": "/var/b"}, "/var/b/jaxenvs"),
-        ({**HOME, "XDG_CACHE_HOME": "b"}, "/home/a/.cache/jaxenvs"),  # not absolute: not valid
+        # A path that is not absolute is ignored.
+        ({**HOME, "XDG_CACHE_HOME": "b"}, "/home/a/.cache/jaxenvs"),
         ({**HOME, "JAXENVS_CACHE": "/c"}, "/c"),
         ({**HOME, "JAXENVS_CACHE": "~/c"}, "/home/a/c"),
         *[({**HOME, "JAXENVS_CACHE": off}, None) for off in ("off", "OFF", "0", "no")],
@@ -117,7 +118,7 @@ def test_jaxs_variable_takes_precedence(jax_alone, monkeypatch, tmp_path):
 def test_a_folder_that_is_not_private_is_not_used(where, jax_alone, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)  # other users could plant programs there
+    (tmp_path / "open").chmod(0o777)  # refused, because other users could put programs there
     monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / where))
     cache.start()
     assert jax.config.values["jax_compilation_cache_dir"] is None and compiled() == 1
@@ -128,7 +129,7 @@ def test_a_damaged_program_is_recompiled_without_a_warning(kept, events):
     files = list(kept.glob("*-cache"))
     for file in files:
         file.write_bytes(file.read_bytes()[:40])
-    assert compiled() == 1 and HIT not in events  # warnings are errors here
+    assert compiled() == 1 and HIT not in events  # no warning, which would be an error in tests
     assert compiled() == 1 and HIT in events
 
 
@@ -142,12 +143,12 @@ def test_a_full_disk_is_harmless(kept, events):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
-    assert not list(kept.glob("*-cache"))  # no truncated program stays
+    assert not list(kept.glob("*-cache"))  # no truncated program remains in the cache
     assert compiled() == 1 and compiled() == 1 and HIT in events
 
 
 def test_an_empty_program_is_removed(tmp_path):
-    """JAX treats it as missing but never rewrites it."""
+    """Remove empty files, which JAX treats as missing but never rewrites."""
     half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
     half.touch()
     whole.write_bytes(b"1")

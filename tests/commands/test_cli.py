@@ -1,4 +1,4 @@
-"""The `jaxenvs` command: its table, its help, and completion in three shells."""
+"""Tests of the command `jaxenvs`: its table of commands, its help, and shell completion."""
 
 import dataclasses
 import importlib.metadata
@@ -186,7 +186,7 @@ def closed_pipe(unbuffered: bool):
 @pytest.mark.parametrize("argv", [["list"], ["--help"], ["info", "--help"], ["solve", "--help"]])
 def test_a_closed_pipe_prints_no_error(argv, output, capsys):
     assert output(closed_pipe(unbuffered=False), *argv) == 141
-    if "--help" not in argv[1:]:  # argparse ignores errors when it prints help
+    if "--help" not in argv[1:]:  # With --help, argparse ignores errors.
         assert output(closed_pipe(unbuffered=True), *argv) == 141
     assert capsys.readouterr().err == ""
 
@@ -270,7 +270,7 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The script of each shell, made from one run of each command's help.
+    """Return the completion script of each shell, made from one run of each command's help.
 
     The cache of words stays empty, because the Python that would fill it is replaced by `false`.
     """
@@ -325,7 +325,8 @@ def test_completed_puzzles_are_those_that_solve_accepts(scripts):
     assert not puzzles & {"Puzzle-2048-v0", "Puzzle-Minesweeper-10x10-v0"} and len(puzzles) > 20
 
 
-FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}  # of the shell's working directory
+# Files and folders in the shell's working directory.
+FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}
 DOOR = {"Grid-DoorKey-16x16-v0"}
 COMPLETED = [
     (["ch"], {"check"}),
@@ -361,13 +362,13 @@ COMPLETED = [
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory, monkeypatch):
-    """A separate folder for the scripts' cache of words."""
+    """Use a separate folder for the scripts' cache of words."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """The shell's working directory."""
+    """Make the shell's working directory, with a file and a folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.txt").touch()
     (tmp_path / "myruns").mkdir()
@@ -382,7 +383,8 @@ def in_bash(script: str, words: list[str]) -> set[str]:
     given = f"{script}\n{ask}"
     done = subprocess.run(["bash", "-u"], input=given, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    return set(done.stdout.split()) or FILES  # bash itself completes files
+    # If the script gives no words, bash itself completes file names.
+    return set(done.stdout.split()) or FILES
 
 
 def in_fish(script: str, words: list[str]) -> set[str]:
@@ -408,7 +410,7 @@ _files() { [[ $1 == -/ ]] && compadd -- FOLDERS || compadd -- FILES }"""
 
 def in_zsh(script: str, words: list[str]) -> set[str]:
     given = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
-    body = script.rpartition("\n")[0]  # without what registers the function
+    body = script.rpartition("\n")[0]  # without the last line, which registers the function
     shown = ZSH.replace("FOLDERS", " ".join(FOLDERS)).replace("FILES", " ".join(FILES))
     ask = f"words=({given}); CURRENT={len(words) + 1}"
     whole = f"{shown}\n{body}\n{ask}\n_jaxenvs"
@@ -422,7 +424,7 @@ ASK = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
 
 @pytest.fixture(params=ASK)
 def shell(request):
-    """The name of an installed shell."""
+    """Return the name of a shell; skip the test if it is not installed."""
     if not shutil.which(request.param):
         pytest.skip(f"no {request.param} here")
     return request.param
@@ -455,9 +457,10 @@ def test_ids_of_a_package_installed_later_are_completed(shell, here, monkeypatch
         (["solve", "La"], {"Late-Puzzle-v0"}),
     ):
         assert ASK[shell](script, words) == fits
-        assert log.read_text() == "-P -m jaxenvs.commands.completion\n"  # once, then cached
+        # Python runs once; after that the words come from the cache
+        assert log.read_text() == "-P -m jaxenvs.commands.completion\n"
     later = time.time() + 9
-    os.utime(site, (later, later))  # as an installation does
+    os.utime(site, (later, later))  # make the folder newer, as an installation does
     ASK[shell](script, ["list", ""])
     assert log.read_text().count("\n") == 2
 

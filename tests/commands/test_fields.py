@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE`: one grammar for all commands."""
+"""Tests of `--set NAME=VALUE`, whose grammar is the same for all commands."""
 
 import pytest
 from hypothesis import given, settings
@@ -38,7 +38,8 @@ def test_train_and_the_players_parse_values_alike(text, value, monkeypatch):
     pair, made, env = f"size={text}", {}, jaxenvs.make("Grid-v0")
     monkeypatch.setattr(parser.registry, "make", lambda id, **given: made.update(given) or env)
     parser.make_env("Grid-v0", [pair])
-    assert repr(made) == repr(trained((pair,))) == repr({"size": value})  # `repr`: True == 1
+    # Compare by `repr`, because True == 1.
+    assert repr(made) == repr(trained((pair,))) == repr({"size": value})
 
 
 SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -84,6 +85,7 @@ def test_pairs_may_share_an_option_or_not_and_precede_other_arguments():
     rest, pairs = "ID --seed 3 --gif e=5.gif", "--set a=1 b=2 c=3 d=4"
     assert gathered(words.split()) == f"{rest} {pairs}".split()
     assert gathered(["ID"]) == ["ID"]
-    assert gathered(["ID", "--set", "size"]) == ["ID", "--set", "size"]  # an error of `parse`
+    # Left as it is; `parse` raises the error.
+    assert gathered(["ID", "--set", "size"]) == ["ID", "--set", "size"]
     assert gathered(["--set", "--help"]) == ["--set", "--help"]
     assert gathered(["ID", "--set"]) == ["ID", "--set"]

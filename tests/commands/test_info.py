@@ -1,4 +1,4 @@
-"""`jaxenvs list` and `info`: pages agree with the code and are complete."""
+"""Tests of `jaxenvs list` and `info`: pages of ids agree with the code and are complete."""
 
 import inspect
 
@@ -30,7 +30,7 @@ IDS = [
 ]
 
 
-# By default only one class of each module, because these share state and observation.
+# By default test only one class of each module, because its classes share state and observation.
 MODULES = {kind.__module__: kind for kind in reversed(CLASSES)}
 PAGES = [
     pytest.param(
@@ -100,7 +100,7 @@ def test_sizes_on_a_page_equal_those_of_the_arrays(id, compiled):
     assert table[-1][3] == str(size) and ("state", f"{size} bytes") in rows(id, "In short")
     assert sum(int(row[3]) for row in table[:-1]) == size
     arrays = obs if isinstance(obs, dict) else {"": obs}
-    listed = rows(id, "Observation")[: len(arrays)]  # the default observation comes first
+    listed = rows(id, "Observation")[: len(arrays)]  # The default observation comes first.
     for label, dtype, shape, values, nbytes in listed:
         array = arrays.pop(label.strip("`").split()[-1] if isinstance(obs, dict) else "")
         assert (dtype, nbytes) == (str(array.dtype), str(array.nbytes))
@@ -151,18 +151,21 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """Until `python -m jaxenvs.benchmarks.reference --ids ID` the page of an id has none."""
+    """Reference returns belong to registered ids.
+
+    A new id has none until `python -m jaxenvs.benchmarks.reference --ids ID` has run.
+    """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())
     for id, row in random.items():
         low, high = jaxenvs.spec(id).env_class.reward_range
         assert row["episodes"] >= 1000 and row["length"] >= 1
-        most = row["length"] + 0.1  # it is rounded
+        most = row["length"] + 0.1  # the mean length is rounded to one decimal
         assert low * most <= row["return"] <= high * most, id
 
 
 def test_missing_records_are_marked(monkeypatch):
-    """A run on a changed task or with a bonus is not a reference for PPO on the task."""
+    """A run on a changed task or with a bonus does not count as a record of PPO on the task."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
@@ -220,12 +223,15 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    for family in ("Craft", "grid"):  # only the family's ids, although others contain the word
+    # The command lists only the family's ids, although other ids contain the word.
+    for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
-    assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]  # an alias
+    # The search word is an alias of the id.
+    assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]
     lava = listed(capsys, "lava")
-    assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}  # a summary
+    # The word also occurs in the summary of this id's class.
+    assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}
     both = listed(capsys, "babyai", "open")
     assert "BabyAI-OpenDoor-v0" in both and all(id.startswith("BabyAI-") for id in both)
 
@@ -236,8 +242,10 @@ def learned(id: str) -> list[bool]:
 
 
 def test_a_run_no_better_than_random_play_is_marked_as_not_learned():
-    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # return 0, as random play
-    assert learned("Grid-DistShift2-v0") == [False, True]  # plain PPO is worse than random play
+    # Both runs have return 0, like random play.
+    assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]
+    # The first run, plain PPO, is worse than random play.
+    assert learned("Grid-DistShift2-v0") == [False, True]
     assert all(learned("Grid-DoorKey-5x5-v0"))
     assert learned("Craft-Classic-Ids-v0")[0]
     _, alone, more = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")

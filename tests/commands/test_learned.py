@@ -1,4 +1,4 @@
-"""Recorded runs count as learned if they beat random play by enough and not by chance."""
+"""Tests of when a recorded run counts as learned: if it clearly beats random play."""
 
 import itertools
 
@@ -21,24 +21,31 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
 @pytest.mark.parametrize(
     ("made", "random", "expected"),
     [
-        (run(0.003, 1), NEVER, False),  # one success proves nothing
-        (run(0.04, 14), NEVER, False),  # significant, but too small
+        (run(0.003, 1), NEVER, False),  # One success proves nothing.
+        (run(0.04, 14), NEVER, False),  # significant, but the difference is too small
         (run(0.06, 17), NEVER, True),
         (run(0.1, 5, episodes=32), NEVER, True),
-        (run(0.2, 1, episodes=4), NEVER, False),  # large, but possibly chance
-        (run(0.079, 30), SELDOM, False),  # p < 0.001, but too small
-        (run(0.081, 20), SELDOM, True),  # p = 0.008, but four standard errors: faster successes
+        (run(0.2, 1, episodes=4), NEVER, False),  # a large difference, but possibly by chance
+        (run(0.079, 30), SELDOM, False),  # p < 0.001, but the difference is too small
+        # P = 0.008 for successes, but the return is four standard errors higher: successes are
+        # faster.
+        (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
-        (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002
-        (run(0.12, 9, episodes=64), SELDOM, False),  # p = 0.0015; 4 standard errors do not count
-        (run(0.12, None, episodes=64), SELDOM, True),  # they do if successes are unknown
-        (run(21.9, None), SCORED, False),  # three standard errors of the difference: 2.0
+        (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
+        # P = 0.0015 is too large; that the return is 4 standard errors higher does not count here.
+        (run(0.12, 9, episodes=64), SELDOM, False),
+        # 4 standard errors count if the number of successes is unknown
+        (run(0.12, None, episodes=64), SELDOM, True),
+        # Three standard errors of the difference are 2.0, so this is not enough.
+        (run(21.9, None), SCORED, False),
         (run(22.1, None), SCORED, True),
-        (run(22.1, 1), SCORED, True),  # random play has no record of successes
-        (run(-0.1, 0), FALLEN, True),  # no success yet, but a far higher return
+        # Compared by return, because random play has no record of successes.
+        (run(22.1, 1), SCORED, True),
+        (run(-0.1, 0), FALLEN, True),  # No success occurred yet, but the return is far higher.
         (run(-1.0, 0), FALLEN, False),
-        (run(0.003, 1, apart=("RND",)), NEVER, False),  # the same task
-        (run(0.003, 1, apart=("size=5",)), NEVER, True),  # another task: nothing to compare with
+        (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
+        # Another task, on which there is no random play to compare with.
+        (run(0.003, 1, apart=("size=5",)), NEVER, True),
     ],
 )
 def test_a_run_has_learned_by_enough_and_not_by_chance(made, random, expected):
@@ -66,7 +73,10 @@ def test_every_record_has_the_fields_that_the_rule_reads():
 
 
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
-    """Runs with 1 to 7 successes in 256 episodes, where random play seldom succeeds."""
+    """Runs with 1 to 7 successes in 256 episodes do not count as learned.
+
+    Random play seldom succeeds on their ids.
+    """
     table = reference()
     few = [
         is_learned(made, table["random"][id])

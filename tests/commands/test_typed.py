@@ -1,4 +1,4 @@
-"""Arguments that new users type first, such as `--lr` or 1e5, and the commands' replies."""
+"""Tests of arguments that new users type first, such as `--lr` or 1e5, and of the replies."""
 
 import argparse
 import re
@@ -102,14 +102,17 @@ def test_list_without_words_keeps_its_order(capsys):
 
 
 def test_pages_have_no_duplicate_rows():
-    """Two files of results may contain the same run."""
+    """The same run may be in two result files, but must appear once on a page."""
     for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
         for section in page(id).sections:
             assert len(set(section.rows)) == len(section.rows), (id, section.title)
 
 
 def test_cartpole_defines_its_success(capsys):
-    """Success is a pole upright at the time limit, so a return of 104 is not called a failure."""
+    """CartPole defines success: the pole is upright at the time limit.
+
+    So a return of 104 is not reported as a failure.
+    """
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])
     played = evaluation.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)

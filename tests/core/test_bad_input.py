@@ -1,4 +1,4 @@
-"""Bad arguments raise while tracing or are clipped; messages give the fix."""
+"""Tests of bad arguments: they raise while tracing or are clipped, and messages give the fix."""
 
 import dataclasses
 import re
@@ -30,7 +30,7 @@ def state(env):
 
 
 def refused(call, *args, **kwargs):
-    """Return the message of the TypeError, which is the same eagerly and inside jit."""
+    """Return the message of the `TypeError` of a call, and check that `jit` gives the same one."""
     with pytest.raises(TypeError) as raised:
         call(*args, **kwargs)
     text = str(raised.value)
@@ -146,7 +146,7 @@ def test_wrong_params_point_to_default_params(env, state, wrong):
         assert "env.default_params" in refused(call, KEY, wrong)
 
 
-# Cast to 32 bits, the last one would become 0.
+# The last two limits would become 0 if they were cast to 32 bits.
 @pytest.mark.parametrize("limit", [1.5, "ten", True, np.float32(3), 2**40, np.int64(2**40)])
 def test_a_param_of_a_wrong_kind_is_named(env, limit):
     text = refused(env.reset, KEY, env.default_params.replace(max_steps_in_episode=limit))
@@ -159,7 +159,7 @@ def test_a_batch_of_params_to_one_environment_points_to_make_vec(env):
     assert "max_steps_in_episode" in text and "make_vec" in text
 
 
-# An environment of each family, and puzzles of each kind of level.
+# One environment of each family, and puzzles for each kind of level.
 LEVELS = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-Acrobot-v0",
@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Each array of the level in turn gets one more element along its last axis."""
+    """Lengthen one array of the level after the other by one element along its last axis."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves
@@ -213,7 +213,8 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
 
 
 def test_default_params_may_be_python_numbers():
-    params = jaxenvs.Params(max_steps_in_episode=30)  # a warning about 64 bits would be an error
+    # JAX's warning about 64-bit types would be an error
+    params = jaxenvs.Params(max_steps_in_episode=30)
     assert checks.tree_like(params, params, "reset", "params").max_steps_in_episode.dtype == "int32"
 
 
@@ -259,7 +260,7 @@ def test_make_vec_takes_an_id_or_an_environment(env):
 
 def test_the_error_names_the_dtype_that_a_step_changed(env):
     class Careless(type(env)):
-        """Changes the dtype of the grid in a step."""
+        """Faulty environment whose step changes the dtype of the grid."""
 
         def step_state(self, key, state, action, params):
             moved = super().step_state(key, state, action, params)

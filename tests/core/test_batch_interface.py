@@ -1,4 +1,4 @@
-"""Spaces of a batch, actions given as lists, and serialised states."""
+"""Tests of batches: their spaces, actions given as lists, and serialised states."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def test_a_batch_has_the_spaces_of_its_actions_and_observations():
-    """Check the batch spaces and `single_` spaces, as Gymnasium names them."""
+    """`action_space` describes the batch, `single_action_space` one row, as in Gymnasium."""
     for id in ("Grid-Empty-5x5-v0", "Classic-Pendulum-v0"):
         venv = jaxenvs.make_vec(id, 4)
         env, obs = venv.env, jax.eval_shape(venv.reset, KEY).obs
@@ -59,7 +59,10 @@ def test_actions_of_another_length_are_reported_by_their_shape(actions, shape, a
 
 
 def test_states_are_written_and_read_by_flax_as_their_leaves():
-    """flax does not know our structs: the page on other packages shows how to serialise them."""
+    """flax does not know this library's structs, so their leaves are serialised.
+
+    The documentation's page on other packages shows how.
+    """
     assert "serialization.to_bytes(jax.tree.leaves(state))" in PAGE.read_text()
     venv = jaxenvs.make_vec("Grid-Empty-5x5-v0", 4, autoreset="next_step", reset_source="stock")
     state = venv.reset(KEY).state

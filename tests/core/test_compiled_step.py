@@ -1,4 +1,4 @@
-"""Memory writes of the compiled step: `exact` writes only done environments, in place."""
+"""Tests of the compiled step: reset source `exact` writes only done environments, in place."""
 
 import os
 import re
@@ -12,14 +12,15 @@ import jaxenvs
 
 ROWS, SIZE = 512, 8
 CELLS = SIZE * SIZE
-# Shapes of the grids of the whole batch, however the compiler reshapes them.
+# Shapes that the compiler may give to the array of all grids of the batch.
 WHOLE = {f"u8[{ROWS},{SIZE},{SIZE}]", f"u8[{ROWS},{CELLS}]", f"u8[{ROWS * CELLS}]"}
-FREE = {"parameter", "get-tuple-element", "bitcast", "tuple", "while", "call"}  # move no data
+# HLO instructions that move no data
+FREE = {"parameter", "get-tuple-element", "bitcast", "tuple", "while", "call"}
 INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
 
 
 def compiled_text(source):
-    """Return the optimised program of a scan over steps with a donated state."""
+    """Return the HLO text of a scan over steps, compiled with a donated state."""
     venv = jaxenvs.make_vec("Grid-DoorKey-8x8-v0", ROWS, reset_source=source, pool_size=64)
 
     def rollout(state, key):
@@ -43,7 +44,10 @@ def as_users_compile(source):
 
 
 def writers(text):
-    """Map each computation to the kinds of its instructions that write all grids of the batch."""
+    """Return, for each computation of HLO text, its instructions that write all grids.
+
+    An instruction is given by its kind; `scatter` writes in place.
+    """
     bodies, name = {}, None
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith(" "):
@@ -66,14 +70,17 @@ def writers(text):
 
 
 def test_exact_writes_grids_by_scatters_alone():
-    """One write by the move, one by the loop over done episodes, both in place; no copies."""
+    """The program writes the grids twice: by the move, and in the loop over done episodes.
+
+    Both writes are in place, and nothing copies all grids.
+    """
     found = writers(as_users_compile("exact"))
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]
 
 
 @pytest.mark.full
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """Negative control: `fresh` selects over the whole batch in every step."""
+    """Negative control: `fresh` rewrites the grids of the whole batch in every step."""
     found = writers(as_users_compile("fresh"))
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

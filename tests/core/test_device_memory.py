@@ -1,4 +1,4 @@
-"""Memory sizes of machines and devices, and None where they are unknown."""
+"""Tests of the memory sizes of machines and devices, which are None where unknown."""
 
 from unittest.mock import Mock
 

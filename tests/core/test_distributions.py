@@ -1,4 +1,4 @@
-"""Action distributions compared with plain NumPy."""
+"""Tests of the action distributions against plain NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -10,17 +10,20 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 
 LOW, HIGH = np.array([-2.0, 0.0]), np.array([2.0, 5.0])
 GAUSSIAN = distributions.of(Box(LOW, HIGH, (2,), np.float32))
-# Outputs: two means, then two raw standard deviations.
+# Network outputs: two means, then two raw standard deviations, before softplus.
 OUTPUTS = np.array([[0.3, -1.0, 0.5, -2.0], [2.0, 0.0, -1.0, 1.5]], np.float32)
 
 
 def spreads(raw):
-    """Return the standard deviations: softplus plus a lower bound."""
+    """Return the standard deviations for raw network outputs: softplus plus a lower bound."""
     return np.log1p(np.exp(raw)) + 1e-3
 
 
 def density(action, mean, spread, low, high):
-    """Return the density of a scaled tanh-Gaussian by inverting `action`, in float64."""
+    """Return the density of a rescaled tanh-Gaussian at `action`, in float64.
+
+    It inverts the rescaling and tanh.
+    """
     share = 2 * (action - low) / (high - low) - 1
     before = np.arctanh(share)
     normal = np.exp(-0.5 * ((before - mean) / spread) ** 2) / (spread * np.sqrt(2 * np.pi))
@@ -40,7 +43,7 @@ def test_the_density_of_an_action_is_that_of_the_change_of_variables():
 
 
 def test_densities_integrate_to_one_and_give_the_entropy():
-    """Integrate on a fine grid of actions, in float64."""
+    """Integrate densities on a fine grid of actions: they give 1, and the entropy."""
     mean, spread = OUTPUTS[:, :2].astype(float), spreads(OUTPUTS[:, 2:].astype(float))
     edges = np.linspace(0, 1, 400_001)
     middle = (edges[1:] + edges[:-1]) / 2

@@ -1,4 +1,4 @@
-"""Eager calls: later calls run the program that the first call compiled."""
+"""Tests of eager calls (outside of `jit`): they reuse the program that the first call compiled."""
 
 import collections
 import contextlib
@@ -25,13 +25,13 @@ from jaxenvs.core.spaces import Discrete
 from jaxenvs.testing.contract import enable_x64
 
 KEY = jax.random.key(0)
-LATER = 10  # calls after the first
-MOST_SECONDS = 5e-3  # of processor time, in a later call
+LATER = 10  # number of calls after the first
+MOST_SECONDS = 5e-3  # limit on the CPU seconds of a later call
 
 
 @contextlib.contextmanager
 def counted():
-    """Count what JAX traces and compiles."""
+    """Count JAX's tracing and compilation events while the context lasts."""
     counts, on = collections.Counter(), [True]
 
     def listen(event, seconds, **_):
@@ -44,7 +44,10 @@ def counted():
 
 
 def seconds(call):
-    """Return the processor time of a call and its results; wall time varies on a busy machine."""
+    """Return the CPU seconds of a call, until its results are ready.
+
+    Wall time would vary on a busy machine.
+    """
     start = time.process_time()
     jax.block_until_ready(call())
     return time.process_time() - start
@@ -71,29 +74,32 @@ def test_later_calls_compile_nothing_and_take_no_time(as_a_user, id):
 
 @jaxenvs.struct
 class LineState(State):
-    """Position in a row of cells."""
+    """State: the index of the cell that the walker is in."""
 
     cell: Int32[Array, ""]
 
 
 class Line(Env):
-    """Cells in a row; `called` records the arguments of its methods."""
+    """Environment: a row of cells to walk in.
+
+    The list `called` records the arguments of its methods.
+    """
 
     size: int = 5
     called: ClassVar[list[Any]] = []
 
     @property
     def default_params(self):
-        """Return a limit of nine steps."""
+        """Return params with a time limit of nine steps."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
     def action_space(self):
-        """Left, stay, right."""
+        """Return a space of three actions: left, stay and right."""
         return Discrete(3)
 
     def draw_level(self, key, params):
-        """Any cell."""
+        """Draw the start cell."""
         return jax.random.randint(key, (), 0, self.size, jnp.int32)
 
     def reset_state(self, key, level, params):
@@ -101,25 +107,25 @@ class Line(Env):
         return LineState(time=jnp.int32(0), cell=jnp.asarray(level, jnp.int32))
 
     def step_state(self, key, state, action, params):
-        """Walk."""
+        """Walk to a neighbouring cell, within the row."""
         self.called.append(action)
         cell = jnp.clip(state.cell + action.astype(jnp.int32) - 1, 0, self.size - 1)
         return Transition(state.replace(cell=cell), jnp.float32(0), cell < 0)
 
     def observe(self, state, params=None):
-        """The cell."""
+        """Observe the index of the walker's cell."""
         self.called.append(state.cell)
         return state.cell
 
 
 @pytest.fixture(autouse=True)
 def nothing_called_yet():
-    """Reset the counter before each test."""
+    """Empty the list of recorded calls before each test."""
     Line.called.clear()
 
 
 def traced():
-    """Return the number of traced calls."""
+    """Return how many recorded calls were made while tracing."""
     return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
 
 
@@ -154,7 +160,7 @@ def test_equal_environments_share_programs_and_others_do_not():
 @pytest.mark.parametrize("values", [(1, True, 1.0), (0.0, -0.0), ((1,), (1.0,))], ids=str)
 def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
     class Shown(Line):
-        """Observes its field."""
+        """Environment that observes the value of its field."""
 
         shown: Any = 0
 
@@ -167,7 +173,7 @@ def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
 
 
 def test_inside_a_trace_nothing_changes():
-    """The traced program is unchanged, even if all arguments are constants of the trace."""
+    """Inside a trace, methods are traced as usual, even if all arguments are constants."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
     state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
     actions = jnp.ones(3, jnp.int32)
@@ -196,7 +202,7 @@ def test_without_jit_each_operation_runs_by_itself():
 
 
 def test_errors_are_the_same_as_without_compilation(as_a_user):
-    """Message, cause and traceback are the same as for the plain method."""
+    """Message, cause and traceback of an error are the same as without compilation."""
     env, state = Line(), Line().reset(KEY).state
     params = env.default_params.replace(max_steps_in_episode=2**40)
     unsigned = params.replace(max_steps_in_episode=np.uint32(2**32 - 1))
@@ -222,14 +228,14 @@ def test_errors_are_the_same_as_without_compilation(as_a_user):
 
 def test_code_that_cannot_be_compiled_runs_uncompiled():
     class Python(Line):
-        """Reads a concrete value, which a trace cannot."""
+        """Environment that reads a concrete value, which fails while tracing."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"
             return super().step_state(key, state, action, params)._replace(info={"word": word})
 
     class Unhashable(Line):
-        """Has a list as a field."""
+        """Environment with a list as a field, so that it cannot be hashed."""
 
         cells: list = dataclasses.field(default_factory=list)
 
@@ -239,10 +245,10 @@ def test_code_that_cannot_be_compiled_runs_uncompiled():
 
 
 class Twice(wrappers.Wrapper):
-    """A third-party environment that overrides `step`."""
+    """Wrapper that overrides `step`, as third-party code may do."""
 
     def step(self, key, state, action, params=None):
-        """Step twice."""
+        """Make two steps of the environment."""
         return super().step(key, super().step(key, state, action, params).state, action, params)
 
 
@@ -294,7 +300,7 @@ def test_programs_of_deleted_environments_are_dropped(monkeypatch, request):
         gc.collect()
         return len(client.live_executables())
 
-    gc.freeze()  # search only objects made from here on
+    gc.freeze()  # `gc.collect` then visits only objects that are made from here on
     request.addfinalizer(gc.unfreeze)
     before = reset(range(10, 14))
     assert reset(range(14, 24)) <= before and kept.cache_info().currsize == 4

@@ -1,4 +1,4 @@
-"""Facts, descriptions and controls: defaults, wrappers and sentences."""
+"""Tests of an environment's facts, descriptions and controls: defaults, wrappers, sentences."""
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,13 @@ CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
 
 @jaxenvs.struct
 class Purse(jaxenvs.State):
-    """Clock and coins."""
+    """State with a number of coins in addition to the clock."""
 
     coins: jax.Array
 
 
 class Market(jaxenvs.Env):
-    """A third-party environment without any descriptions."""
+    """User-defined environment without any facts or descriptions."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
@@ -33,7 +33,7 @@ class Market(jaxenvs.Env):
 
 
 class Bazaar(Market):
-    """Adds facts and action names."""
+    """Environment `Market` with facts and names of actions."""
 
     action_names = ("left", "buy", "sell")
 
@@ -117,7 +117,7 @@ def test_every_id_has_a_name_and_controls_for_each_action():
         env = jaxenvs.make(id)
         names = [row.name for row in env.controls.actions]
         assert len(names) == len(set(names)), id
-        given = env.controls.values  # `values` for actions that are not plain indices
+        given = env.controls.values  # None if actions are plain indices
         count = len(given) if given else env.action_space.n
         assert len(names) == count, id
         assert given or count == len(env.action_names), id

@@ -1,4 +1,4 @@
-"""Params given to `make`, and by `--param` to the commands."""
+"""Tests of params that are given to `make`, or to commands with `--param`."""
 
 import json
 import re
@@ -83,7 +83,7 @@ def test_a_subclass_that_adds_params_takes_both():
     class Heavy(type(jaxenvs.make("Classic-CartPole-v0"))):
         @property
         def default_params(self):
-            """Return twice the mass."""
+            """Return params with twice the usual mass."""
             return super().default_params.replace(cart_mass=np.float32(2.0))
 
     params = Heavy().with_params(gravity=1.0).default_params
@@ -99,10 +99,10 @@ def test_default_params_that_come_from_elsewhere_take_them_too(made):
         default_params = usual
 
     class OfMixin(Mixin, base):
-        """Provides params from a class that is not an environment."""
+        """Environment whose params come from a base class that is not an environment."""
 
     class OfField(base):
-        """Has its params in a field."""
+        """Environment that stores its params in a field."""
 
         default_params: jaxenvs.Params = usual
 

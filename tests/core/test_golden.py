@@ -1,4 +1,4 @@
-"""Behaviour is frozen by version: a trace that changes needs a new id."""
+"""Tests of golden traces: the behaviour of an id never changes, so a change needs a new version."""
 
 import defaults
 import golden

@@ -1,4 +1,4 @@
-"""XLA's GPU flags: when they are set, and that the installed XLA accepts them."""
+"""Tests of the XLA flags for GPUs: when they are set, and that the installed XLA accepts them."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ NO_GRAPHS = "--xla_gpu_enable_command_buffer="
 
 @pytest.fixture
 def cuda(monkeypatch, tmp_path):
-    """Put a fake CUDA plugin of JAX on the path; the function removes or renames it."""
+    """Put a fake CUDA plugin of JAX on the path; return a function that removes or renames it."""
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     monkeypatch.setattr(gpu_flags, "version", lambda _: "0.10.2")
 

@@ -1,4 +1,8 @@
-"""Action masks: which environments have them, masked policies, masks of true successors."""
+"""Tests of action masks.
+
+They test which environments have masks, policies with a mask, and the mask of the state in which an
+episode ended.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +24,8 @@ def test_illegal_actions_get_no_probability_and_are_never_the_best():
     np.testing.assert_array_equal(masked[:2] == NEVER, ~MASKS[:2])
     np.testing.assert_array_equal(masked[:2].argmax(axis=-1), [0, 1])
     np.testing.assert_array_equal(jax.nn.softmax(masked)[:2] == 0, ~MASKS[:2])
-    np.testing.assert_array_equal(masked[2], LOGITS[2])  # no action is legal: all count as legal
+    # Where no action is legal, all count as legal.
+    np.testing.assert_array_equal(masked[2], LOGITS[2])
     assert masked.dtype == LOGITS.dtype
 
 
@@ -44,7 +49,7 @@ def test_the_entropy_of_a_masked_uniform_policy_is_the_logarithm_of_its_legal_ac
     [
         ("Grid-Empty-5x5-v0", False),
         ("Classic-CartPole-v0", False),
-        ("Puzzle-LightsOut-5x5-v0", False),  # overrides the mask, which is always all ones
+        ("Puzzle-LightsOut-5x5-v0", False),  # overrides the mask, but always allows all actions
         ("Puzzle-SlidingTile-3x3-v0", True),
         ("Puzzle-TSP-20-v0", True),
     ],
@@ -58,7 +63,7 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole with a constant mask: one action is never legal, or both always are."""
+    """CartPole with a constant mask: one action is never legal, or both actions always are."""
 
     never: int = 0
 
@@ -71,7 +76,7 @@ class ByParams(type(jaxenvs.make("Classic-CartPole-v0"))):
     """CartPole whose mask depends on its params."""
 
     def action_mask(self, state, params=None):
-        """Allow all actions or none."""
+        """Allow all actions or none, depending on the params."""
         limit = self.checked_params(params, "action_mask").max_steps_in_episode
         return jnp.full(2, limit > 3)
 
@@ -85,7 +90,11 @@ def test_constant_masks_and_those_of_params_are_seen_while_something_else_is_tra
 
 
 def test_a_batch_gives_the_mask_of_the_true_successor():
-    """After the last step of a tour every city is visited; in the next tour almost none is."""
+    """The mask must belong to the state in which the episode ended.
+
+    After the last step of a tour all cities are visited; in the first state of the next tour almost
+    none is.
+    """
     venv = jaxenvs.make_vec("Puzzle-TSP-10-v0", 3, cities=3)
     step = jax.jit(venv.step)
     state = jax.jit(venv.reset)(KEY).state

@@ -1,4 +1,4 @@
-"""Notebook summary of an environment: never an error, short, and quick."""
+"""Tests of an environment's summary in notebooks: it is short and quick, and never raises."""
 
 import base64
 import io
@@ -23,7 +23,8 @@ def pictures(page: str) -> list[Image.Image]:
 
 
 def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
-    monkeypatch.setattr(notebook, "PATIENCE", 60)  # generous, as the machine may be busy
+    # A long limit in seconds, because the machine may be busy.
+    monkeypatch.setattr(notebook, "PATIENCE", 60)
     env = jaxenvs.make(GRID)
     page = env._repr_html_()
     (picture,) = pictures(page)
@@ -36,7 +37,7 @@ def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
 
 
 class Broken(Env):
-    """Has action names that contain markup; everything else raises."""
+    """Environment whose action names contain markup, and whose other members raise."""
 
     label: str = HOSTILE
     action_names = (HOSTILE,) * 100
@@ -49,11 +50,11 @@ def test_an_authors_mistakes_leave_the_rest_and_markup_stays_text():
 
 
 class Slow(Env):
-    """Blocks drawing until the test allows it."""
+    """Environment whose drawing blocks until the test lets it continue."""
 
     @property
     def default_params(self):
-        """Params with a limit and arrays."""
+        """Return params with a time limit and arrays."""
         return Params(max_steps_in_episode=np.zeros((3, 2), np.int32))
 
 

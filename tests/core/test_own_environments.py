@@ -1,4 +1,4 @@
-"""Third-party environments: errors name missing methods; observations are drawn."""
+"""Tests of user-defined environments: errors name missing methods, and observations are drawn."""
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +22,16 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
 
 @jaxenvs.struct
 class BoardState(State):
-    """A board that no action changes."""
+    """State: a board that no action changes."""
 
     board: jax.Array
 
 
 class NoParams(Env):
-    """A board of three rows and four columns, filled by the level; it lacks default params."""
+    """Environment: a board of three rows and four columns, which is the level.
+
+    It lacks `default_params`.
+    """
 
     action_space = Discrete(2)
     observation_space = Box(0, 5, (3, 4), np.uint8)
@@ -47,23 +50,23 @@ class NoParams(Env):
 
 
 class Board(NoParams):
-    """The same board with default params."""
+    """Environment `NoParams` with default params."""
 
     default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
 
 
 class NoReset(Board):
-    """A board without a first state."""
+    """Faulty environment that lacks `reset_state`."""
 
     reset_state = Env.reset_state
 
 
 class Nothing(Env):
-    """An environment without any members."""
+    """Faulty environment without any members."""
 
 
 class OwnReset(NoReset):
-    """A board whose `reset_to` needs no `reset_state`."""
+    """Environment that overrides `reset_to`, so that it needs no `reset_state`."""
 
     def reset_to(self, key, level, params=None):
         state = BoardState(time=jnp.int32(0), board=level)
@@ -71,13 +74,13 @@ class OwnReset(NoReset):
 
 
 class Corner(GridEnv):
-    """A grid world without levels."""
+    """Faulty grid world that generates no levels."""
 
     height = width = max_steps = 5
 
 
 class Still(Puzzle):
-    """A puzzle without rules."""
+    """Faulty puzzle without rules."""
 
     action_names = ("wait",)
     observation_space = Board.observation_space
@@ -138,11 +141,11 @@ def test_register_rejects_other_classes(register):
         register(object)
 
 
-# Pictures.
+# Tests of pictures.
 
 
 def drawn(space, obs, tile_size=1):
-    """Return the picture of an observation."""
+    """Return the picture that is drawn of an observation in this space."""
     canvas = observed.canvas(space)
     assert canvas is not None
     return np.asarray(canvas.paint(obs, tile_size))
@@ -208,7 +211,7 @@ def test_an_environment_without_tiles_is_drawn_and_written(tmp_path):
 
 def test_tiles_without_sprites_are_not_drawn():
     class NoAtlas(Board):
-        """A board that lacks `atlas`."""
+        """Faulty environment that lacks `atlas`."""
 
         def tiles(self, state):
             return state.board.astype(jnp.int32)

@@ -1,4 +1,7 @@
-"""Code for CPUs and accelerators: which branch is traced, and that both have equal types."""
+"""Tests of code with one branch for CPUs and one for accelerators.
+
+They test which branch is traced, and that both branches return the same types.
+"""
 
 import jax
 import jax.numpy as jnp

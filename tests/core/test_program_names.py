@@ -1,4 +1,4 @@
-"""Commands in messages can be typed as shown, in this folder and with this Python."""
+"""Tests that commands in messages can be typed as shown, in this folder and with this Python."""
 
 import importlib.metadata
 import json
@@ -16,7 +16,7 @@ ROOT = Path(jaxenvs.__file__).parents[1]
 
 @pytest.fixture
 def env(tmp_path, monkeypatch):
-    """A virtual environment in this folder that is not on PATH."""
+    """Make a virtual environment in the current folder that is not on PATH; return its `bin`."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ".venv" / "bin"
     folder.mkdir(parents=True)
@@ -69,7 +69,8 @@ ORIGINS = [
         {"vcs_info": {"vcs": "git", "commit_id": "1"}, "url": "https://a.b/c"},
         '"jaxenvs[train] @ git+https://a.b/c"',
     ),
-    (None, '"jaxenvs[train]"'),  # installed from an index, so it is published
+    # Installed from a package index, where the extra can be found by name.
+    (None, '"jaxenvs[train]"'),
 ]
 
 
@@ -82,7 +83,8 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    found = [Known(None), Known(origin)]  # a build leaves the first one in the checkout
+    # Metadata without an origin, as a build leaves it in the checkout, then the real one.
+    found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)
     assert typed.installation("train") == f".venv/bin/pip install {wanted}"
@@ -98,7 +100,7 @@ def test_a_checkout_on_the_path_is_installed_from_its_folder(env, monkeypatch):
 
 @pytest.mark.full
 def test_pip_accepts_the_command():
-    """pip reads the requirement; `--dry-run` installs nothing."""
+    """Let pip parse the requirement in the command; `--dry-run` installs nothing."""
     command = typed.installation("test")
     assert "pip" in command
     offline = "--dry-run --no-deps --no-build-isolation --quiet"

@@ -1,4 +1,4 @@
-"""Integer arithmetic of random draws: exact and uniform."""
+"""Tests of the integer arithmetic behind random draws: it is exact, and draws are uniform."""
 
 import itertools
 
@@ -32,7 +32,10 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """Every bound splits evenly spaced words into equal runs, in order, both ends included."""
+    """`below(word, bound)` maps evenly spaced random words to equally long runs of 0, 1, 2 ...
+
+    The smallest word gives 0, the largest bound - 1.
+    """
     words = jnp.asarray((np.arange(6 * 7 * 8 * 9) * 2**32 // (6 * 7 * 8 * 9)).astype(np.uint32))
     for bound in (1, 2, 3, 6, 7, 8, 9):
         values = np.asarray(random.below(words, bound))
@@ -52,7 +55,7 @@ def test_words_are_uniform_uint32():
 
 
 def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
-    words = word(2**30, 2**31, 2**29, 2**31)  # ties go to the last
+    words = word(2**30, 2**31, 2**29, 2**31)  # among equal words the last allowed one is chosen
     for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
         assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
 
@@ -94,7 +97,7 @@ def test_every_order_of_four_comes_equally_often():
 
 
 def test_mix_is_one_to_one():
-    """Invert each of its steps."""
+    """Show that `mix` is one-to-one by inverting each of its steps."""
     inverse = [pow(c, -1, 2**32) for c in (0x846CA68B, 0x7FEB352D)]
     values = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)])
     mixed = np.asarray(random.mix(jnp.asarray(values, jnp.uint32))).astype(np.uint64)

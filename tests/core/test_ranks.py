@@ -1,4 +1,4 @@
-"""Ranks of selected rows compared with NumPy."""
+"""Tests of the ranks of selected rows against NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,8 @@ def ranked(mask):
     return ranks.total, ranks.of_rows(), ranks.rows()
 
 
-# One row, a word and its neighbours, a block and its neighbours, several blocks.
+# Ranks are computed in words of 32 rows and blocks of 1,024 rows. These numbers of rows are next to
+# the bounds of a word and of a block, or exceed several blocks.
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 1023, 1024, 1025, 5000])
 def test_ranks_are_those_of_numpy(rows):
     rng = np.random.default_rng(rows)

@@ -1,4 +1,4 @@
-"""Registry of ids: registration, errors and messages."""
+"""Tests of the registry of environment ids: registration, errors and their messages."""
 
 import itertools
 import os
@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def scratch(monkeypatch):
-    """Restore the registry after the test."""
+    """Let a test change the registry, and restore it after the test."""
     registry.list()
     for name in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
@@ -187,7 +187,8 @@ BAD_IDS = [
 ]
 
 
-UNVERSIONED = ("Grid-v", "Grid-0")  # valid as an alias
+# Malformed as ids, because they lack a version, but valid as aliases.
+UNVERSIONED = ("Grid-v", "Grid-0")
 
 
 @pytest.mark.parametrize("id", BAD_IDS)
@@ -241,7 +242,7 @@ print(jaxenvs.spec("Plugin-Room-v0").summary)
 
 
 def test_installed_packages_bring_environments_by_entry_point(tmp_path):
-    """Use a hand-made distribution on the path, in a separate process."""
+    """Put a hand-made package with an entry point on the path; use it in a separate process."""
     (tmp_path / "plugin_of_a_test.py").write_text(PLUGIN)
     metadata = tmp_path / "plugin_of_a_test-1.0.dist-info"
     metadata.mkdir()
@@ -330,7 +331,7 @@ def test_the_error_for_a_missing_upstream_id_gives_the_reason(scratch):
         text = message(jaxenvs.UnknownIdError, jaxenvs.make, f"{game}-Symbolic-AutoReset-v1")
         assert f"jaxenvs.make_vec('{game}-Symbolic-v1', num_envs)" in text
     id = "Craftax-Pixels-AutoReset-v1"
-    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # registered later by another package
+    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # another package registers this id later
     assert jaxenvs.make(id) and id not in registry.absences()
 
 
@@ -355,7 +356,7 @@ NAMED = rf"(?<![\w./-])(?:{'|'.join(registry._modules)})(?:-[A-Za-z0-9]+)*-v[0-9
 
 
 def test_ids_that_the_code_names_are_registered():
-    """Check ids in benchmarks, pictures, help and messages."""
+    """Ids that occur in the code of benchmarks, pictures, help and messages must be registered."""
     known = {name for id in registry.list() for name in (id, *jaxenvs.spec(id).aliases)}
     folders = ("jaxenvs", "render", "baselines", "benchmarks", "docs")
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]

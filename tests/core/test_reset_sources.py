@@ -1,4 +1,4 @@
-"""CPU and GPU variants of a reset source begin bit-identical episodes."""
+"""Tests that the CPU and GPU variants of a reset source begin bit-identical episodes."""
 
 import functools
 
@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """Return the states of a batch and the inputs of their next episodes."""
+    """Return the states of a batch, and the inputs from which their next episodes begin."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:
@@ -32,7 +32,7 @@ def begun(id, rows, batched):
 
 
 def assert_alike(one, other, states):
-    """Assert that two variants restart the same rows equally, for any mask."""
+    """Assert that two variants restart rows bit by bit equally, for several masks of done rows."""
     one, other = jax.jit(one), jax.jit(other)
     for mask in MASKS.values():
         ended = jnp.asarray(mask(len(states.time)))
@@ -52,7 +52,8 @@ def test_levels_that_are_never_rejected(batched):
     )
 
 
-# More lanes than rows, so that a row has several candidates in a trip, and fewer lanes.
+# With more lanes than rows, each iteration draws several candidate levels for a row. The second
+# case has fewer lanes than rows.
 @pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):
     states, starts = begun("BabyAI-GoToLocal-v0", 20, batched)

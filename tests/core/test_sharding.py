@@ -1,4 +1,4 @@
-"""A batch sharded over devices plays bit-identical episodes to one device."""
+"""Tests that a batch sharded over devices plays the same episodes, bit by bit, as on one device."""
 
 import os
 import subprocess
@@ -49,7 +49,8 @@ for id in sys.argv[1:]:
     compare(id)
 print("equal")
 """
-# Devices may share one key, folded with their number, as in learners.
+# Script: devices fold one common key with their index, as learners do, and each has its own stock
+# of levels.
 STOCKED = """
 import jax, jax.numpy as jnp, jaxenvs, numpy as np
 from jax.sharding import AxisType, PartitionSpec as P
@@ -108,7 +109,8 @@ print("apart")
 CLASSES = defaultdict(list)
 for name in jaxenvs.registry.list():
     CLASSES[jaxenvs.spec(name).env_class].append(name)
-# The gradients of a learner on eight devices are compared by default.
+# This test does not run by default; tests of the baselines compare a learner's gradients on eight
+# devices.
 ONE = pytest.param(["Grid-DoorKey-5x5-v0"], id="one", marks=pytest.mark.full)
 LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.values()]
 

@@ -1,4 +1,4 @@
-"""Spaces: samples reach every value and both bounds; `contains` and `clip` are correct."""
+"""Tests of spaces: samples reach every value and both bounds; `contains` and `clip` are correct."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def test_a_whole_32_bit_range_is_covered(limits):
     assert values.dtype == np.float64
     share = (values - limits.min) / (float(limits.max) - limits.min)
     assert chisquare(np.histogram(share, 16, (0, 1))[0]).pvalue > 1e-4
-    # Both of two values at the end of the dtype's range are sampled.
+    # In a space of the two smallest or two largest values of the dtype, both values are sampled.
     for low in (limits.min, limits.max - 1):
         assert set(drawn(Box(low, low + 1, (), limits.dtype), 64).tolist()) == {low, low + 1}
 

@@ -1,4 +1,4 @@
-"""Stacking scalars for GPUs gives the same array as `jnp.stack`, however it is batched."""
+"""Tests of `stacked`, the variant of `jnp.stack` for GPUs: same array, under any `vmap`."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ import pytest
 
 from jaxenvs.core.stacking import stacked
 
-# Axes of the outer and the inner `vmap`, and shapes of two scalars in these batches.
+# Case -> (`in_axes` of the `vmap`s, from the inner to the outer one; shapes of the two arguments).
 BATCHES = {
     "none": ([], (), ()),
     "both": ([(0, 0)], (5,), (5,)),

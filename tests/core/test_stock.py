@@ -1,4 +1,4 @@
-"""Reset source `stock`: every prepared level begins exactly one episode, for any demand."""
+"""Tests of reset source `stock`: no prepared level begins two episodes, for any demand."""
 
 import functools
 
@@ -14,34 +14,43 @@ from jaxenvs.core import reset_sources, stock
 from jaxenvs.craft.tables import Block
 
 KEY = jax.random.key(3)
-ROOMS = "Grid-FourRooms-v0"  # levels rarely repeat
-SMALL = "Grid-Empty-Random-5x5-v0"  # 8 free cells, 4 directions
+ROOMS = "Grid-FourRooms-v0"  # a new level rarely equals an earlier one
+SMALL = "Grid-Empty-Random-5x5-v0"  # its few levels (8 free cells, 4 directions) can be counted
 
 
 @functools.cache
 def batch(id, rows, large=False, **fields):
-    """A batch and its compiled functions; `large` treats its states as large."""
+    """Return a batch and its compiled functions.
+
+    `large` is only part of the cache's key: functions are traced again if states count as large.
+    """
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
 
 
 @pytest.fixture(params=[False, True], ids=["selected", "listed"])
 def large(request, monkeypatch):
-    """Treat states as large or small; with large states, only done rows are written."""
+    """Treat states as large or small.
+
+    With large states, a step writes only the rows whose episode ended.
+    """
     if request.param:
         monkeypatch.setattr(stock, "SELECTED_BYTES", 0)
     return request.param
 
 
 def begun(venv, steps, reset, step, limit, key=KEY):
-    """Play with a time limit; return the started levels and the counters of every step."""
+    """Play a batch with a time limit.
+
+    Return the levels of all episodes that began, and the stock's counters after every step.
+    """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
     for time in range(steps):
         now = jax.random.fold_in(key, time)
         actions = jnp.zeros(
             venv.num_envs, jnp.int32
-        )  # the agent only turns, so it stays at its start
+        )  # the agent only turns left, so it stays in its start cell
         done = step(now, state, actions, params)
         state, ended = done.state, np.asarray(done.done)
         assert (np.asarray(state.env.time) == 0)[ended].all()
@@ -52,7 +61,8 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Rows, ring, chunk, limits: demand below, at and far above the size of a chunk or the ring.
+# Number of rows, ring size, chunk size, and time limits. The number of levels that are needed per
+# step is below, at or far above the size of a chunk or of the ring.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     (40, 16, 16, 1),
@@ -63,7 +73,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """All rows share one limit: with different limits, `stock` would be `exact`."""
+    """One time limit for all rows: with limits by row, `stock` works like `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -82,7 +92,7 @@ def test_rejected_levels_are_left_out(large):
 
 
 def test_levels_have_the_distribution_of_exact():
-    """Compare the agents' start cells over batches, and pairs of neighbouring rows."""
+    """Start cells and directions are uniform; neighbouring rows, and steps, are independent."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -95,7 +105,8 @@ def test_levels_have_the_distribution_of_exact():
     places = np.unique(np.stack(places), return_inverse=True)[1].reshape(steps, rows)
     kinds = places.max() + 1
     assert chisquare(np.bincount(places.reshape(-1))).pvalue > 1e-4
-    pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]  # rows, and steps
+    # Neighbouring rows, and consecutive steps.
+    pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]
     for a, b in pairs:
         table = np.zeros((kinds, kinds))
         np.add.at(table, (a.reshape(-1), b.reshape(-1)), 1)
@@ -119,7 +130,10 @@ def test_a_batch_goes_on_from_a_copy_of_its_state():
 
 
 def test_batches_side_by_side_are_batches_alone():
-    """Use vmap over two seeds, whose rings run empty at different times."""
+    """Compare `vmap` over two seeds with each seed alone.
+
+    The rings of the two seeds run empty at different times.
+    """
     venv, *_ = batch(ROOMS, 9, stock_size=4, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
 
@@ -151,7 +165,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Adapters may step twice with the same key of row 0."""
+    """Adapters may call `step` twice with the same key for row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):
@@ -166,7 +180,8 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     *_, restart = batch(ROOMS, 9, stock_size=8, chunk=3)
     with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
         restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
-    *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)  # the same length
+    # Ring size + chunk size is 9, as in the first batch, so the arrays have the same shape.
+    *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)
     state, levels = reset(KEY).state, []
     for time in range(3):
         chosen = jnp.ones(9, jnp.bool_)
@@ -178,7 +193,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
 
 
 def test_levels_of_other_params_are_not_used():
-    """A changed param makes the ring prepare new levels at once; run for two seeds."""
+    """If a param changes, the ring prepares new levels at once. The test runs for two seeds."""
     venv, reset, step, _ = batch("Craft-Classic-Ids-v0", 3, stock_size=4, chunk=2)
     params = venv.default_params
     flat = params.replace(

@@ -1,4 +1,4 @@
-"""Structs compare and hash by value, so that params can be static arguments of `jit`."""
+"""Tests of structs: they compare and hash by value, so params can be static arguments of `jit`."""
 
 import copy
 import functools
@@ -21,7 +21,7 @@ CARTPOLE = jaxenvs.make("Classic-CartPole-v0")
 
 @struct
 class Tables(Params):
-    """Params with arrays."""
+    """Params whose fields include arrays."""
 
     table: Any
     rate: Any = 0.1
@@ -65,7 +65,8 @@ DIFFERENT = [
     {"table": np.arange(1, 7, dtype=np.int32).reshape(2, 3)},
     {"table": np.arange(6, dtype=np.int32)},
     {"table": np.arange(6, dtype=np.int16).reshape(2, 3)},
-    {"table": np.arange(6, dtype="<i4").view(">i4").reshape(2, 3)},  # the same bytes
+    # The same bytes in memory, but another byte order.
+    {"table": np.arange(6, dtype="<i4").view(">i4").reshape(2, 3)},
     {"max_steps_in_episode": 10},
     {"max_steps_in_episode": 9.0},
     {"max_steps_in_episode": True},
@@ -103,7 +104,7 @@ def test_states_compare_by_value_too():
 def test_a_class_may_compare_in_its_own_way():
     @struct
     class Loose(Struct):
-        """Return True for any two objects."""
+        """Struct that says it equals any other object."""
 
         number: Any
 
@@ -128,14 +129,14 @@ def test_traced_params_say_how_they_are_given():
 
 
 class Wrapper:
-    """Imitates wrappers for gymnax: environment and params are static arguments."""
+    """Imitation of gymnax's wrappers: environment and params are static arguments of `jit`."""
 
     def __init__(self, env):
         self.env, self.traces = env, 0
 
     @functools.partial(jax.jit, static_argnums=(0, 4))
     def step(self, key, state, action, params):
-        """Advance."""
+        """Make a step; the params are a static argument."""
         self.traces += 1
         return self.env.step(key, state, action, params)
 

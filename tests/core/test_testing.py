@@ -1,4 +1,4 @@
-"""The contract checker: a good environment passes, and each fault is found and named."""
+"""Tests of the contract checker: a good environment passes, and each fault is found and named."""
 
 import dataclasses
 import itertools
@@ -19,7 +19,7 @@ from jaxenvs.testing import contract, fuzzing
 
 @jaxenvs.struct
 class WalkState(State):
-    """Position in a row of cells."""
+    """State with the index of the walker's cell."""
 
     cell: Int32[Array, ""]
 
@@ -31,17 +31,17 @@ class Walk(Env):
 
     @property
     def default_params(self) -> Params:
-        """Return a limit of nine steps."""
+        """Return params with a time limit of nine steps."""
         return Params(max_steps_in_episode=np.int32(9))
 
     @property
     def action_space(self) -> Discrete:
-        """Left and right."""
+        """Return a space of two actions, left and right."""
         return Discrete(2)
 
     @property
     def observation_space(self) -> Box:
-        """The cell."""
+        """Return a space of one number, the index of the cell."""
         return Box(0, 4, (1,), np.int32)
 
     def draw_level(self, key, params):
@@ -49,7 +49,7 @@ class Walk(Env):
         return jax.random.randint(key, (), 0, 3, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """Begin in the drawn cell."""
+        """Begin in the cell that the level names."""
         return WalkState(time=jnp.int32(0), cell=level)
 
     def step_state(self, key, state, action, params):
@@ -58,15 +58,15 @@ class Walk(Env):
         return Transition(state.replace(cell=cell), (cell == 4).astype(jnp.float32), cell == 4)
 
     def observe(self, state, params=None):
-        """The cell."""
+        """Observe the index of the cell."""
         return jnp.minimum(state.cell, 4)[None]
 
     def action_mask(self, state, params=None):
-        """Allow left only if there is a cell."""
+        """Allow left only if there is a cell on the left."""
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
 
     def ending(self, level):
-        """Return two steps to the right."""
+        """Return a level two cells from the end, and the actions that lead there."""
         return Ending(jnp.int32(2), (1, 1))
 
 
@@ -74,30 +74,30 @@ class SoonerThanSaid(Walk):
     """Fault: the task ends before the last action of its ending."""
 
     def ending(self, level):
-        """Start one step from the end."""
+        """Return a level one step from the end, with more actions than needed."""
         return Ending(jnp.int32(3), (1, 1))
 
 
 class LaterThanSaid(Walk):
-    """Fault: the task does not end with its ending."""
+    """Fault: the actions of its ending do not end the task."""
 
     def ending(self, level):
-        """Start too far from the end."""
+        """Return a level that is too far from the end for the actions."""
         return Ending(level, (1,))
 
 
 class CutAtItsEnd(Walk):
-    """Fault: the ending is a truncation."""
+    """Fault: the episode is truncated at its ending."""
 
     def step(self, key, state, action, params=None):
-        """Set truncated."""
+        """Make a step, and set truncated."""
         step = super().step(key, state, action, params)
         limit = self.default_params if params is None else params
         return step._replace(truncated=step.state.time >= limit.max_steps_in_episode)
 
 
 class HalfLimit(Walk):
-    """Has a time limit of half the params' limit."""
+    """Environment whose time limit is half the limit in the params: no fault."""
 
     def time_limit(self, state, params):
         """Return half the limit, rounded up."""
@@ -117,7 +117,7 @@ class NoLimit(Walk):
     """Fault: is never truncated."""
 
     def step(self, key, state, action, params=None):
-        """Clear truncated."""
+        """Make a step, and clear truncated."""
         step = super().step(key, state, action, params)
         return step._replace(truncated=jnp.zeros_like(step.truncated))
 
@@ -135,7 +135,7 @@ class Nothing(Walk):
     """Fault: a reward is NaN."""
 
     def step_state(self, key, state, action, params):
-        """0 / 0."""
+        """Make the reward NaN (0 / 0)."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=moved.reward / moved.reward)
 
@@ -152,7 +152,7 @@ class BeyondAtFirst(Walk):
     """Fault: only the first observation is outside its space."""
 
     def observe(self, state, params=None):
-        """Minus one."""
+        """Observe -1, which is outside the space."""
         return jnp.where(state.time == 0, -1, super().observe(state))
 
 
@@ -160,15 +160,15 @@ class BeyondOnce(Walk):
     """Fault: only the observation after ten steps is outside its space."""
 
     def observe(self, state, params=None):
-        """Minus one."""
+        """Observe -1, which is outside the space."""
         return jnp.where(state.time == 10, -1, super().observe(state))
 
 
 class TwoClocks(Walk):
-    """Fault: the clock counts twice."""
+    """Fault: the clock counts every step twice."""
 
     def step_state(self, key, state, action, params):
-        """Tick again."""
+        """Make a step, and advance the clock once more."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(state=moved.state.ticked())
 
@@ -186,7 +186,7 @@ class WrongMask(Walk):
     """Fault: takes a masked action."""
 
     def action_mask(self, state, params=None):
-        """Mask left."""
+        """Return a mask that forbids left, although left is carried out."""
         return jnp.array([False, True])
 
 
@@ -200,15 +200,15 @@ class NoNumber(Walk):
 
 
 class First(BothEnds, TooMuch, Beyond, Silent):
-    """Several faults that do not hide each other, in one compiled program."""
+    """Environment with several faults that do not hide each other; one program tests them all."""
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
-    """Has several faults, as the class above."""
+    """Environment with several further faults, like `First`."""
 
 
 class Third(TwoClocks, Nothing):
-    """Has several faults, as the class above."""
+    """Environment with several further faults, like `First`."""
 
 
 FUZZED = {
@@ -225,7 +225,7 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # A masked action should only advance the clock by one.
+    # The double tick also breaks the rule that a masked action only advances the clock by one.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -240,17 +240,17 @@ def test_hostile_play_finds(env_class):
 
 @jaxenvs.struct
 class PrizeParams(Params):
-    """State with the reward of the last cell."""
+    """Params with the reward of the last cell."""
 
     prize: Any
 
 
 class Prize(Walk):
-    """Has rewards within the range only for the default params."""
+    """Environment whose rewards are within `reward_range` only with the default params."""
 
     @property
     def default_params(self) -> Params:
-        """A prize of one."""
+        """Return params with a prize of 1."""
         return PrizeParams(max_steps_in_episode=np.int32(9), prize=np.float32(1))
 
     def step_state(self, key, state, action, params):
@@ -268,7 +268,7 @@ def test_a_good_environment_passes():
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """By default, the spaces must hold for the default params only."""
+    """By default the checker tests the spaces with the default params only."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
@@ -289,7 +289,7 @@ class Secret(Walk):
     fully_observed = True
 
     def reset_state(self, key, level, params):
-        """Draw the number."""
+        """Draw the hidden number."""
         secret = jax.random.randint(key, (), 0, 9, jnp.int32)
         return SecretState(time=jnp.int32(0), cell=level, secret=secret)
 
@@ -311,7 +311,7 @@ class LooseParams(Walk):
 
     @property
     def default_params(self):
-        """Return a limit of nine steps."""
+        """Return params with a time limit of nine steps."""
         return Numbers(np.int32([9]))
 
 
@@ -319,14 +319,14 @@ class Weak(Walk):
     """Fault: the info is weakly typed."""
 
     def step_state(self, key, state, action, params):
-        """A Python number."""
+        """Put a Python number into the info, which makes it weakly typed."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"weight": jnp.asarray(1.0) * 2})
 
 
 @jaxenvs.struct
 class KeyState(WalkState):
-    """State with the words of a key."""
+    """State that contains the words of a random key."""
 
     words: Array
 
@@ -361,7 +361,7 @@ class Bits(Walk):
     """Stores random words of a reset, which reveal nothing about the future: no fault."""
 
     def reset_state(self, key, level, params):
-        """Begin, with a board of bits."""
+        """Begin with random bits in the state."""
         words = jax.random.bits(key, (4,), jnp.uint32)
         return KeyState(time=jnp.int32(0), cell=level, words=words)
 
@@ -380,7 +380,7 @@ class TwoNumbers(Walk):
 
     @property
     def observation_space(self) -> Box:
-        """Two."""
+        """Return a space of two numbers, although the observation is one number."""
         return Box(0, 4, (2,), np.int32)
 
 
@@ -399,7 +399,7 @@ class OtherWhenEager(Walk):
     """Fault: behaves differently without jit."""
 
     def step_state(self, key, state, action, params):
-        """No reward."""
+        """Give no reward outside of jit."""
         moved = super().step_state(key, state, action, params)
         eager = not isinstance(state.cell, jax.core.Tracer)
         return moved._replace(reward=jnp.float32(1.0)) if eager else moved
@@ -426,7 +426,7 @@ class NumbersForMask(Walk):
     """Fault: the mask is not boolean."""
 
     def action_mask(self, state, params=None):
-        """Ones."""
+        """Return a mask of integers."""
         return jnp.ones(2, jnp.int32)
 
 
@@ -434,11 +434,11 @@ class NoSprite(Walk):
     """Fault: a tile has no sprite."""
 
     def tiles(self, state):
-        """The cell."""
+        """Return the index of the cell as the only tile."""
         return state.cell[None, None] + 7
 
     def atlas(self, tile_size):
-        """Five."""
+        """Return sprites for five tiles, although there are more tiles."""
         return np.zeros((5, tile_size, tile_size, 3), np.uint8)
 
 

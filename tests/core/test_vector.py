@@ -1,4 +1,4 @@
-"""Batches: auto-reset compared with a plain Python loop, and the sources of new levels."""
+"""Tests of batches: auto-reset against a plain Python loop, and the reset sources."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ import jaxenvs
 from jaxenvs.core import random
 from jaxenvs.core.env import Env, Params, State
 
-ENDING = "Grid-LavaGapS5-v0"  # random play ends soon, and the limit below ends the rest
+ENDING = "Grid-LavaGapS5-v0"  # random play ends soon; a time limit ends the other episodes
 LEVELS = "Grid-DoorKey-5x5-v0"
 ROWS, STEPS, LIMIT = 5, 14, 4
 KEY = jax.random.key(3)
@@ -46,13 +46,13 @@ def differs(a, b):
 
 @functools.cache
 def batch(id, rows, **fields):
-    """A batch and its compiled functions."""
+    """Return a batch and its compiled functions."""
     venv = jaxenvs.make_vec(id, rows, **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
 
 
 class Loop:
-    """Reference auto-reset: one environment and an `if`."""
+    """Reference auto-reset: a Python loop over environments, with an `if` for finished episodes."""
 
     def __init__(self, compiled, mode, reset, key, params):
         self.step_one, self.mode, self.params = compiled(ENDING).step, mode, params
@@ -62,7 +62,7 @@ class Loop:
         self.ended = [False] * ROWS
 
     def step(self, key, actions):
-        worlds = self.worlds(key)  # what step(key) would start in each environment
+        worlds = self.worlds(key)  # first states that step(key) would start in each environment
         outputs = []
         for i, action in enumerate(actions):
             new = (row(worlds.obs, i), row(worlds.state.env, i))
@@ -116,7 +116,10 @@ def test_a_step_that_only_restarts_ignores_its_action():
 
 
 def test_a_step_that_only_restarts_has_no_reward():
-    """Use CartPole, in which every step has a reward, even after the end."""
+    """A step that only restarts must give reward 0.
+
+    In CartPole every other step has a reward, even after the end.
+    """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     actions = jnp.zeros(ROWS, jnp.int32)
@@ -134,7 +137,7 @@ MASKS = {
     "neighbours": lambda n: np.arange(n) < (n + 1) // 2,
     "all": lambda n: np.ones(n, bool),
 }
-SHAPES = [  # rows, chunk, whether the params are batched
+SHAPES = [  # (number of rows, chunk size, whether the params are batched)
     (5, 1, True),
     pytest.param(1, None, True, marks=pytest.mark.full),
     pytest.param(9, 4, False, marks=pytest.mark.full),
@@ -162,13 +165,14 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
         after = restart_exact(key, before.state, chosen, params)
         same(after, restart_fresh(key, before.state, chosen, params))
         changed = differs(after.state.env, before.state.env)
-        assert not (changed & ~chosen).any(), name  # only done rows are written
-        assert changed.sum() >= chosen.sum() * 0.7 - 1, name  # 5x5 levels sometimes repeat
+        assert not (changed & ~chosen).any(), name  # only done rows have changed
+        # About 30 % may be unchanged: levels of 5x5 cells sometimes repeat.
+        assert changed.sum() >= chosen.sum() * 0.7 - 1, name
 
 
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """Time limits from 1 up end different episodes in every step."""
+    """With time limits of 1, 2, 3 ... by row, different episodes end in every step."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -189,7 +193,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 
 def test_exact_levels_are_independent_of_each_other():
-    """All episodes end in the same step, twice: all levels differ."""
+    """All episodes end in the same step, twice; the new levels must all differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -220,7 +224,7 @@ def test_a_pool_gives_only_its_levels_and_all_of_them():
         same(done.state.pool, state.pool)
         state = done.state
         for grid in grids(state.env):
-            counts[grid] += 1  # a KeyError is a level from outside the pool
+            counts[grid] += 1  # a level from outside the pool would raise KeyError
         poses = zip(grids(state.env), state.env.row, state.env.column, strict=True)
         starts = {
             g: tuple(pose[:2]) for g, pose in zip(pool, state.pool.pose.tolist(), strict=True)
@@ -282,7 +286,7 @@ def test_reset_rows_starts_the_chosen_rows_only(source):
 
 @pytest.mark.parametrize("source", ["exact", *with_full("fresh")])
 def test_with_a_key_for_each_row_only_its_own_counts(source):
-    """Permuted keys give the same rows, permuted."""
+    """If the keys of the rows are permuted, the result is the same rows, permuted."""
     venv, reset, step, _ = batch(LEVELS, 9, reset_source=source, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     keys, order = jax.random.split(KEY, 9), jax.random.permutation(KEY, 9)
@@ -310,7 +314,7 @@ def test_batched_params_reach_their_rows():
 
 
 def test_a_batch_steps_inside_the_callers_transforms():
-    """Use vmap over two batches with different keys: each equals the batch alone."""
+    """`vmap` over two batches with different keys gives the same as each batch alone."""
     venv = jaxenvs.make_vec("Grid-Empty-Random-5x5-v0", 3, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
 
@@ -328,7 +332,7 @@ def test_a_batch_steps_inside_the_callers_transforms():
 
 
 class Vast(Env):
-    """Has random levels of a megabyte, of which the state keeps one number."""
+    """Environment with random levels of a megabyte, of which the state keeps one number."""
 
     levels_at_once: ClassVar[int] = 4
     default_params = Params(max_steps_in_episode=np.int32(9))
@@ -343,7 +347,7 @@ class Vast(Env):
         return State(time=place)
 
     def observe(self, state, params=None):
-        """Observe it."""
+        """Observe the number in the state."""
         return state.time
 
 

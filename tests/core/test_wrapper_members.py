@@ -1,4 +1,4 @@
-"""Wrappers forward every public member of environments of several families."""
+"""Tests that wrappers forward every public member of the environments of several families."""
 
 import dataclasses
 
@@ -33,12 +33,13 @@ IDS = [
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]
-COMPUTED = COMPOSED | public(Derived).keys() - {"check_values"}  # from forwarded members
+# Members that a wrapper computes from forwarded ones.
+COMPUTED = COMPOSED | public(Derived).keys() - {"check_values"}
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
 def both(id):
-    """Return an environment, a wrapper around it, and the same state of each."""
+    """Return an environment, a wrapper around it, and the same state for each of the two."""
     env = jaxenvs.make(id)
     state = env.reset(KEY).state
     outer = wrappers.EpisodeStatistics(env=env)
@@ -52,21 +53,21 @@ def same(a, b):
 
 
 class Scaled(wrappers.Wrapper):
-    """Has a field without a default."""
+    """Wrapper that has a field without a default."""
 
     factor: float
     offset: float = 0.0
 
 
 class Named(wrappers.FrameStack):
-    """Has a required field after an optional one, which Python takes by name only."""
+    """Wrapper with a required field after an optional one, so that it must be passed by name."""
 
     label: str
 
 
 def test_the_environment_and_the_fields_may_be_given_by_position():
     class ByName(wrappers.Wrapper, kw_only=True):
-        """Takes its fields by name only."""
+        """Wrapper whose fields must all be passed by name."""
 
         factor: float
 
@@ -80,7 +81,7 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
             kind(BASE, *given)
     assert dataclasses.replace(Scaled(BASE, 2.0), factor=3.0) == Scaled(BASE, 3.0)
     with pytest.raises(TypeError, match="positional"):
-        type(BASE)(5)  # environments take all fields by name
+        type(BASE)(5)  # the fields of environments must be passed by name
 
 
 def test_every_public_member_is_forwarded():
@@ -99,7 +100,8 @@ def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
 def test_values_are_those_of_the_environment_inside(id):
     env = jaxenvs.make(id)
     outer = wrappers.StickyAction(env=wrappers.EpisodeStatistics(env=env))
-    hidden = {"fully_observed", "default_params"}  # the previous action, and its probability
+    # `StickyAction` adds the previous action to the state, and its probability to the params
+    hidden = {"fully_observed", "default_params"}
     values = [
         name
         for name, member in public(Env).items()
@@ -108,9 +110,11 @@ def test_values_are_those_of_the_environment_inside(id):
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
-        if name == "controls":  # the mouse's function takes the wrapper's state
+        # The function for mouse clicks takes the wrapper's state, so it differs.
+        if name == "controls":
             mine, wanted = mine.actions, wanted.actions
-        if name == "vocabulary" and wanted is not None:  # its functions are new objects
+        # It contains functions, which are new objects in each call.
+        if name == "vocabulary" and wanted is not None:
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))
         assert mine == wanted, name
 
@@ -185,7 +189,7 @@ def test_members_of_a_family_take_the_states_of_the_wrapper():
 
 def test_params_of_a_member_are_those_of_the_wrapper():
     class Slow(type(BASE)):
-        """Has a method that returns the remaining steps."""
+        """Environment with a method that returns the remaining steps."""
 
         def left(self, state, params):
             return int(params.max_steps_in_episode - state.time)
@@ -196,7 +200,7 @@ def test_params_of_a_member_are_those_of_the_wrapper():
 
 def test_an_error_within_a_property_is_not_hidden():
     class Broken(wrappers.Wrapper):
-        """Has a bug in a property that the environment inside has too."""
+        """Wrapper with a bug in a property that the wrapped environment has too."""
 
         @property
         def observation_space(self):

@@ -1,4 +1,4 @@
-"""Wrappers compared with plain Python, alone and in a batch with auto-reset."""
+"""Tests of wrappers against plain Python, for one environment and for a batch with auto-reset."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# The last one nests three of them, and runs by default.
+# The kinds in `with_full` do not run by default. "several", which nests three of them, does.
 every_kind = pytest.mark.parametrize(
     "kind",
     [
@@ -54,7 +54,7 @@ def actions_of(seed, *shape):
 
 
 def play(env, actions, params=None, key=KEY):
-    """Reset and step over time in one compiled program."""
+    """Reset the environment and make all steps, in one compiled program."""
     params = env.default_params if params is None else params
     return _played(env, actions, params, key)
 
@@ -102,7 +102,7 @@ def test_a_wrapped_environment_is_an_environment(kind):
     np.testing.assert_array_equal(last.state.time, STEPS)
 
 
-# "several" covers the others.
+# By default only two kinds run: "several" nests three of the others.
 BATCHED = [
     kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
@@ -111,7 +111,10 @@ BATCHED = [
 
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
-    """Restarted environments equal a reset with the same key, wrapper state included."""
+    """After auto-reset, an environment equals a reset with the same key.
+
+    The comparison includes the wrapper's state.
+    """
     env = KINDS[kind]
     venv = jaxenvs.make_vec(env, 3, reset_source="exact")
     params = venv.default_params
@@ -166,7 +169,8 @@ def test_onehot_expands_each_part_of_a_dict():
 
 
 def test_onehot_refuses_what_it_cannot_count(as_a_user):
-    stacked = wrappers.Flatten(env=jaxenvs.make("Grid-v0", obs="dict"))  # float32
+    # Its observation is float32.
+    stacked = wrappers.Flatten(env=jaxenvs.make("Grid-v0", obs="dict"))
     with pytest.raises(ValueError, match="small integers"):
         wrappers.OneHot(env=stacked)
 
@@ -196,7 +200,7 @@ def test_statistics_count_each_episode_by_itself():
     rows = 4
     venv = jaxenvs.make_vec(KINDS["EpisodeStatistics"], rows, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(LIMIT))
-    # The levels are replaced by a goal two steps ahead, so that returns differ from zero.
+    # Replace the levels by one with the goal two steps ahead, so that returns differ from zero.
     level = jax.jit(BASE.sample_level)(KEY)
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
     start = jax.jit(KINDS["EpisodeStatistics"].reset_to)(KEY, level, params).state
@@ -296,7 +300,7 @@ def test_wrappers_refuse_what_is_no_environment_or_state(as_a_user):
 
 def test_the_space_of_stacked_discrete_observations():
     class Compass(type(BASE)):
-        """Observes the direction only."""
+        """Environment that observes only the agent's direction."""
 
         @property
         def observation_space(self):
@@ -311,7 +315,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """BabyAI-GoToObjDoor accepts a quarter of its levels; a wrapper must reject the others too."""
+    """A wrapped environment must reject the same levels. BabyAI-GoToObjDoor accepts a quarter."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)
@@ -326,14 +330,14 @@ def test_levels_are_rejected_inside_a_wrapper_too():
 
 
 class Hurried(type(BASE)):
-    """Has a time limit of a third of the params' limit."""
+    """Environment whose time limit is a third of the limit in the params."""
 
     def time_limit(self, state, params):
         return params.max_steps_in_episode // 3
 
 
 def test_a_limit_of_the_episodes_own_is_passed_on():
-    """Names of actions are forwarded too."""
+    """A wrapper forwards a time limit that depends on the state, and the names of actions."""
     env = Hurried(size=5)
     for kind in ("Flatten", "EpisodeStatistics", "FrameStack", "StickyAction"):
         wrapped = wrappers.Flatten(env=dataclasses.replace(KINDS[kind], env=env))

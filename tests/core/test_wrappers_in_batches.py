@@ -1,4 +1,4 @@
-"""Wrappers in batches with each reset source, nested, and in learners."""
+"""Tests of wrappers in batches with each reset source, nested in each other, and in learners."""
 
 import dataclasses
 import functools
@@ -97,7 +97,10 @@ def test_statistics_outlive_episodes_with_each_reset_source(source):
 
 
 def test_a_step_that_only_restarts_is_not_counted():
-    """With `next_step`, such a step still advances the environment, but its result is discarded."""
+    """With `next_step`, the step after an end only resets.
+
+    It still steps the environment, but discards the result, which statistics must not count.
+    """
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, autoreset="next_step")
     begins = np.arange(STEPS) % 4 == 3
@@ -212,9 +215,13 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 
 
 def test_success_does_not_depend_on_a_changed_reward():
-    """LavaGap defines success by a reward above 0."""
+    """LavaGap defines success by a reward above 0.
+
+    A wrapper that lowers rewards must not change the success.
+    """
     level = LAVA.sample_level(KEY)
-    level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))  # a goal ahead
+    # A goal two cells in front of the agent.
+    level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
     lowered = wrappers.TransformReward(LAVA, lambda reward: reward - 5)
     for env in (
         lowered,
@@ -260,7 +267,7 @@ def test_adapters_keep_statistics_over_episodes(adapter):
         return
     if adapter == "dm_env":
         game = to_dm_env(env)
-        for _ in range(6):  # two of them reset
+        for _ in range(6):  # two of these six steps reset the environment
             game.step(0)
         assert game._ended.memory.timestep == 4
         return
@@ -311,7 +318,7 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
 def test_wrappers_keep_the_contract(kind):
-    """Except normalisation: its last bits differ between two compiled programs."""
+    """Wrappers that normalise are left out: two compiled programs differ in their last bits."""
     puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))
     stacked = wrappers.FrameStack(wrappers.ActionRepeat(puzzle, 2), 2)
     envs = {

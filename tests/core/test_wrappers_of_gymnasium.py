@@ -1,6 +1,6 @@
-"""Wrappers compared with Gymnasium's equivalents around the same environment.
+"""Tests of wrappers against Gymnasium's equivalent wrappers around the same environment.
 
-Tests show each deliberate difference.
+Where a wrapper differs from Gymnasium's on purpose, a test shows the difference.
 """
 
 import gymnasium
@@ -22,7 +22,7 @@ STEPS = 40
 
 
 class Repeated(gymnasium.Wrapper):
-    """`RepeatAction`, which Gymnasium has since 1.3."""
+    """The same as Gymnasium's `RepeatAction`, which older versions than 1.3 lack."""
 
     def step(self, action):
         total = 0.0
@@ -62,7 +62,7 @@ def same_play(ours, theirs, tolerance=1e-5):
 
 
 def test_observations_are_normalised_by_all_that_were_seen_before():
-    """The statistics outlive episodes: some poles fall during the test."""
+    """Statistics are kept when an episode ends; some poles fall during the test."""
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeObservation(CARTPOLE), actions)
     theirs = played(gymnasium.wrappers.NormalizeObservation(to_gymnasium(CARTPOLE)), actions)
@@ -78,26 +78,34 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
 
 
 def test_a_return_includes_the_last_reward_and_starts_anew():
-    """Gymnasium's drops the earlier rewards in the last step, and carries its reward over."""
+    """Gymnasium's wrapper differs.
+
+    In the last step of an episode it drops the earlier rewards, and it adds the last reward to the
+    next episode's return.
+    """
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeReward(CARTPOLE, 0.9), actions)
     theirs = played(gymnasium.wrappers.NormalizeReward(to_gymnasium(CARTPOLE), 0.9), actions)
     moments, total, wanted = RunningMeanStd(shape=()), 0.0, []
     for _, reward, terminated, *_ in played(CARTPOLE, actions):
-        if reward:  # not a reset, where a return starts at 0
+        if reward:  # 0 marks a reset, where a new return starts at 0
             total = total * 0.9 + reward
             moments.update(np.array([total]))
             wanted.append(reward / np.sqrt(moments.var + 1e-8))
         total = 0.0 if terminated else total
     got = [step[1] for step in ours if step[1]]
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
-    first = next(i for i, step in enumerate(ours) if step[2])  # equal up to the first end
+    # Index of the first episode end, up to which the wrappers agree.
+    first = next(i for i, step in enumerate(ours) if step[2])
     same_play(ours[:first], theirs[:first], 1e-4)
     assert not np.allclose(got, [step[1] for step in theirs if step[1]], rtol=1e-2)
 
 
 def batches(kind):
-    """Return our wrapper and Gymnasium's, around a batch of three in mode `SAME_STEP`."""
+    """Return a batch of three in our wrapper `kind`, and the same batch without it.
+
+    Both reset in mode `SAME_STEP`.
+    """
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
     ours = to_gymnasium_vec(getattr(wrappers, kind)(PENDULUM, shared=True), 3, **same_step)
     theirs = to_gymnasium_vec(PENDULUM, 3, **same_step)
@@ -114,7 +122,10 @@ def test_shared_scales_of_rewards_are_those_of_gymnasiums_batches():
 
 
 def test_shared_statistics_of_observations_are_those_of_a_batch_of_steps():
-    """Gymnasium's wrapper counts the observations of resets as well."""
+    """Compare with statistics over the observations of steps.
+
+    Gymnasium's wrapper also counts the observations of resets.
+    """
     ours, plain = batches("NormalizeObservation")
     first = plain.reset(seed=5)[0]
     np.testing.assert_allclose(ours.reset(seed=5)[0], first, rtol=1e-5)
@@ -142,7 +153,8 @@ def test_rewards_are_changed_and_clipped():
 
 def test_a_limit_truncates_as_theirs_but_not_where_the_task_ends():
     actions = actions_of(CARTPOLE, 0) + [0, 1] * 15
-    limit = next(i for i, step in enumerate(played(CARTPOLE, actions)) if step[2])  # a pole falls
+    # Index of the step in which the pole falls first.
+    limit = next(i for i, step in enumerate(played(CARTPOLE, actions)) if step[2])
     ours = played(wrappers.TimeLimit(CARTPOLE, limit), actions)
     theirs = played(gymnasium.wrappers.TimeLimit(to_gymnasium(CARTPOLE), limit), actions)
     both = [step for step in theirs if step[2] and step[3]]
@@ -159,7 +171,8 @@ def test_an_action_is_repeated_until_the_episode_ends():
     if known is not None:
         same_play(played(known(to_gymnasium(CARTPOLE), 3), actions), theirs)
     assert {step[1] for step in theirs} >= {3.0} and any(0 < s[1] < 3 and s[2] for s in theirs)
-    end = next(i for i, step in enumerate(theirs) if step[2])  # then resets have other keys
+    # Index of the first episode end; later resets use other keys.
+    end = next(i for i, step in enumerate(theirs) if step[2])
     same_play(ours[: end + 1], theirs[: end + 1])
 
 
@@ -194,7 +207,11 @@ def named(obs):
 
 
 def test_an_autoreset_in_the_same_step_saves_theirs_a_step():
-    """Gymnasium's returns the last observation, then the first one a step later with reward 0."""
+    """Gymnasium's wrapper needs one more step per episode.
+
+    It returns the last observation, and in the next step, with reward 0, the first observation of
+    the next episode.
+    """
     env, actions = wrappers.AutoReset(CARTPOLE), actions_of(CARTPOLE, 0, 60)
     theirs = gymnasium.wrappers.Autoreset(to_gymnasium(CARTPOLE))
     start = theirs.reset(seed=3)[0]
@@ -211,7 +228,7 @@ def test_an_autoreset_in_the_same_step_saves_theirs_a_step():
         if terminated:
             ends += 1
             assert stepped.state.time == 0
-            first, reward, *_ = theirs.step(0)  # the action is ignored
+            first, reward, *_ = theirs.step(0)  # this step only resets, so its action is ignored
             assert reward == 0
             state = state.replace(**named(first))
     assert ends >= 3

@@ -1,4 +1,4 @@
-"""Random states of the full game: each field of the package's state is drawn from its whole range.
+"""Random states of the full game: each field of craftax's state is drawn from its whole range.
 
 Unreachable states are left out: two mobs on a cell, plants below floor 0, torches on water.
 """
@@ -13,12 +13,14 @@ from jaxenvs.craft.full_rows import FULL, GROUND
 from jaxenvs.craft.tables import Action, Block, Item
 
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
-OPEN = [*GROUND, Block.SAND]  # torches may lie here
+OPEN = [*GROUND, Block.SAND]  # blocks on which torches may lie
 SOLID = [int(block) for block in FULL.solid]
-EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])  # distances from the ends of a counter's range
+# Distances of drawn values from the ends of a counter's range.
+EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-AHEAD = {  # blocks ahead with which an action has an effect; a random block rarely does
+# action -> blocks ahead with which it has an effect, because a random block is rarely one of them
+AHEAD = {
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
     Action.PLACE_TORCH: OPEN,
@@ -28,7 +30,7 @@ MAKES = {recipe.action for recipe in FULL.recipes}
 
 
 class Anything:
-    """Random states of a batch, as numpy arrays while they are drawn."""
+    """A batch of random states, which are NumPy arrays while they are drawn."""
 
     def __init__(self, rows, actions, seed):
         self.rng, self.rows, self.actions = np.random.default_rng(seed), rows, actions
@@ -55,7 +57,7 @@ class Anything:
             self.beyond()
 
     def some(self, values, p=None):
-        """Draw one of some values for each row."""
+        """Draw one of the given values for each row."""
         return self.rng.choice(np.asarray(values), self.rows, p=p)
 
     def between(self, low, high):
@@ -76,7 +78,7 @@ class Anything:
         )
 
     def body(self):
-        """Draw the player."""
+        """Draw the player's place, direction, health and other fields."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["player_level"] = self.between(0, FLOORS - 1)
         siege = (self.actions == Action.DO) & (rng.random(rows) < 0.4)
@@ -210,7 +212,8 @@ class Anything:
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        share = rng.choice([0, 0.75]) if strikes else 0.75  # 0: the necromancer is vulnerable
+        # Fraction of live mobs; with 0 the necromancer is vulnerable.
+        share = rng.choice([0, 0.75]) if strikes else 0.75
         seen[:] = False
         for role, kind in peer.KINDS.items():
             slots, rows = self.slots[kind], FULL.types(role)
@@ -269,7 +272,7 @@ class Anything:
             ground[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
 
     def states(self):
-        """Return the states, stacked, with the dtypes that a step of the package returns."""
+        """Return the states, stacked, with the dtypes that a step of craftax returns."""
         base = starts.worlds()
         cast = lambda like, values: jnp.asarray(values, like.dtype)  # noqa: E731
         parts = {

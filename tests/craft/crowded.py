@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-MEETINGS = 4  # cells shared by slots; the last two are one view size before the first two
+# Number of cells that slots share; the last two are one view size before the first two.
+MEETINGS = 4
 
 
 def worlds(env, count, seed):

@@ -15,7 +15,7 @@ _A, _B, _C = Achievement, Block, Action
 
 
 def facing(block, **items):
-    """Return an edit: a block to the right, and these items."""
+    """Return an edit that puts a block to the player's right, and sets these items."""
 
     def edit(start):
         start.change["player_direction"] = _C.RIGHT
@@ -33,7 +33,7 @@ def ahead(start):
 
 
 def foe(role, type):
-    """Return an edit: a mob to the right that dies at the first blow."""
+    """Return an edit that puts a mob to the player's right, which dies at the first blow."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -43,7 +43,7 @@ def foe(role, type):
 
 
 def bench(**items):
-    """Return an edit: a table and a furnace near the player, and these items."""
+    """Return an edit that puts a table and a furnace near the player, and sets these items."""
 
     def edit(start):
         facing(_B.PATH, **items)(start)
@@ -54,7 +54,7 @@ def bench(**items):
 
 
 def changed(**change):
-    """Return an edit: new values of fields, and a path without an item ahead."""
+    """Return an edit that changes fields, and puts a path without an item ahead."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -89,7 +89,7 @@ def _necromancer(progress):
 
 
 _BAG = {"wood": 9, "stone": 9, "coal": 9, "iron": 9, "diamond": 9}
-_DONE = {  # achievement: action, edit, and the floor unless it is 1
+_DONE = {  # achievement -> action that earns it, edit of the start, and the floor unless it is 1
     _A.COLLECT_WOOD: (_C.DO, facing(_B.TREE)),
     _A.COLLECT_SAPLING: (_C.DO, facing(_B.GRASS), 0),
     _A.COLLECT_DRINK: (_C.DO, facing(_B.FOUNTAIN)),
@@ -147,7 +147,7 @@ _DONE = {  # achievement: action, edit, and the floor unless it is 1
 
 
 def make(achievement):
-    """Return the start from which one action earns an achievement, as a state of the package."""
+    """Return the start from which one action earns an achievement, as a state of craftax."""
     _, edit, floor = (*_DONE[achievement], 1)[:3]
     start = starts.Start(0, floor, np.random.default_rng(int(achievement)))
     edit(start)

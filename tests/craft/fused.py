@@ -1,4 +1,4 @@
-"""Evaluate a function with fused multiply-adds, as a compiler may fuse them.
+"""Evaluate a function with fused multiply-adds, as a compiler may generate them.
 
 The jaxpr runs one operation at a time on arrays. A float32 sum with a product is computed in
 float64 and rounded once, which is a fused multiply-add apart from double rounding.
@@ -15,7 +15,7 @@ INLINED = {"jit", "pjit", "closed_call", "custom_jvp_call"}
 
 
 class _Number(NamedTuple):
-    """An array, and its factors if it is a float32 product."""
+    """An array and, if it is a float32 product, its two factors."""
 
     value: Any
     factors: tuple[Any, Any] | None = None

@@ -1,6 +1,6 @@
-"""Play Classic in both implementations: same starts, same actions, same random numbers.
+"""Play Classic in craftax and in this library: same starts, actions and random numbers.
 
-After the start, our state is never corrected from the package's state.
+After the start, our state is never corrected from craftax's state.
 """
 
 import functools
@@ -17,8 +17,9 @@ import starts
 
 import jaxenvs
 
-PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # policies
-# Odds of the 17 actions: "busy" takes DO in half of the steps, "walker" mostly moves.
+PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # indices of the policies
+# Relative probabilities of the 17 actions for each policy: "busy" takes DO in half of the steps,
+# "walker" mostly moves.
 ODDS = np.ones((4, 17))
 ODDS[PLAY["busy"], 5] = 17
 ODDS[PLAY["busy"], 1:5] = 3
@@ -27,7 +28,7 @@ ODDS[PLAY["walker"], 7] = 6
 
 
 def action_of(key, way, theirs):
-    """Return the action of a policy."""
+    """Return the action of policy `way` in a state of craftax."""
     with jax.numpy_dtype_promotion("standard"):
         expert = player.act(key, theirs)
         other = jax.random.categorical(key, jnp.log(jnp.asarray(ODDS, jnp.float32))[way])
@@ -35,7 +36,7 @@ def action_of(key, way, theirs):
 
 
 def compare(env, outputs, our_outputs, params):
-    """Return which fields differ after a step of both."""
+    """Return, by name, whether fields differ after a step of both games."""
     wanted, given = (
         peer.fields(outputs[1]),
         peer.fields(peer.to_craftax(env, our_outputs[1], params)),
@@ -46,7 +47,7 @@ def compare(env, outputs, our_outputs, params):
 def tolerances(size):
     """Return the tolerances of the observation's entries: 0 for flags, 1e-5 for the light.
 
-    The package divides counts by 10 in half precision. If XLA simplifies the program, it replaces
+    craftax divides counts by 10 in half precision. If XLA simplifies the program, it replaces
     the division by a product, which rounds differently. `make test` disables this simplification,
     so the tolerance of counts is 1e-3.
     """
@@ -57,11 +58,11 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Return which fields of two states differ, and whether observation, reward and end do."""
+    """Return which fields of two states differ, and whether observation, reward and end differ."""
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        # Written so that NaN differs from every number.
+        # This comparison is written so that NaN differs from every number.
         name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
@@ -74,7 +75,7 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
 
 
 def their_step(package, theirs, key, way, params):
-    """Step the package by a policy: its outputs, action, draws, events and achievements."""
+    """Step craftax by a policy: its outputs, action, draws, events and achievements."""
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
     numbers = peer.params_of(params)
@@ -85,7 +86,7 @@ def their_step(package, theirs, key, way, params):
 
 
 def events(before, after, action):
-    """Return flags of a step of the package, to be counted."""
+    """Return flags of a step of craftax, to be counted."""
     alive = lambda state: [getattr(state, kind).mask for kind in peer.KINDS.values()]  # noqa: E731
     where = lambda state: [getattr(state, kind).position for kind in peer.KINDS.values()]  # noqa: E731
     born = [(b < a).any() for b, a in zip(alive(before), alive(after), strict=True)]
@@ -121,16 +122,17 @@ class Sides(NamedTuple):
     """Compiled functions of both games; a single program of both would compile for minutes."""
 
     env: jaxenvs.Env
-    begin: Callable  # (their state, params) -> their state with its light set, and ours
-    theirs: Callable  # (state, key, policy, params) -> see `their_step`
-    ours: Callable  # (state, action, draws, params) -> obs, state, reward, end
-    compare: Callable  # (their outputs, ours, params) -> differences by field
-    fold: Callable  # (key, step) -> key
+    # `begin(their_state, params)` returns craftax's state with its light set, and our state.
+    begin: Callable
+    theirs: Callable  # The arguments are (state, key, policy, params); see `their_step`.
+    ours: Callable  # `ours(state, action, draws, params)` returns obs, state, reward and end.
+    compare: Callable  # `compare(their_outputs, our_outputs, params)` returns differences by field.
+    fold: Callable  # `fold(key, step)` returns the key of a step.
 
 
 @functools.cache
 def sides(batched=True, size=64, slots=peer.SLOTS):
-    """Compile both games, for a batch or for one world."""
+    """Compile both games, for a batch or for a single world."""
     env = jaxenvs.make("Craft-Classic-Symbolic-v0", size=size, slots=slots)
     package = peer.package(size, slots)
 
@@ -152,17 +154,17 @@ def sides(batched=True, size=64, slots=peer.SLOTS):
 
 
 class Report(NamedTuple):
-    """Results of trajectories."""
+    """Results of trajectories that were played in both games."""
 
     steps: int
-    differences: dict  # number of steps in which a field differed
-    events: dict  # number of steps with an event
-    achievements: dict  # number of unlocks by name
-    first: list  # first difference of each trajectory: number, step, action, fields
+    differences: dict  # field -> number of steps in which it differed
+    events: dict  # event -> number of steps in which it occurred
+    achievements: dict  # achievement -> number of times it was unlocked
+    first: list  # first difference of each trajectory: its index, step, action, fields
 
 
 def play(theirs, keys, ways, steps, params, run=None):
-    """Play trajectories in the package and in ours; our states are never corrected."""
+    """Play trajectories in craftax and in ours; our states are never corrected."""
     run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
@@ -204,7 +206,7 @@ def merged(reports):
     return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
 
 
-# Ranges of params that are drawn instead of upstream's.
+# Ranges of params that are drawn instead of craftax's.
 RANGES = {
     "day_length": (20, 600),
     "zombie_health": (1, 9),
@@ -219,7 +221,7 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Return params of a batch: upstream's, or drawn ones for a share of the environments."""
+    """Return params of a batch: craftax's, or drawn ones for a share of the environments."""
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share
@@ -243,7 +245,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play trajectories in new worlds of another size with other slots; all params are drawn."""
+    """Play trajectories in new worlds of this size with these slots, with all params drawn."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

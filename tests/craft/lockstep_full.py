@@ -1,4 +1,4 @@
-"""Play the full game in both implementations, as `lockstep` does for Classic."""
+"""Play the full game in craftax and in this library, as `lockstep` does for Classic."""
 
 import functools
 
@@ -11,14 +11,15 @@ from lockstep import Sides, differences, play
 
 from jaxenvs.craft.tables import Action
 
-PLAY = ("random", "busy", "walker", "able")  # policies; "able" takes actions that have an effect
+# Names of the policies; "able" takes actions that have an effect.
+PLAY = ("random", "busy", "walker", "able")
 ODDS = np.ones((4, 43))
 ODDS[1, Action.DO] = 40
 ODDS[1, 1:5] = 8
 ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
 ODDS[3, Action.DO] = 4
-# Ranges of params that are drawn instead of upstream's.
+# Ranges of params that are drawn instead of craftax's.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
@@ -31,14 +32,14 @@ def chosen(theirs, key, way):
 
 
 def their_step(theirs, key, action, params):
-    """Step the package: its outputs, action, draws, events and achievements.
+    """Step craftax: its outputs, action, draws, events and achievements.
 
     It contains no code of ours, so that changes of ours do not recompile it.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # In god mode the package lets the player leave the map, ours does not: end the comparison.
+    # In god mode craftax lets the player leave the map, ours does not: end the comparison.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -46,7 +47,7 @@ def their_step(theirs, key, action, params):
 
 
 def events(before, after):
-    """Return flags of a step of the package, to be counted."""
+    """Return flags of a step of craftax, to be counted."""
     masks = lambda state, kinds: [getattr(state, kind).mask for kind in kinds]  # noqa: E731
     mobs = list(peer.KINDS.values())
     both = list(zip(masks(before, mobs), masks(after, mobs), strict=True))
@@ -109,7 +110,7 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Return params of a batch: upstream's, or drawn ones for a share; some in god mode."""
+    """Return params of a batch: craftax's, or drawn ones for a share; some in god mode."""
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
     others = rng.random(rows) < share

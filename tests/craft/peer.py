@@ -1,6 +1,6 @@
 """Interface to craftax's Classic: states converted both ways, its random numbers as our draws.
 
-Names: `theirs` is a state of the package, `ours` a state of ours.
+Names: `theirs` is a state of craftax, `ours` a state of ours.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
 
 
 def loosely(function):
-    """Call the package under JAX's standard dtype promotion, because it mixes dtypes."""
+    """Call craftax under JAX's standard dtype promotion, because it mixes dtypes."""
 
     def call(*args):
         with jax.numpy_dtype_promotion("standard"):
@@ -41,7 +41,7 @@ def loosely(function):
 
 
 def package(size, slots):
-    """Return the package's environment with another size and other numbers of slots."""
+    """Return craftax's environment with another size and other numbers of slots."""
     counts = {f"max_{kind}": getattr(slots, name) for name, kind in KINDS.items()}
     counts |= {"max_arrows": slots.projectile, "max_growing_plants": slots.plant}
     static = theirs_state.StaticEnvParams(map_size=(size, size), **counts)
@@ -50,13 +50,13 @@ def package(size, slots):
 
 @loosely
 def begin(key, package):
-    """Return the first state of the package's environment for a key (as words)."""
+    """Return the first state of craftax's environment for a key (as words)."""
     return strong(package.reset_env(key, PARAMS)[1])
 
 
 @loosely
 def reset(key, params=PARAMS):
-    """Return the package's first state for a key (as words), and our draws of the same world."""
+    """Return craftax's first state for a key (as words), and our draws of the same world."""
     choices = Choices()
     with choices.noted():
         state = strong(PACKAGE.reset_env(key, params)[1])
@@ -66,7 +66,7 @@ def reset(key, params=PARAMS):
 
 
 def strong(state):
-    """Cast a state of the package to the dtypes that a step returns."""
+    """Cast a state of craftax to the dtypes that a step returns."""
     as_int = lambda x: jnp.asarray(x, jnp.int32)  # noqa: E731
     as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
 
@@ -81,12 +81,12 @@ def strong(state):
 
 @loosely
 def light(time, params=PARAMS):
-    """Return the package's light level at a step."""
+    """Return craftax's light level at a step."""
     return jnp.asarray(calculate_light_level(time, params), jnp.float32)
 
 
 def params_of(params):
-    """Convert our params to the package's; it draws its own noise angles."""
+    """Convert our params to craftax's; it draws its own noise angles."""
     named = {
         name: getattr(params, name) for name in PARAMS.__dataclass_fields__ if hasattr(params, name)
     }
@@ -95,7 +95,7 @@ def params_of(params):
 
 
 class Choices:
-    """Record of the cells that the package chose by `jax.random.choice`."""
+    """Record of the cells that craftax chose by `jax.random.choice`."""
 
     def __init__(self):
         self.made = []
@@ -107,7 +107,8 @@ class Choices:
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
             chosen = choice(key, a, shape, replace, p, **more)
-            if p is not None and p.shape[0] > 99:  # a choice among cells
+            # Only choices of a cell have more than 99 options.
+            if p is not None and p.shape[0] > 99:
                 self.made.append((p > 0, jnp.reshape(chosen, ())))
             return chosen
 
@@ -117,7 +118,7 @@ class Choices:
     def place(self, number, given):
         """Return a uniform number that chooses the same cell by rank, and whether `given` does not.
 
-        The package adds up probabilities. Near the edge of a rank its sum is rounded; then the
+        craftax adds up probabilities. Near the edge of a rank its sum is rounded; then the
         middle of the rank replaces the number drawn.
         """
         allowed, cell = self.made[number]
@@ -132,9 +133,9 @@ class Choices:
 
 @loosely
 def step(key, state, action, params=PARAMS, package=PACKAGE):
-    """Step the package: `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax: `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value tells whether the package chose a cell that its draw does not explain.
+    The last value tells whether craftax chose a cell that its draw does not explain.
     """
     choices = Choices()
     with choices.noted():
@@ -149,7 +150,7 @@ def step(key, state, action, params=PARAMS, package=PACKAGE):
 
 
 def draws_of(key, slots=SLOTS):
-    """Return the draws of a step as the package makes them from the step's key."""
+    """Return the draws of a step as craftax makes them from the step's key."""
     rest, key_do = jax.random.split(key)
     rest, key_mobs = jax.random.split(rest)
     sapling = jax.random.uniform(jax.random.split(key_do)[1])
@@ -173,7 +174,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # upstream carries on the last key, not the rest
+        carry = jax.random.split(carry)[1]  # craftax carries on the last key, not the rest.
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -194,7 +195,7 @@ def draws_of_mobs(carry, key_spawn, slots):
 
 @loosely
 def terrain_draws_of(key, size=64):
-    """Return the draws of a world as the package makes them from the key of a reset.
+    """Return the draws of a world as craftax makes them from the key of a reset.
 
     Angles of the four noises; draws of each cell for coal, iron, diamond and tree; the draw for the
     guaranteed diamond.
@@ -222,7 +223,7 @@ def terrain_draws_of(key, size=64):
 
 
 def cells_of(maps, blocks):
-    """Return one draw for each cell that decides as the package's four draws in this world."""
+    """Return one draw for each cell that decides as craftax's four draws in this world."""
     coal, iron, diamond, tree = maps
     ore = jnp.where(coal < 0.04, 0.02, jnp.where(iron < 0.03, 0.054, 0.071))
     is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)
@@ -231,7 +232,7 @@ def cells_of(maps, blocks):
 
 
 def to_craftax(env, ours, params=None):
-    """Convert a state of ours to the package's; its key for night noise is arbitrary."""
+    """Convert a state of ours to craftax's; its key for night noise is arbitrary."""
     params = env.default_params if params is None else params
     world = env.world(ours)
     rows = lambda slots: jnp.stack([jnp.stack([s.row, s.column]) for s in slots])  # noqa: E731
@@ -279,10 +280,10 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """Return the parts of a package's state that must be equal, by name.
+    """Return the parts of a state of craftax that must equal ours, by name.
 
-    Ours stores 0 for negative numbers of which only the sign matters, and keeps arrows near the
-    map.
+    Our state stores 0 for negative numbers of which only the sign matters, and keeps arrows near
+    the map.
     """
     named = {
         "map": state.map,

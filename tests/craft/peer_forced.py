@@ -1,7 +1,7 @@
-"""The `craftax` package with our draws: each of its random numbers is replaced by ours.
+"""craftax with our draws: each of its random numbers is replaced by ours.
 
 Every decision of its step has a separate key. Tracing `peer_full.draws_of` finds these keys; where
-the package draws with one of them, it gets our draw.
+craftax draws with one of them, it gets our draw.
 """
 
 import contextlib
@@ -15,13 +15,13 @@ from peer import loosely
 
 from jaxenvs.craft.tables import APPEARING
 
-KEY = np.zeros(2, np.uint32)  # arbitrary
-MANY = 99  # a choice among more than this is among cells
+KEY = np.zeros(2, np.uint32)  # any key, because all random numbers are replaced
+MANY = 99  # a choice among more options than this is a choice of a cell
 
 
 @loosely
 def step(theirs, action, draws):
-    """Step the package with our draws: `(obs, state, reward, done)`."""
+    """Step craftax with our draws: `(obs, state, reward, done)`."""
     keys, ranges = _decisions()
     forced = _Forced(keys, ranges, _numbers(draws))
     with forced.instead():
@@ -31,7 +31,7 @@ def step(theirs, action, draws):
 
 @loosely
 def begin(level):
-    """Return the package's first state in a level of ours."""
+    """Return craftax's first state in a level of ours."""
     return peer.strong(
         peer.PACKAGE.reset_env(KEY, peer.PARAMS)[1].replace(
             map=level.map,
@@ -59,7 +59,7 @@ def _decisions():
 
 
 def _numbers(draws):
-    """Return our draws in the same order: uniform numbers and integers."""
+    """Return our draws in the order of craftax's decisions: uniform numbers and integers."""
     fighters = {
         role: [draw for i in range(w.step.size) for draw in (w.step[i], w.axis[i], w.gate[i])]
         for role, w in draws.whims.items()
@@ -72,7 +72,7 @@ def _numbers(draws):
 
 
 def _loot(loot):
-    """Return the package's draws for the contents of a chest."""
+    """Return craftax's draws for the contents of a chest."""
     happens = lambda there: jnp.where(there, 0.0, 0.999)  # noqa: E731
     some = lambda count, least: jnp.maximum(count, least)  # noqa: E731
     is_ore, tool = loot.ore < len(peer.ORE_ODDS), (loot.pickaxe > 0) | (loot.sword > 0)
@@ -93,13 +93,13 @@ def _uniform(odds, number):
 
 
 class _Forced:
-    """Random numbers looked up by key."""
+    """A stand-in for `jax.random` that looks up the number of each key."""
 
     def __init__(self, keys, ranges, numbers):
         self.keys, self.ranges, self.numbers = keys, ranges, numbers
 
     def instead(self):
-        """Replace the package's random functions while it is traced."""
+        """Replace craftax's random functions while it is traced."""
         return _patched(self.uniform, self.randint, self.choice)
 
     def given(self, key, among=None):
@@ -122,7 +122,7 @@ class _Forced:
         if p is None:
             return a[self.randint(key, (), 0, len(a))]
         uniform = self.given(key)
-        if len(p) > MANY:  # by rank among the allowed cells
+        if len(p) > MANY:  # a cell is chosen by its rank among the allowed cells
             count = jnp.cumsum(p > 0)
             rank = jnp.ceil(count[-1].astype(jnp.float32) * (1 - uniform)).astype(jnp.int32)
             chosen = jnp.searchsorted(count, rank)

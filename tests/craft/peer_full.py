@@ -1,4 +1,4 @@
-"""Interface to craftax's full game, as `peer` is to its Classic."""
+"""Interface to craftax's full game, as `peer` is the interface to its Classic."""
 
 import jax
 import jax.numpy as jnp
@@ -24,24 +24,24 @@ KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
 VITALS = ("food", "drink", "energy", "mana")
 COUNTERS = {"recover": 16, "hunger": 16, "thirst": 16, "fatigue": 16}
-SINGLE = (*COUNTS, "pickaxe", "sword", "bow")  # of the inventory
+SINGLE = (*COUNTS, "pickaxe", "sword", "bow")  # items of the inventory that are a single number
 ORE_ODDS, LEVEL_ODDS = (0.3, 0.3, 0.15, 0.125, 0.125), (0.4, 0.3, 0.2, 0.1)
 
 
 @loosely
 def begin(key):
-    """Return the first state of the package for a key (as words)."""
+    """Return the first state of craftax for a key (as words)."""
     return strong(PACKAGE.reset_env(key, PARAMS)[1])
 
 
 @loosely
 def light(time, params=PARAMS):
-    """Return the package's light level at a step."""
+    """Return craftax's light level at a step."""
     return jnp.asarray(calculate_light_level(time, params), jnp.float32)
 
 
 def params_of(params):
-    """Convert our params to the package's."""
+    """Convert our params to craftax's."""
     names = ("day_length", "mob_despawn_distance", "max_attribute", "god_mode", "always_diamond")
     named = {name: getattr(params, name) for name in names}
     return PARAMS.replace(max_timesteps=params.max_steps_in_episode, **named)
@@ -49,9 +49,9 @@ def params_of(params):
 
 @loosely
 def step(key, state, action, params=PARAMS):
-    """Step the package: `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax: `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value tells whether the package chose a cell that its draw does not explain.
+    The last value tells whether craftax chose a cell that its draw does not explain.
     """
     choices = Choices()
     with choices.noted():
@@ -65,7 +65,7 @@ def step(key, state, action, params=PARAMS):
 
 
 def draws_of(key):
-    """Return the draws of a step as the package makes them from the step's key."""
+    """Return the draws of a step as craftax makes them from the step's key."""
     rest, key_do = jax.random.split(key)
     rest, key_book = jax.random.split(rest)
     rest, key_enchant = jax.random.split(rest)
@@ -83,7 +83,7 @@ def draws_of(key):
 
 
 def loot_of(carry):
-    """Return the contents of a chest by the package's key."""
+    """Return the contents of a chest by craftax's key."""
 
     def fresh():
         nonlocal carry
@@ -121,12 +121,12 @@ def loot_of(carry):
 
 
 def from_craftax(theirs):
-    """Convert a state of the package to ours."""
+    """Convert a state of craftax to ours."""
     return ENV.from_upstream(theirs)
 
 
 def level_of(theirs):
-    """Convert a first state of the package to a level of ours."""
+    """Convert a first state of craftax to a level of ours."""
     return FullLevel(
         map=theirs.map.astype(jnp.uint8),
         items=theirs.item_map.astype(jnp.uint8),
@@ -138,10 +138,10 @@ def level_of(theirs):
 
 
 def fields(theirs):
-    """Return the parts of a package's state that must be equal, by name.
+    """Return the parts of a state of craftax that must equal ours, by name.
 
-    Ours stores 0 for negative numbers of which only the sign matters, keeps projectiles near the
-    map, and stores only whether a cell is lit, not its light.
+    Our state stores 0 for negative numbers of which only the sign matters, keeps projectiles near
+    the map, and stores only whether a cell is lit, not its light.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {
@@ -167,7 +167,7 @@ def fields(theirs):
 
 
 def ours_as_fields(ours, params=None):
-    """Return the same parts of a state of ours."""
+    """Return the same parts of our state as `fields` returns of craftax's."""
     params = ENV.default_params if params is None else params
     world = ENV.world(ours)
     words = ours.floors.at[world.floor].set(jnp.stack(floor_words(FULL, world)))

@@ -1,4 +1,4 @@
-"""A scripted policy that gets far: it reads the package's state and follows the tech tree.
+"""A scripted policy that gets far: it reads craftax's state and follows the tech tree.
 
 It is pure JAX, so that it runs inside the compiled comparison. It walks by distances over the
 17 x 17 cells around the player, and wanders when no target is in sight.
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-REACH, ROUNDS = 8, 24  # cells seen on each side, steps planned ahead
+REACH, ROUNDS = 8, 24  # number of cells seen on each side, number of steps planned ahead
 STEPS = jnp.array([[0, 0], [0, -1], [0, 1], [-1, 0], [1, 0]])
 SOLID = (Block.WATER, Block.CRAFTING_TABLE, Block.FURNACE, Block.PLANT, Block.RIPE_PLANT)
 FAR = 1_000
@@ -28,7 +28,7 @@ def act(key, state):
 
 
 def _window(state):
-    """Blocks around the player, and mobs: 0 none, 1 another mob, 2 a cow."""
+    """Return the blocks and mobs around the player; a mob is 0 for none, 2 for a cow, else 1."""
     span = jnp.arange(-REACH, REACH + 1)
     rows = state.player_position[0] + span[:, None]
     columns = state.player_position[1] + span[None, :]
@@ -45,7 +45,7 @@ def _window(state):
 
 
 def _wanted(state):
-    """Wanted actions with their conditions, and wanted blocks (99 for a cow)."""
+    """Return wanted actions with their conditions, and wanted blocks (99 for a cow)."""
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
     tools = [
@@ -82,7 +82,7 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Craft, place, fight the mob ahead, or sleep when tired; 0 if none is possible."""
+    """Return an action that crafts, places, fights the mob ahead, or sleeps when tired, or 0."""
     able, actions = wanted
     blocks, mobs = window
     around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
@@ -90,7 +90,7 @@ def _craft(state, wanted, window):
     makes = actions >= Action.MAKE_WOOD_PICKAXE
     iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
     able = able & (~makes | table) & (~iron | furnace)
-    # Place a missing table or furnace.
+    # The player places a missing table or furnace.
     step = STEPS[state.player_direction]
     ahead = blocks[REACH + step[0], REACH + step[1]]
     free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
@@ -108,12 +108,12 @@ def _craft(state, wanted, window):
 
 
 def _walk(key, state, window, wanted):
-    """Go to the nearest target of the first wanted kind in sight, and use it."""
+    """Return an action towards the nearest target of the first wanted kind in sight, or its use."""
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # Distances of the four cells next to the player.
+    # These are the distances from the four cells next to the player to a target.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS
@@ -138,7 +138,7 @@ def _breaks(state, block):
 
 
 def _distances(state, blocks, mobs, targets):
-    """Steps to the nearest target through cells that can be walked or mined."""
+    """Return the steps to the nearest target through cells that can be walked or mined."""
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

@@ -12,10 +12,11 @@ import jaxenvs
 from jaxenvs.craft.tables import Action, Block
 
 ENV = jaxenvs.make("Craft-Ids-v0")
-CLONES, AHEAD = 384, 8  # number of clones, steps of a rollout
-FAR = np.float32(1e4)  # distance of unreachable cells
-WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)  # left, right, up, down
-SHOT_REACH = 8  # shoot at mobs up to this many cells away
+CLONES, AHEAD = 384, 8  # number of clones, and number of steps of a rollout
+FAR = np.float32(1e4)  # distance that stands for unreachable cells
+# Vectors of a step to the left, right, up and down.
+WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)
+SHOT_REACH = 8  # Clones shoot at mobs up to this many cells away.
 WALKED = (
     *(Block.GRASS, Block.PATH, Block.SAND, Block.DARKNESS),
     *(Block.FIRE_GRASS, Block.ICE_GRASS, Block.ICE_SHRUB),
@@ -31,7 +32,7 @@ def advance(key, state, action):
 
 
 def _beside(world, cells, plan):
-    """Rows, columns, blocks, distances and `use` flags of the cells left, right, up and down."""
+    """Return rows, columns, blocks, distances and `use` flags of the four adjacent cells."""
     rows, columns = world.row + WAYS[:, 0], world.column + WAYS[:, 1]
     inside = (rows >= 0) & (rows < 48) & (columns >= 0) & (columns < 48)
     index = rows.clip(0, 47) * 48 + columns.clip(0, 47)
@@ -41,7 +42,7 @@ def _beside(world, cells, plan):
 
 
 def _mobs(world, plan, rows, columns):
-    """By direction: whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
+    """Return by direction whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
     row, column, alive = (
@@ -91,7 +92,7 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out: the last state, the actions, the last world, the number of blocks used up."""
+    """Roll out a clone; return last state, actions, last world and the number of blocks used up."""
 
     def once(before, step):
         number, force = step

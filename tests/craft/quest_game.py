@@ -12,20 +12,21 @@ from jaxenvs.craft.full_rows import ARMOUR, COLOURS, FULL
 from jaxenvs.craft.state import earned_vector
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-DUG = {  # level of the pickaxe that removes a block
+DUG = {  # block -> level of the pickaxe that removes it
     **dict.fromkeys((Block.TREE, Block.FIRE_TREE, Block.CRAFTING_TABLE, Block.FURNACE), 0),
     **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
     **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
 }
-DIG_COST, BRIDGE_COST = 2.2, 3.5  # steps
-ITEM_VALUES = {  # value of an item; a point of health has the value 3
+# Cost in steps to dig through a block, and to bridge water or lava.
+DIG_COST, BRIDGE_COST = 2.2, 3.5
+ITEM_VALUES = {  # item -> its value in the choice of clones; a point of health has the value 3
     **{"diamond": 8.0, "sapphire": 5.0, "ruby": 5.0, "iron": 2.0, "coal": 0.6, "sapling": 0.5},
     **{"wood": 0.4, "arrows": 0.15, "stone": 0.05},
 }
 FOES = ("melee", "ranged")
 DEADLY = -1e5
 HIGHEST = {role: np.array([row.health for row in FULL.types(role)], np.float32) for role in FOES}
-# Settings that clones cycle through: probabilities of random actions, of magic, of shots.
+# Clones cycle through these settings: probabilities of random actions, of magic, and of shots.
 LOOSE = np.array([0, 0.03, 0.08, 0.15, 0.3, 0.6], np.float32)
 MAGIC = np.array([0, 1, 0, 0.5], np.float32)
 SHOOTS = np.array([0, 1, 0.5, 0, 0], np.float32)
@@ -36,18 +37,18 @@ class DeadError(Exception):
 
 
 class Game:
-    """A game from its first step, with the parts of the state that decisions need."""
+    """A game from its first step: its state, actions, and the parts of the state for decisions."""
 
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # memory of the player
+        self.mode = {}  # notes of the player about its current activities
         self.rolls = 0
         self.last = ""
         self.read()
 
     def read(self):
-        """Read the parts of the state."""
+        """Read the parts of the current state that decisions need."""
         self.world = jax.device_get(look(self.state))
         self.floor = int(self.world.floor)
         cells = np.asarray(self.state.map)[self.floor]
@@ -98,7 +99,7 @@ class Game:
         return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
 
     def potion(self, effect):
-        """Return the action that drinks a potion with this effect, None without one."""
+        """Return the action that drinks a potion with this effect, or None without that potion."""
         for number, colour in enumerate(COLOURS):
             if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):
                 return Action.DRINK_POTION_RED + number
@@ -196,7 +197,7 @@ class Game:
 
 
 def distances(cost, targets):
-    """Return the lowest cost from every cell to a target; `cost` is that of entering a cell."""
+    """Return the lowest cost from every cell to a target; `cost` is the cost of entering a cell."""
     far = np.where(targets, np.float32(0), FAR).astype(np.float32)
     enter = np.where(targets, np.float32(1), cost)
     while True:
@@ -209,7 +210,7 @@ def distances(cost, targets):
 
 
 def _differences():
-    """Settings of each clone."""
+    """Return the settings of each clone."""
     number = np.arange(CLONES)
     return {
         "loose": LOOSE[number % 6],
@@ -220,7 +221,7 @@ def _differences():
 
 
 def _forced(actions):
-    """Forced actions (clones, steps), from one row for all clones or a row for each."""
+    """Return forced actions (clones, steps), from one row for all clones or a row for each."""
     forced = np.full((CLONES, AHEAD), -1, np.int32)
     if actions is not None:
         actions = np.asarray(actions, np.int32)[..., :AHEAD]

@@ -12,7 +12,7 @@ from quest_game import cell, cells
 from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.tables import Action, Block
 
-LAST = 8  # number of the boss floor
+LAST = 8  # index of the floor with the boss, the last one
 STEPS_ASIDE = [way for n in range(4) for way in itertools.product(range(1, 5), repeat=n)]
 
 
@@ -79,11 +79,11 @@ def shot(game):
     return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
 
 
-# Crafting.
+# These pieces craft.
 
 
 def make(game, action, *items, furnace=False):
-    """Craft an item at a table, and a furnace if needed; place missing ones."""
+    """Craft an item at a table (and a furnace if needed), after placing those that are missing."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731
@@ -108,7 +108,7 @@ def near_table(game):
 
 
 def gather(game, item, count, *blocks):
-    """Collect an item unless there are `count`; False also if none is reachable."""
+    """Collect an item unless there are `count`; return False also if none is reachable."""
     return game.has(item) < count and seek(game, *blocks)
 
 

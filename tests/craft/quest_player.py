@@ -23,26 +23,26 @@ from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.magic import EFFECTS
 from jaxenvs.craft.tables import Action, Block
 
-SEED = 3109  # a world without graves near the necromancer, so that no mobs appear around it
+SEED = 3109  # No graves are near this world's necromancer, so no mobs appear around it.
 RECORD = Path(__file__).with_name("quest.npz")
-CLEARED = 8  # kills that open a ladder
+CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
 GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
-LONG = 900  # steps on a floor, after which chests are ignored
+LONG = 900  # number of steps on a floor after which chests are ignored
 
 
-# Intrinsics.
+# Plans for the player's needs.
 
 
 def needs(game):
-    """Play for an urgent need; return whether there was one."""
+    """Play for an urgent need of the player, and return whether there was one."""
     if game.world.sleeping or game.world.resting:
         return do(game, *[Action.NOOP] * AHEAD)
     return learn(game) or drink_potion(game) or retreat(game) or recover(game) or feed(game)
 
 
 def learn(game):
-    """Raise strength, then intelligence; read books."""
+    """Spend experience on strength, then on intelligence, and read books."""
     if game.trait("xp"):
         strong = game.trait("strength") < 3 or game.trait("intelligence") == 5
         return do(game, Action.LEVEL_UP_STRENGTH if strong else Action.LEVEL_UP_INTELLIGENCE)
@@ -50,7 +50,7 @@ def learn(game):
 
 
 def drink_potion(game):
-    """Drink a potion in need."""
+    """Drink a potion if the player needs its effect."""
     wants = {HEAL: game.health <= 4, WAKE: game.vital("energy") <= 1}
     wants[MANA] = game.floor >= 6 and game.vital("mana") < 3 and game.health > 5
     for effect, wanted in wants.items():
@@ -80,7 +80,7 @@ def retreat(game):
 
 
 def recover(game):
-    """Rest from the first need of it until recovered, or hungry."""
+    """Rest when the player first needs it, until it has recovered or is hungry."""
     mode, deep = game.mode, game.floor in (6, 7)
     foes, cleared = game.foes(), game.kills >= CLEARED
     low = 4 if game.floor == 0 else min(5, game.most("health") / 2)
@@ -104,7 +104,7 @@ def begin_rest(game):
 
 
 def rest(game):
-    """Sleep or rest in a shelter: fight foes nearby, build walls, lie down."""
+    """Sleep or rest in a shelter, after fighting foes nearby and building walls."""
     if shut_in(game):
         tired = game.vital("energy") < game.most("energy")
         first = Action.SLEEP if tired else Action.REST
@@ -123,7 +123,7 @@ def rest(game):
 
 
 def feed(game):
-    """Drink, eat, and with little health fight foes."""
+    """Drink and eat, and fight foes if health is low."""
     if game.vital("drink") <= 3:
         game.mode["drink"] = True
     if game.vital("drink") >= game.most("drink") - 1:
@@ -154,7 +154,7 @@ def eat(game):
     return reach(game, game.mobs("passive"), "food", hunt=True, score=score)
 
 
-# Floor by floor.
+# Plans for each floor.
 
 
 def enchant(game):
@@ -219,7 +219,7 @@ def overworld(game):
 
 
 def grow(game):
-    """Get a sapling; later collect wood while the plant ripens."""
+    """Get a sapling if none has been planted yet, then collect wood while the plant ripens."""
     if game.misses("PLACE_PLANT"):
         score = lambda world: 5 * world.items["sapling"]  # noqa: E731
         return seek(game, Block.GRASS, what="sapling", score=score)
@@ -245,7 +245,7 @@ def underground(game):
 
 
 def gems(game):
-    """Mine diamonds for armour; with a diamond pickaxe also sapphires and rubies."""
+    """Mine diamonds for armour, and with a diamond pickaxe also sapphires and rubies."""
     if game.armour() < 8 and seek(game, Block.DIAMOND):
         return True
     if game.has("pickaxe") < 4:
@@ -254,7 +254,7 @@ def gems(game):
 
 
 def hunt(game):
-    """Fight foes, in the fire and ice realms near the ladder up; else wait for others."""
+    """Fight foes (near the ladder up in the fire and ice realms), or wait for more foes."""
     if game.floor in (6, 7):
         near = game.foes(within=10)
         return reach(game, near, "foes") or go(game, game.stairs("up"), "wait")
@@ -299,13 +299,13 @@ def graveyard(game):
 
 
 def decide(game):
-    """Play a piece."""
+    """Play a piece for an urgent need, else for a goal of the floor, else wander."""
     floor = {0: overworld, LAST: graveyard}.get(game.floor, underground)
     return needs(game) or floor(game) or wander(game, "nothing to do")
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play until the necromancer's defeat, at most `pieces`; return the number of backtracks."""
+    """Play at most `pieces` until the necromancer's defeat; return the number of backtracks."""
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:

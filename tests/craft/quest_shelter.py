@@ -1,4 +1,4 @@
-"""Shelters of `quest_player`: chambers of one, two or four cells, walled in by stones.
+"""Plan shelters for `quest_player`: chambers of one, two or four cells, walled in by stones.
 
 Turning towards a free cell moves the player into it, so the order of stones is a puzzle. A search
 over position, facing and closed cells finds the shortest sequence of actions.
@@ -16,20 +16,20 @@ HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
 PAIRS = [[(0, 0), way] for way in DIRECTIONS]
 SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
 SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
-LARGEST = 6  # highest number of cells of an existing chamber
+LARGEST = 6  # largest number of cells that count as an existing chamber
 
 
 class _Chamber(NamedTuple):
-    cells: list  # of the chamber, the player's first
-    edge: list  # open cells around it
-    dug: int  # bits of the cells that must be dug out first
+    cells: list  # cells of the chamber, the player's cell first
+    edge: list  # open cells around the chamber
+    dug: int  # bit mask of the chamber's cells that must be dug out first
 
 
 class _Moment(NamedTuple):
     cell: int
     facing: int
-    stones: int  # bits of edge cells with a stone
-    solid: int  # bits of chamber cells that are still solid
+    stones: int  # bit mask of the edge cells that have a stone
+    solid: int  # bit mask of the chamber's cells that are still solid
 
 
 def onto(place, way):
@@ -77,7 +77,8 @@ def refuge(game, seed):
     for where in order[1:]:
         if steps[where] > best:
             break
-        if len(order) > 60 and some.random() < 0.5:  # a sample is enough
+        # If there are many places, skip half of them at random: a sample is enough.
+        if len(order) > 60 and some.random() < 0.5:
             continue
         way = plan(game, where, 0, [*PAIRS, SQUARES[-1]])
         if way is not None and steps[where] + len(way) < best:
@@ -86,7 +87,7 @@ def refuge(game, seed):
 
 
 def _around(game, most=14):
-    """Steps to the cells nearby, and these cells from near to far."""
+    """Return the steps to each cell nearby, and these cells from near to far."""
     steps, order = {game.at: 0}, [game.at]
     for place in order:
         if steps[place] == most:
@@ -100,7 +101,7 @@ def _around(game, most=14):
 
 
 def _chamber(game, start, shape):
-    """Return a chamber of this shape, None if it is impossible."""
+    """Return a chamber of this shape at a start cell, or None if it is impossible."""
     cells, dug = [onto(start, offset) for offset in shape], 0
     for number, place in enumerate(cells):
         if not inside(place):

@@ -35,10 +35,10 @@ SIGNS = {
     "y": Block.PLANT,
     "Y": Block.RIPE_PLANT,
 }
-PLAYER = "<>^v"  # facing 1 to 4
+PLAYER = "<>^v"  # the player's character for the directions 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Draws that cause nothing, except that zombies and skeletons step left.
+# Random draws that cause no events, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
@@ -148,7 +148,7 @@ def _packed():
 
 @functools.cache
 def advance():
-    """Compile a step: (state, action, draws, params) -> transition, world after it."""
+    """Compile `(state, action, draws, params) -> (transition, world after the step)`."""
 
     def step(state, action, draws, params):
         ticked = state.ticked()
@@ -182,7 +182,7 @@ class Moment:
 
 
 def play(state, *actions, draws=QUIET, params=None):
-    """Play actions; return the moment after each. `draws` may be a list, one for each action."""
+    """Play actions; return a `Moment` for each. `draws` may be a list, with one item per action."""
     params = ENV.default_params if params is None else params
     moments = []
     for i, action in enumerate(actions):
@@ -225,7 +225,7 @@ def tidy(drawing):
 
 
 def becomes(before, actions, after, at=(4, 4), draws=QUIET, **parts):
-    """Assert that actions turn one drawing into another; return the last moment."""
+    """Assert that actions turn one drawing into another, and return the last `Moment`."""
     actions = actions if isinstance(actions, list) else [actions]
     last = play(scene(before, at, **parts), *actions, draws=draws)[-1]
     assert draw(last, after, at) == tidy(after)

@@ -1,4 +1,4 @@
-"""Starts that force rare events: states of the package, edited so that much happens at once.
+"""Starts that force rare events: states of craftax, edited so that much happens at once.
 
 All choices come from NumPy's generator, so kind and seed determine a start.
 """
@@ -13,8 +13,9 @@ from jaxenvs.craft import CLASSIC, Block
 SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
-STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
-# Blocks of random ground with their weights: from mostly open to a maze of all blocks.
+# Vectors of a step to the left, right, up and down.
+STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])
+# Kinds of random ground, from mostly open to a maze of all blocks: weights of the blocks.
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
@@ -25,7 +26,7 @@ LIMITS = {"recover": (-15, 25), "hunger": (0, 25), "thirst": (0, 20), "fatigue":
 
 
 class Start:
-    """A state of the package while it is edited, as numpy arrays by name."""
+    """A state of craftax while it is edited, as numpy arrays by name."""
 
     def __init__(self, theirs, rng):
         self.rng, self.theirs = rng, theirs
@@ -52,7 +53,7 @@ class Start:
                 return tuple(int(x) for x in cell)
 
     def state(self):
-        """Return the edited state of the package."""
+        """Return the edited state of craftax."""
         self.map[tuple(self.position)] = self.own if hasattr(self, "own") else self.ground()
         mob_map = np.zeros((SIZE, SIZE), bool)
         kinds = {}
@@ -84,7 +85,7 @@ class Start:
         return jax.tree.map(np.asarray, peer.strong(state))
 
     def ground(self):
-        """Draw the block under the player: neither solid nor lava."""
+        """Draw a block to put under the player, which is neither solid nor lava."""
         return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
 
 
@@ -143,7 +144,7 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # the mobs on a cell are all marked or all unmarked
+    if start.unmarked:  # either all mobs on a cell are marked, or none
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -166,7 +167,7 @@ def random_plants(start):
         age = rng.choice([rng.integers(0, 600), rng.integers(540, 600), 605])
         plant[:] = [cell, age, True]
         start.map[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
-    if rng.random() < 0.3:  # a plant without a slot
+    if rng.random() < 0.3:  # put a plant on the map that has no slot
         start.map[start.near(3)] = rng.choice([Block.PLANT, Block.RIPE_PLANT])
 
 
@@ -185,7 +186,7 @@ def border(start):
 
 
 def beyond(start):
-    """Wall the player in at a border, mostly the upper or left one, with lava at the opposite."""
+    """Wall the player in at a border (mostly upper or left), with lava at the opposite border."""
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     edge = rng.choice([0, 0, SIZE - 1])
@@ -259,7 +260,7 @@ def crowd(start):
 
 
 def hidden(start):
-    """Fill the cow slots; first and last cow share a cell where zombies and skeletons appear."""
+    """Fill the cow slots; the first and last share a cell where zombies and skeletons appear."""
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
     cell = start.near(13, least=10)
@@ -304,7 +305,7 @@ def last_steps(start):
 
 
 def fresh(start):
-    """Keep the package's world."""
+    """Keep craftax's world."""
     start.own = Block.GRASS
 
 
@@ -335,7 +336,7 @@ KINDS = {
 
 
 def make(kind, seed):
-    """Return the start of a kind, as a state of the package; eight seeds share a world."""
+    """Return the start of a kind, as a state of craftax; eight seeds share a world."""
     start = Start(world(seed // 8), np.random.default_rng([seed, len(kind), ord(kind[0])]))
     KINDS[kind](start)
     return start.state()
@@ -346,7 +347,7 @@ _reset = jax.jit(lambda key: peer.reset(key)[0])
 
 
 def world(seed):
-    """Return a world of the package."""
+    """Return a world of craftax."""
     if seed not in _worlds:
         _worlds[seed] = jax.device_get(_reset(jax.random.PRNGKey(seed)))
     return _worlds[seed]

@@ -1,4 +1,4 @@
-"""Starts of the full game that force rare events: the package's worlds, edited on every floor.
+"""Starts of the full game that force rare events: craftax's worlds, edited on every floor.
 
 All choices come from NumPy's generator, so kind, floor and seed determine a start.
 """
@@ -16,7 +16,7 @@ from jaxenvs.craft.tables import NEVER_PLACED, Block, Item
 
 SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
-STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
+STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # The steps are left, right, up and down.
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
 # Plants grow on the map of floor 0, so grass and plants stay there.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]
@@ -25,7 +25,7 @@ TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 
 @functools.cache
 def worlds():
-    """Return worlds of the package, stacked: generated once, then read from a file."""
+    """Return worlds of craftax, stacked: generated once, then read from a file."""
     if not CACHE.exists():
         made = jax.jit(jax.vmap(peer.begin))(jax.vmap(jax.random.PRNGKey)(jnp.arange(WORLDS)))
         CACHE.parent.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def worlds():
 
 
 class Start:
-    """A state of the package while it is edited, as numpy arrays; the player is on `floor`."""
+    """A state of craftax while it is edited, as numpy arrays; the player is on `floor`."""
 
     def __init__(self, number, floor, rng):
         leaves = jax.tree.map(lambda leaf: np.array(leaf[number]), worlds())
@@ -94,7 +94,7 @@ class Start:
         )
 
     def state(self):
-        """Return the edited state of the package."""
+        """Return the edited state of craftax."""
         theirs, floor = self.theirs, self.floor
         self.put(tuple(self.position), getattr(self, "own", self.map[tuple(self.position)]))
         mob_map = theirs.mob_map
@@ -332,10 +332,10 @@ def duel(start):
 
 
 def fresh(start):
-    """Keep the package's world."""
+    """Keep craftax's world."""
 
 
-KINDS = {  # edits, and the floor if only one is possible
+KINDS = {  # kind -> edits, and the floor if only one is possible
     "fresh": ((fresh,), None),
     "thick": ((ground, body, crowd), None),
     "facing": ((ground, body, facing), None),
@@ -351,7 +351,7 @@ KINDS = {  # edits, and the floor if only one is possible
 
 
 def make(kind, seed):
-    """Return the start of a kind, as a state of the package; seeds cycle through the floors."""
+    """Return the start of a kind, as a state of craftax; seeds cycle through the floors."""
     parts, floor = KINDS[kind]
     floor = seed % FLOORS if floor is None else floor
     start = Start(seed % WORLDS, floor, np.random.default_rng([seed, len(kind), ord(kind[0])]))
@@ -369,6 +369,6 @@ def batch(count, seed=0):
 
 
 def stacked(states):
-    """Stack states, with the dtypes that a step of the package returns."""
+    """Stack states, with the dtypes that a step of craftax returns."""
     cast = lambda model, *leaves: jnp.asarray(np.stack(leaves), model.dtype)  # noqa: E731
     return jax.tree.map(cast, worlds(), *states)

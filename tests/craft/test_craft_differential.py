@@ -1,4 +1,4 @@
-"""Compare Craft-Classic with craftax 1.6.1: equal starts, actions and draws give equal results."""
+"""Tests of Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import functools
 
@@ -13,9 +13,9 @@ from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every policy, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
-# Events that must occur in some trajectory; otherwise the comparison does not cover them.
+# Events that must occur in some trajectory, because otherwise the comparison does not cover them.
 OFTEN = [
     "mobs revived",
     "mobs born",
@@ -50,7 +50,7 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """Compiled as by users: `make test` disables XLA passes, see `lockstep.tolerances`."""
+    """Compile as users do: `make test` disables XLA passes, see `lockstep.tolerances`."""
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()
     params = lockstep.numbers(len(starts.KINDS), seed=0)
@@ -74,7 +74,7 @@ def test_fifty_thousand_steps_play_as_the_package(record_property):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["thick", "edge", "workshop", "crowd"])
 def test_one_world_alone_plays_as_the_package(kind):
-    """Without `vmap`, XLA compiles another program."""
+    """A single world is tested too, because XLA compiles another program without `vmap`."""
     total = []
     for seed in range(4):
         for way in lockstep.PLAY.values():
@@ -107,7 +107,7 @@ def test_code_for_accelerators_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """Small maps bring borders close, many slots bring crowds."""
+    """Small maps bring the borders close, and many slots bring crowds of mobs."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

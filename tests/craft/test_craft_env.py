@@ -1,4 +1,4 @@
-"""Observations, rewards and masks of Classic, and its error messages."""
+"""Tests of Classic's observations, rewards, action masks and error messages."""
 
 import chex
 import jax
@@ -11,15 +11,15 @@ from scene import ENV, mob, set_slot
 import jaxenvs
 from jaxenvs.craft import CLASSIC, Action, Block, CraftClassic, chance
 
-GROUP = "craft_scenes"  # one worker compiles the step shared by these files
+GROUP = "craft_scenes"  # tests of this group share a worker, which compiles their step once
 
 A = Action
 view = jax.jit(ENV.view)
-# The environment of the contract test, which shares its compiled programs.
+# The environment of the contract test, so that both tests share compiled programs.
 of_the_contract = pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0"])
 
 
-# Observations.
+# Tests of observations.
 def seen(state, bit):
     _, mobs = view(state)
     return [tuple(cell) for cell in np.argwhere((np.asarray(mobs) >> bit) & 1).tolist()]
@@ -63,7 +63,7 @@ def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side()
         assert seen(state, 1) == shown, (row, column)
 
 
-# Rewards, masks, time limit and state.
+# Tests of rewards, masks, time limit and state.
 def test_reward_of_a_task():
     env = CraftClassic(size=16, obs="ids", task="collect_wood")
     advance = jax.jit(env.advance)
@@ -74,7 +74,7 @@ def test_reward_of_a_task():
 
 
 def test_masked_actions_have_the_result_of_noop():
-    """They lead to the same state, except that a blocked move still turns the player."""
+    """A masked action and NOOP lead to equal states, but a blocked move still turns the player."""
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
@@ -93,7 +93,7 @@ def test_masked_actions_have_the_result_of_noop():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    if action >= A.SLEEP:  # nor does the mask allow actions without effect
+                    if action >= A.SLEEP:  # later actions that have no effect are masked too
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
 
@@ -148,7 +148,7 @@ def test_ids_expand_to_the_symbolic_observation():
             assert ids.shape == (where.size,) == (145,)
 
 
-# Draws.
+# Tests of random draws.
 def test_draws_are_uniform_and_independent():
     """Correlate every draw of a step with every other draw, over many keys."""
     count = 20_000
@@ -187,7 +187,7 @@ def test_a_step_is_its_draws_and_the_rules(id, compiled):
         state = step.state
 
 
-# Error messages.
+# Tests of error messages.
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -268,7 +268,7 @@ def test_params_that_are_traced_are_clipped():
 
 def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
-    # Separate functions: one function would be traced only once.
+    # Separate functions, because one function would be traced only once.
     together, few = (lambda key: jaxenvs.make_vec(ENV, 5).reset(key, params) for _ in range(2))
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)

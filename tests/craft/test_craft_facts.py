@@ -1,4 +1,4 @@
-"""Facts and text descriptions of Craft-Classic's states."""
+"""Tests of facts and text descriptions of Craft-Classic's states."""
 
 import pytest
 from scene import ENV, scene

@@ -1,4 +1,4 @@
-"""Mobs and arrows as drawings; each quirk of the package has a test named after it."""
+"""Tests of mobs and arrows as drawings; each quirk of craftax has a test named after it."""
 
 import jax.numpy as jnp
 import pytest
@@ -9,11 +9,11 @@ from jaxenvs.craft import Action, Block
 from jaxenvs.craft.tables import ROLES
 
 A = Action
-GROUP = "craft_scenes"  # one worker compiles the step shared by these files
+GROUP = "craft_scenes"  # tests of this group share a worker, which compiles their step once
 SOLID = "~#TciDBFyY"
 
 
-# Fighting.
+# Tests of fighting.
 @pytest.mark.parametrize(
     ("sign", "kind", "name"),
     [
@@ -54,7 +54,7 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
 
 
 def test_quirk_do_revives_dead_mobs_with_health():
-    """Any DO does, regardless of the cell ahead; mobs too far away despawn at once."""
+    """Any DO revives them, regardless of the cell ahead; mobs too far away despawn at once."""
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -71,14 +71,14 @@ def test_quirk_do_revives_dead_mobs_with_health():
 
 
 def test_quirk_a_revived_mob_blocks_nothing_until_it_has_moved():
-    """In the step of its revival the player cannot hit it, but collects the block below it."""
+    """In the step of its revival the player cannot hit the mob, but collects the block below it."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
     assert moment.mob("passive").marked
 
 
-# Zombies.
+# Tests of zombies.
 def test_zombies_approach_along_the_longer_axis_when_the_draw_allows():
     near = quiet(melee_gate=0.7499)
     becomes("> . . Z", A.NOOP, "> . Z .", draws=near)
@@ -111,7 +111,8 @@ def test_a_hit_on_a_sleeping_player_is_harder_and_wakes_with_the_achievement():
 
 def test_quirk_the_second_zombie_hits_an_awake_player():
     asleep = scene.scene("Z > Z", sleeping=True, vitals={"energy": 3})
-    assert play(asleep, A.NOOP)[0].vitals["health"] == 0  # 9 - 7 - 2
+    # Health 9, minus 7 for the blow asleep, minus 2 for the next one.
+    assert play(asleep, A.NOOP)[0].vitals["health"] == 0
 
 
 @pytest.mark.parametrize("block", [*SOLID, "L"])
@@ -133,7 +134,7 @@ def test_quirk_dead_mobs_go_on_moving_and_cooling():
     assert moment.mob("melee") == (4, 7, 0, 2, 0, False, False)
 
 
-# Cows.
+# Tests of cows.
 @pytest.mark.parametrize("step", range(8))
 def test_cows_wander_half_of_the_time(step):
     (moment,) = play(scene.scene("> . . \n . . . \n . . C"), A.NOOP, draws=quiet(passive_step=step))
@@ -147,7 +148,7 @@ def test_mobs_move_one_after_another():
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
 
 
-# Skeletons and arrows.
+# Tests of skeletons and arrows.
 def test_skeletons_shoot_from_four_or_five_steps():
     for gap, shoots in ((2, False), (3, True), (4, True), (5, False)):
         state = scene.scene("> " + "_ " * gap + "S_ _ _", at=(4, 0))
@@ -155,7 +156,7 @@ def test_skeletons_shoot_from_four_or_five_steps():
         assert bool(moment.world.projectiles[0].alive) == shoots
         assert moment.mob("ranged").cooldown == (4 if shoots else 0)
         assert moment.mob("ranged").column == gap + 1 + (not shoots)
-        if shoots:  # the arrow has flown one cell in the same step
+        if shoots:  # the arrow has already flown one cell in the step of the shot
             assert int(moment.world.projectiles[0].column) == gap
 
 
@@ -212,7 +213,7 @@ def test_quirk_an_arrow_that_leaves_above_or_left_breaks_the_table_at_the_opposi
         assert block == (Block.PATH if breaks else Block.CRAFTING_TABLE)
 
 
-# Appearing.
+# Tests of mobs that appear.
 APPEARS = [
     ("passive", 0.1, ".", 4),
     ("melee", 0.02, "._", 10),
@@ -230,7 +231,7 @@ def born(kind, state, uniform=0.0, place=0.5):
 def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
-            # One cell of its ground; no mob appears on the sand around it.
+            # There is one cell of the mob's ground; no mob appears on the sand around it.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
             found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
@@ -241,7 +242,8 @@ def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nea
 
 @appears
 def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
-    state = scene.scene("> " + ", " * 10 + blocks[0], at=(4, 0), time=60)  # full daylight
+    # At this time it is full daylight.
+    state = scene.scene("> " + ", " * 10 + blocks[0], at=(4, 0), time=60)
     assert born(kind, state, uniform=chance - 1e-4).alive
     assert not born(kind, state, uniform=chance + 1e-4).alive
     night = state.replace(time=jnp.int32(210))
@@ -262,7 +264,7 @@ def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
 
 def test_no_mob_appears_where_one_is_or_when_all_slots_are_taken():
     state = scene.scene("> , , , , C", change=None)
-    assert not born("passive", state).cooldown  # one cow stands on the only grass
+    assert not born("passive", state).cooldown  # One cow stands on the only grass.
     assert sum(bool(m.alive) for m in play(state, A.NOOP)[0].world.mobs["passive"]) == 1
     full = scene.scene("> , , , , C C C . . .")
     draws = quiet(appears=dict.fromkeys(ROLES, 0.0))
@@ -281,7 +283,7 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """Two cows are on one cell; the later one moves away, and the cell loses its mark."""
+    """Of two cows on one cell the later one moves away, and the cell loses its mark."""
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))

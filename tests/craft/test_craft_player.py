@@ -1,4 +1,4 @@
-"""Actions of the player as tables and drawings; each quirk has a test named after it."""
+"""Tests the player's actions with tables and drawings; each quirk has a test named after it."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ from scene import SIGNS, becomes, plant, play, quiet
 
 from jaxenvs.craft import CLASSIC, Action, Block
 
-GROUP = "craft_scenes"  # one worker compiles the step shared by these files
+GROUP = "craft_scenes"  # One worker compiles the step that these files share.
 
 A = Action
-OPEN = ".,_"  # blocks that can be entered alive
+OPEN = ".,_"  # The player survives entering these blocks.
 
 
 def gained(moment, *names):
@@ -19,7 +19,7 @@ def gained(moment, *names):
     assert moment.reward == pytest.approx(len(names), abs=1e-6)
 
 
-# Crafting: action, cost, whether a furnace is needed, product.
+# Crafting: the action, its cost, whether a furnace is needed, and the product.
 RECIPES = [
     (A.MAKE_WOOD_PICKAXE, {"wood": 1}, False, "wood_pickaxe"),
     (A.MAKE_STONE_PICKAXE, {"wood": 1, "stone": 1}, False, "stone_pickaxe"),
@@ -85,7 +85,7 @@ def test_quirk_tools_are_counts_and_a_tenth_one_is_lost():
     assert second.items == {"wood": 1, "wood_sword": 9}
 
 
-# Gathering: block, tool needed, item, block left behind, achievement.
+# Gathering: the block, the tool needed, the item, the block left behind, and the achievement.
 HARVESTS = [
     ("T", None, "wood", ".", "collect_wood"),
     ("#", "wood_pickaxe", "stone", "_", "collect_stone"),
@@ -169,7 +169,8 @@ def test_nothing_is_gathered_across_the_border():
         np.testing.assert_array_equal(moment.state.map, state.map)
 
 
-# Placing: action, item and number, blocks that may be replaced, block, achievement.
+# Placing: the action, the item and number, the blocks that may be replaced, the block placed, and
+# the achievement.
 PLACEMENTS = [
     (A.PLACE_STONE, "stone", 1, ".,_L~", "#", "place_stone"),
     (A.PLACE_TABLE, "wood", 2, ".,_L", "B", "place_table"),
@@ -228,7 +229,7 @@ def test_quirk_a_plant_beyond_the_slots_is_placed_and_never_ripens():
     assert cells == [(12, 5 + i) for i in range(10)]
 
 
-# Moving.
+# Tests of moving.
 WAYS = [(A.LEFT, "<", (0, -1)), (A.RIGHT, ">", (0, 1)), (A.UP, "^", (-1, 0)), (A.DOWN, "v", (1, 0))]
 
 
@@ -276,7 +277,7 @@ def test_nothing_else_turns_or_moves(action):
     assert moment.position == (4, 4) and moment.world.facing == A.DOWN
 
 
-# Intrinsics and sleep.
+# Tests of intrinsics and sleep.
 @pytest.mark.parametrize(
     ("vital", "counter", "period"),
     [("food", "hunger", 26), ("drink", "thirst", 21), ("energy", "fatigue", 31)],

@@ -1,4 +1,4 @@
-"""A new mob needs only a row of an edition's table and a sprite."""
+"""Tests that a new mob needs only a row of an edition's table and a sprite."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ def odds(moment):
 
 
 class Haunted(CraftClassic):
-    """Classic with ghosts."""
+    """Craft Classic with ghosts as a new kind of mob."""
 
     rules: ClassVar[Rules] = HAUNTED
     stages: ClassVar[tuple[Rule, ...]] = tuple(

@@ -1,4 +1,4 @@
-"""The float state has the same bits with and without fused multiply-adds.
+"""Tests that floats in the state have the same bits with and without fused multiply-adds.
 
 XLA fuses them on CPUs and not on GPUs, see `jaxenvs.core.rounding`.
 """
@@ -26,7 +26,7 @@ COUNT = 20_000
 
 @pytest.fixture(scope="module")
 def world():
-    """Random worlds with items, traits and healths in their ranges."""
+    """Return random worlds with items, traits and healths in their ranges."""
     world, _ = crowded.worlds(ENV, 1, 0)
     world = jax.tree.map(lambda x: np.repeat(np.asarray(x), COUNT, 0), world)
     rng = np.random.default_rng(1)
@@ -103,7 +103,8 @@ def test_chances_of_mobs(world, env, odds):
 @pytest.mark.parametrize("env", [ENV, CLASSIC])
 def test_rewards(world, env):
     """If fused, an achievement and 10 points of damage would give -1.5e-8 instead of 0."""
-    gained = types(range(21)) - 10  # whole points in Classic, any in the full game
+    # Change of health: a whole number of points in Classic, any number in the full game.
+    gained = types(range(21)) - 10
     if env.rules.is_full:
         gained = gained + world.mana_counter / 30
     new = [types(range(4), seed) for seed in range(earned_words(env.rules))]

@@ -1,4 +1,4 @@
-"""Compare the nine floors with craftax 1.6.1: equal from equal draws, and equally distributed."""
+"""Tests of the nine floors against craftax 1.6.1: equal from equal draws, equally distributed."""
 
 import functools
 
@@ -16,9 +16,9 @@ from jaxenvs.craft.terrain import lattices
 BUILD = jax.jit(floors.build)
 DRAW = jax.jit(floors.draw)
 LAST = floors.FLOORS - 1
-BETWEEN = range(1, LAST)  # floors with a ladder up and one down
+BETWEEN = range(1, LAST)  # floors that have both a ladder up and a ladder down
 EXACT = ("map", "items", "down_ladders", "up_ladders", "potion_mapping")
-# Cells of a floor in 512 worlds of the package: mean, and standard deviation where it is known.
+# Cells of a floor in 512 worlds of craftax: mean, and standard deviation where it is known.
 COUNTS = {
     0: {
         "GRASS": (1062, 160),
@@ -110,12 +110,12 @@ COUNTS = {
     },
 }
 LIT = {0: 1.0, 1: 1.0, 2: 0.187, 3: 1.0, 4: 1.0, 5: 0.19, 6: 1.0, 7: 0.03, 8: 0.03}
-TORCHES = 30.8  # on floor 1
+TORCHES = 30.8  # mean number of torches on floor 1
 
 
 @functools.cache
 def package():
-    """Worlds of the package, without and with a guaranteed diamond, and our draws of them."""
+    """Worlds of craftax, without and with a guaranteed diamond, and our draws of them."""
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
 
@@ -152,22 +152,23 @@ def test_many_worlds_are_the_packages_cell_for_cell():
 
 @functools.cache
 def our_worlds(count):
-    """Generate `count` worlds of ours, as NumPy arrays."""
+    """Generate `count` of our worlds, as NumPy arrays."""
     keys = jax.random.split(jax.random.key(7), count)
     worlds = [BUILD(DRAW(key), np.bool_(False)) for key in keys]
     return jax.tree.map(lambda *x: np.stack(x), *worlds)
 
 
 def check_counts(worlds):
-    """Check that counts of blocks, torches and lit cells equal the package's, within errors."""
+    """Check that counts of blocks, torches and lit cells equal craftax's, within errors."""
     error = np.sqrt(1 / len(worlds.map) + 1 / 512)
     table = []
 
     def compare(name, count, mean, deviation):
         own = count.std(ddof=1)
-        rounded = 0.06 if mean < 10 else 0.6  # the error of rounding the mean, and a little more
+        rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
-        # For normal counts, a deviation's standard error is 0.71 of the mean's; here it is more.
+        # For normally distributed counts, the standard error of a deviation is 0.71 times the
+        # standard error of the mean. These counts are not normal, so allow more.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -216,14 +217,15 @@ def test_potions_are_permuted():
 def test_a_later_room_covers_the_chest_of_an_earlier_one():
     draws = DRAW(jax.random.key(0))
     rooms = jax.tree.map(np.array, draws.rooms)
-    rooms.chunk[:] = np.arange(dungeons.ROOMS)  # the second one below the first
+    # Room i is in part i of the floor, so the second room is below the first.
+    rooms.chunk[:] = np.arange(dungeons.ROOMS)
     rooms.has_fountain[:], rooms.size[:] = False, 9
     rooms.offset[:, :2], rooms.chest[:, :2] = ((10, 0), (0, 0)), ((7, 3), (1, 5))
     map = np.asarray(BUILD(draws._replace(rooms=rooms), np.bool_(False)).map)[[1, 3, 4]]
     assert (map[:, 17, 5] == Block.CHEST).all() and not (map[:, 17, 3] == Block.CHEST).any()
 
 
-# Quirks of the package.
+# Quirks of craftax.
 
 
 def chosen(down, up, key=0):
@@ -262,7 +264,7 @@ def test_quirk_the_graveyard_has_one_stone_in_its_corner():
     assert graveyards[:, 0, 0].all() and (graveyards.sum(axis=(1, 2)) == 1).all()
 
 
-# Params.
+# Tests of params.
 
 
 def test_always_diamond_makes_one_stone_of_the_first_floor_a_diamond():
@@ -300,7 +302,7 @@ def test_given_angles_make_the_packages_terrain():
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
-# Paths from floor to floor.
+# Tests of paths from floor to floor.
 
 _STOPS = (
     "WATER STONE TREE COAL IRON DIAMOND LAVA WALL WALL_MOSS STALAGMITE SAPPHIRE RUBY CHEST "
@@ -326,7 +328,7 @@ def walked(map, start, goal):
 
 
 def ways_down(worlds, floors=range(LAST)):
-    """For each floor, return flags of the worlds whose ladder down exists and is reachable."""
+    """Return by floor which worlds have a ladder down that the player can reach."""
     found = []
     for floor in floors:
         start = worlds.up_ladders[:, floor] if floor else np.full_like(worlds.up_ladders[:, 0], 24)
@@ -338,7 +340,8 @@ def ways_down(worlds, floors=range(LAST)):
 
 def test_ladders_of_dungeons_can_be_walked_to():
     worlds = jax.tree.map(lambda x: x[:24], our_worlds(96))
-    assert ways_down(worlds, (1, 4)).mean() > 0.9  # the sewers have water on the way
+    # Below 1, because the sewers have water on the way.
+    assert ways_down(worlds, (1, 4)).mean() > 0.9
 
 
 @pytest.mark.slow

@@ -1,4 +1,7 @@
-"""Observations, state words and worlds: code for GPUs gives the same bits as code for CPUs."""
+"""Tests of code that differs between GPUs and CPUs: results have the same bits.
+
+They compare observations, packed states and worlds.
+"""
 
 import importlib
 
@@ -10,7 +13,7 @@ import pytest
 import jaxenvs
 from jaxenvs.craft.state import pack
 
-COUNT = 384  # random worlds
+COUNT = 384  # number of random worlds
 EDITIONS = ("Craft-Classic-Ids-v0", "Craft-Ids-v0")
 MODULES = (
     "core.settle",

@@ -1,6 +1,6 @@
-"""The full game's draws have the package's distribution, and its first state is the same.
+"""Tests that the full game's draws have craftax's distribution, and that first states are equal.
 
-The differential test plays with the package's draws; this file tests ours.
+The differential test plays with craftax's draws, and this file tests our draws.
 """
 
 import functools
@@ -17,7 +17,7 @@ from jaxenvs.craft import chance
 from jaxenvs.craft.chance import ORES
 from jaxenvs.craft.state import Slots
 
-COUNT, ERRORS = 1 << 15, 4.5  # number of draws, tolerance of a share in standard errors
+COUNT, ERRORS = 1 << 15, 4.5  # number of draws, and tolerance of a frequency in standard errors
 
 
 @functools.cache
@@ -32,7 +32,7 @@ def loot():
 
 
 TOOL = {0: 0.9, **{level: 0.1 * odds for level, odds in enumerate((0.4, 0.3, 0.2, 0.1), 1)}}
-SHARES = {  # probability of each value, among the draws that count
+SHARES = {  # name -> probability of each value, among the draws that count
     "torches": {0: 0.4, **dict.fromkeys((4, 5, 6, 7), 0.15)},
     "ore": {
         **{i: 0.6 * odds for i, odds in enumerate((0.3, 0.3, 0.15, 0.125, 0.125))},

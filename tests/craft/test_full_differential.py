@@ -1,4 +1,4 @@
-"""Compare the full game with craftax 1.6.1: equal starts, actions and draws give equal results."""
+"""Tests of the full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import anything
 import feats
@@ -12,10 +12,10 @@ from lockstep import merged
 
 from jaxenvs.craft.tables import Achievement, Action
 
-GROUP = "lockstep_full"  # one worker compiles both games for both files
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every policy, twice
+GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
+ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
-LUCK = 4  # with this seed grass gives a sapling at once
+LUCK = 4  # seed with which grass gives a sapling at once
 
 
 def check(report, least, events):
@@ -39,7 +39,8 @@ def test_one_action_reaches_each_achievement_in_both_games():
     assert not different
 
 
-@pytest.mark.parametrize("seed", [0, 60])  # 60: a projectile breaks a block lit by a new torch
+# With seed 60 a projectile breaks a block that a new torch lights.
+@pytest.mark.parametrize("seed", [0, 60])
 def test_states_of_any_kind_play_as_the_package(seed):
     assert not any_step(seed)[0]
 
@@ -59,7 +60,10 @@ def test_ten_thousand_steps_from_states_of_any_kind_play_as_the_package():
 
 @pytest.fixture(scope="module")
 def parts():
-    """Reports of the long games; together they must contain all events and achievements."""
+    """Return a list for the reports of the long games.
+
+    Together the reports must contain all events and achievements.
+    """
     reports = []
     yield reports
     if len(reports) == TRIALS:
@@ -73,7 +77,7 @@ def parts():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, TRIALS + 1))
 def test_long_games_play_as_the_package(part, parts):
-    """Over 6,000 steps; after the last part, all events and achievements must have occurred."""
+    """Play over 6,000 steps; after the last part, all events and achievements have occurred."""
     parts.append(lockstep.trial(ROWS, LONG_STEPS, seed=100 * part))
     check(parts[-1], least=5_000, events=["mobs born", "mobs gone", "hurt", "blocks changed"])
 

@@ -1,4 +1,4 @@
-"""The full game as an environment: observations, masks, kits, keys and torch light."""
+"""Tests of the full game as an environment: observations, masks, kits, keys, torch light."""
 
 import functools
 
@@ -17,7 +17,7 @@ from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Action, Block
 
-GROUP = "lockstep_full"  # one worker generates the worlds of the package
+GROUP = "lockstep_full"  # tests of this group share a worker, which generates craftax's worlds once
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
 IDS = jaxenvs.make("Craft-Ids-v0")
@@ -25,7 +25,7 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Observations, expanded observations, masks, worlds and features of starts."""
+    """Return observations, expanded observations, masks, worlds and features of starts."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
@@ -43,7 +43,8 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     _, symbolic, ids, expanded, *_ = seen()
     assert ids.dtype == np.uint8 and ids.shape[1] == ENV.layout.size <= 1000
     tolerance = np.full(8268, 1e-6)
-    tolerance[[8239, 8260]] = 1 / 2560, 1 / 500  # health in 256ths, light in 255ths
+    # Rounding: health is stored in 256ths, light in 255ths.
+    tolerance[[8239, 8260]] = 1 / 2560, 1 / 500
     assert (abs(symbolic - expanded) <= tolerance).all()
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
 
@@ -77,7 +78,7 @@ def test_features_of_the_symbolic_observation_are_the_same_without_categories():
 
 
 def test_masked_actions_change_only_what_time_changes():
-    """In the package such an action has the same result as noop, apart from the clock."""
+    """In craftax such an action has the same result as noop, apart from the clock."""
     theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
@@ -117,7 +118,8 @@ def test_a_game_begins_on_any_floor_with_a_kit():
 
 def test_levels_have_the_kit_of_the_field_or_a_drawn_one(monkeypatch):
     level = peer.level_of(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds()))
-    monkeypatch.setattr(floors, "draw", lambda key, angles: None)  # only the kit is looked at
+    # The test looks only at the kit, so it needs no terrain.
+    monkeypatch.setattr(floors, "draw", lambda key, angles: None)
     monkeypatch.setattr(floors, "build", lambda draws, diamond: level)
 
     def drawn(kit):
@@ -127,7 +129,7 @@ def test_levels_have_the_kit_of_the_field_or_a_drawn_one(monkeypatch):
         return np.bincount(draw(keys), minlength=len(KITS))
 
     assert drawn(5)[5] == drawn(0)[0] == 2000
-    assert (abs(drawn(-1) - 200) < 70).all()  # five standard deviations
+    assert (abs(drawn(-1) - 200) < 70).all()  # 70 is five standard deviations
     with pytest.raises(ValueError, match="kit=10 is out of range; it must be from -1 to 9"):
         jaxenvs.make("Craft-Ids-v0", kit=10)
 
@@ -140,11 +142,11 @@ def test_keys_of_actions_are_free_in_the_window():
     assert all(set(row.keys) - times for row in ENV.controls.actions)
 
 
-# Light for pictures.
+# Tests of the light in pictures.
 
 
 def with_torch(light, floor, row, column):
-    """Return the light of a map with a torch, as the package computes it."""
+    """Return the light of a map with a torch, as craftax computes it."""
     from craftax.craftax.constants import TORCH_LIGHT_MAP
 
     wide = np.pad(light[floor], 4)
@@ -161,7 +163,7 @@ def test_a_torch_lights_the_cells_around_it_as_in_the_package(cell):
     at = tuple(jnp.int32(x) for x in (3, *cell))
     shine = jax.jit(shone)
     difference = shine(kept, at, jnp.bool_(True)) / 255 - with_torch(light, 3, *cell)
-    assert abs(difference).max() <= 1.01 / 255  # both are rounded
+    assert abs(difference).max() <= 1.01 / 255  # both values are rounded to 255ths
     np.testing.assert_array_equal(shine(kept, at, jnp.bool_(False)), kept)
 
 
@@ -177,7 +179,7 @@ def test_a_placed_torch_appears_in_the_picture():
     begun = jax.jit(env.reset_to)(jax.random.key(0), level)
     dark = begun.obs[:90]
     step = subject.step(jax.random.key(1), begun.state, jnp.int32(Action.PLACE_TORCH), params)
-    ahead = (row - 1, column)  # the player looks up
+    ahead = (row - 1, column)  # The player looks up.
     expected = with_torch(np.zeros((9, 48, 48), np.float32), 2, *ahead)
     assert abs(np.asarray(step.state.light) / 255 - expected).max() <= 0.51 / 255
     assert not dark.any() and (np.asarray(step.obs[:90]) > 0).mean() > 0.3

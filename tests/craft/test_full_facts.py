@@ -1,4 +1,4 @@
-"""Facts and text descriptions of the full game."""
+"""Tests of facts and text descriptions of the full game."""
 
 import jax
 import jax.numpy as jnp
@@ -82,10 +82,10 @@ def test_every_item_of_every_kit_has_an_icon_and_a_name(begin):
 
 
 def test_mobs_and_projectiles_are_described_by_name():
-    """A mob, its projectile and the player's projectile, by their numbers in `full_sight.View`."""
+    """`full_sight.View` has a mob, its projectile and the player's projectile by their numbers."""
     cells = np.zeros((3, 3), np.int32)
     view = full_sight.View(cells + Block.SAND, cells, cells == 0, *(cells.copy() for _ in range(3)))
-    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # the second ranged mob
+    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # the number of the second ranged mob
     view.projectiles[1, 2], view.missiles[2, 1] = 1 << 4, 1 << 2
     sights = [[full_facts.sight(view, row, column) for column in range(3)] for row in range(3)]
     assert facts.described(sights, 3)[:3] == [

@@ -1,4 +1,4 @@
-"""Pictures of the full game: sprites, layers, light, night on floor 0, sleep."""
+"""Tests of pictures of the full game: sprites, layers, light, night on floor 0, sleep."""
 
 import itertools
 
@@ -80,7 +80,7 @@ def over(below, standing=0, flying=0):
     return np.where(above == KEY, below, above)
 
 
-# Sprites.
+# Tests of sprites.
 
 
 def distinct(sheet, least=0.5):
@@ -126,7 +126,7 @@ def test_overlays_show_the_ground_below():
             assert 0.1 < same < 0.9, (item, block)
 
 
-# Places and order of layers.
+# Tests of the places and the order of layers.
 
 
 def test_blocks_and_items_are_seen_as_they_are_now():
@@ -222,14 +222,14 @@ def test_enchantments_are_drawn_on_their_items():
                 charms={**NOTHING.charms, place.charm: jnp.int32(kind)},
                 items={**NOTHING.items, place.name: jnp.int32(count)},
             )
-            corner = tile(picture(world), at)[:6, :4]  # left of the number
+            corner = tile(picture(world), at)[:6, :4]  # the corner at the left of the number
             wanted = icons[first + kind * span + count][:6, :4]
             np.testing.assert_array_equal(corner, wanted, err_msg=place.name)
         seen = icons[first + span].any()
         assert seen == place.bare, place.name
 
 
-# Light, night and sleep.
+# Tests of light, night and sleep.
 
 
 def test_a_cell_is_as_light_as_the_map_says_and_the_inventory_always():
@@ -279,7 +279,7 @@ def test_sleep_halves_brightness():
     assert np.abs(tile(picture(asleep), MIDDLE) - sleeper // 2).max() <= 1
 
 
-# The environment.
+# Tests of the environment's observation.
 
 
 def test_the_observation_is_the_picture_in_the_light_of_the_map():

@@ -1,4 +1,4 @@
-"""A recorded win of the full game with upstream's params, from one reset to the end.
+"""Tests a recorded win of the full game with craftax's params, from one reset to the end.
 
 `quest_player.py` played it, in a world without graves near the necromancer, so that no mobs appear
 around it.
@@ -22,11 +22,11 @@ from jaxenvs.craft.tables import Achievement
 
 GROUP = "lockstep_full"
 ENV = jaxenvs.make("Craft-Ids-v0")
-MISSED = ()  # achievements
+MISSED = ()  # achievements that the recorded game does not earn
 
 
 class Seen(NamedTuple):
-    """Record of a step."""
+    """Record of one step of the replayed game."""
 
     health: jax.Array
     floor: jax.Array
@@ -88,7 +88,7 @@ def test_the_recorded_game_earns_achievements_and_their_reward():
 
 @functools.cache
 def both():
-    """Compile our step with its draws, the package's step with the same, and the comparison."""
+    """Compile our step with its draws, craftax's step with the same, and the comparison."""
     env, slots = peer.ENV, peer.SLOTS
 
     def ours(key, state, action):

@@ -1,4 +1,4 @@
-"""Quirks of the package that our full game reproduces, each tested in both games."""
+"""Tests of quirks of craftax that this library's full game reproduces, each in both games."""
 
 import functools
 
@@ -13,9 +13,9 @@ from test_full_differential import ROWS
 
 from jaxenvs.craft.tables import Achievement, Action, Block, Item
 
-GROUP = "lockstep_full"  # one worker compiles both games for both files
+GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
 UP, RIGHT = 3, 2
-ROUNDS = 4  # batches of forbidden actions
+ROUNDS = 4  # number of batches in the test of forbidden actions
 AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
@@ -105,7 +105,7 @@ def wet(start):
     start.items["stone"] = 1
 
 
-QUIRKS = {  # start, floor, action, what holds before and after a step of the package
+QUIRKS = {  # quirk -> start, floor, action, and what holds before and after a step of craftax
     "a chest beyond the border counts as opened": (
         chest,
         1,
@@ -188,7 +188,7 @@ QUIRKS = {  # start, floor, action, what holds before and after a step of the pa
         lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.sword == 4,
     ),
 }
-# Seeds whose chests in the package hold a tool of level 1, 2 or 3.
+# Seeds whose chests in craftax hold a tool of level 1, 2 or 3.
 LUCK = {"pickaxe": 41, "sword": 71}
 SEEDS = [
     next((seed for tool, seed in LUCK.items() if tool in name), row)
@@ -228,12 +228,12 @@ def test_quirk(name):
     assert not [field for field, differs in found.items() if differs[row]]
     for tool in (tool for tool in LUCK if tool in name):
         assert 0 < getattr(loot, tool)[row] < 4
-    if "hides" in name:  # two rows above the player, as a snail: channel 52
+    if "hides" in name:  # observation channel 52 (a snail) of the cell two rows above the player
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 
 def test_masked_actions_have_the_result_of_noop():
-    """Several batches: states of all kinds, each with an action that its mask forbids."""
+    """Step several batches of states of all kinds, each with an action that its mask forbids."""
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))

@@ -1,4 +1,4 @@
-"""The state of the full game: packing is lossless and small."""
+"""Tests of the packed state of the full game: packing is lossless, and the state is small."""
 
 import jax
 import jax.numpy as jnp

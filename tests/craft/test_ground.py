@@ -1,4 +1,4 @@
-"""Sets of blocks, also with more blocks than a word has bits."""
+"""Tests of sets of blocks, also of more blocks than a 32-bit word has bits."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pictures of Classic: distinct sprites, places of mobs, night and sleep."""
+"""Tests of pictures of Classic: distinct sprites, places of mobs, night and sleep."""
 
 import itertools
 
@@ -82,7 +82,7 @@ def everybody(rng: np.random.Generator) -> World:
     return made._replace(mobs=mobs, projectiles=arrows)
 
 
-# Sprites.
+# Tests of sprites.
 
 
 @pytest.mark.parametrize("size", [7, 16])
@@ -118,7 +118,7 @@ def test_the_atlas_is_read_only_and_cached():
         atlas[0] = 0
 
 
-# Places and order of layers.
+# Tests of the places and the order of layers.
 
 
 def test_by_day_a_picture_is_its_tiles():
@@ -198,7 +198,7 @@ def test_the_inventory_is_in_upstreams_order_and_hides_what_is_not_there():
             assert lit.sum() == (count > 0) and (count == 0 or lit[place]), (name, count)
 
 
-# Night and sleep.
+# Tests of night and sleep.
 
 
 def test_a_small_picture_is_what_the_arithmetic_of_a_large_one_gives(monkeypatch):
@@ -246,7 +246,7 @@ def test_a_sleeper_sees_grey():
     assert seen.mean() < 0.7 * picture(world())[: ROWS * 7].mean()
 
 
-# The environment.
+# Tests of the environment's observation.
 
 
 @pytest.fixture(scope="module")

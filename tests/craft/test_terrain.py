@@ -1,4 +1,4 @@
-"""Compare worlds with craftax 1.6.1: equal from equal draws, and equally distributed."""
+"""Tests of worlds against craftax 1.6.1: equal from equal draws, and equally distributed."""
 
 import functools
 
@@ -12,7 +12,7 @@ import jaxenvs
 from jaxenvs.craft import Block, CraftClassic, terrain
 
 ENV = jaxenvs.make("Craft-Classic-Ids-v0")
-# Cells of 2,048 worlds of the package: mean and standard deviation.
+# Cells of 2,048 worlds of craftax: mean and standard deviation.
 COUNTS = {
     "GRASS": (1896.2, 241.2),
     "WATER": (519.2, 164.4),
@@ -63,13 +63,14 @@ def our_maps(count):
 
 
 def check_counts(maps):
-    """Check that means and deviations equal the package's, within sampling error."""
+    """Check that means and deviations equal craftax's, within sampling error."""
     error = np.sqrt(1 / len(maps) + 1 / 2048)
     table = []
     for name, (mean, deviation) in COUNTS.items():
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
-        # For normal counts, a deviation's standard error is 0.71 of the mean's; here it is more.
+        # For normally distributed counts, the standard error of a deviation is 0.71 times the
+        # standard error of the mean. These counts are not normal, so allow more.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")
@@ -92,7 +93,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """For each goal, return whether the player can walk to a cell next to one."""
+    """Return for each kind of goal whether the player can walk to a cell next to such a goal."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):

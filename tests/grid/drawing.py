@@ -26,12 +26,12 @@ AGENT = ">v<^"
 
 
 def code(word):
-    """Return the tile byte of a word without the agent."""
+    """Return the tile byte of a cell's word without the agent's character."""
     return PLAIN[word] if word in PLAIN else KINDS[word[0]] | COLOURS[word[1]] << 4
 
 
 def word(byte):
-    """Undo `code`."""
+    """Return the word of a tile byte, the inverse of `code`."""
     for letter, plain in PLAIN.items():
         if byte == plain:
             return letter

@@ -1,4 +1,4 @@
-"""Players with access to the package's whole environment, to succeed or to fail on purpose."""
+"""Scripted players that see MiniGrid's whole environment, to succeed or to fail on purpose."""
 
 import copy
 
@@ -25,7 +25,7 @@ from walking import (
 
 from jaxenvs.grid import Action
 
-PATIENCE = 100  # searches of the package's bot per action, at most
+PATIENCE = 100  # largest number of searches that MiniGrid's bot may make per action
 
 
 def plan(env, player):
@@ -46,7 +46,7 @@ def plan(env, player):
     return actions
 
 
-# Players that succeed.
+# Players that succeed, or that play where there is no task.
 
 
 def to_the_goal(env):
@@ -70,14 +70,14 @@ def fetch_the_target(env):
 
 
 def done_next_to_the_target(env):
-    """Go to the target's first cell and take action `done`."""
+    """Go to the cell where the target was at first, and take action `done`."""
     target = tuple(int(i) for i in env.target_pos)
     yield from face(env, lambda front: front == target, clearing=False)
     yield Action.DONE
 
 
 def drop_where(env, wanted):
-    """Drop the object to move on a free cell with `wanted(distance to the target)`."""
+    """Drop the object to move on a free cell for which `wanted(distance to the target)` is true."""
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
 
@@ -122,7 +122,7 @@ def hunting(wanted):
 
 
 def busy_with_everything(env):
-    """Carry objects and open doors, where there is no task."""
+    """Carry objects and open doors in an environment without a task."""
     while True:
         items = things(env, lambda thing: thing.type in (*PORTABLE, "door"))
         cell = items[int(env.np_random.integers(len(items)))]
@@ -134,7 +134,7 @@ def busy_with_everything(env):
             yield from put_down(env)
 
 
-# Players that fail.
+# The players below fail at their task.
 
 
 def into_lava(env):
@@ -185,7 +185,8 @@ def red_closed_again(env):
     yield from toggle(env, lambda thing: thing is env.blue_door)
 
 
-# Players that succeed and that fail, by `upstream.family`; others succeed by entering the goal.
+# `upstream.family` -> players that succeed, and players that fail. In other families players
+# succeed by entering the goal.
 PLAYERS = {
     **{name: ([to_the_goal], [into_lava]) for name in ("LavaCrossing", "LavaGap", "DistShift")},
     "Unlock": ([through_the_door], []),
@@ -208,7 +209,7 @@ PLAYERS = {
 
 
 def reward_of(env, actions):
-    """Return the reward of the last action."""
+    """Return the reward of the last of the actions, played in a copy of the environment."""
     env, reward = copy.deepcopy(env), 0.0
     for action in actions:
         _, reward, *_ = env.step(action)
@@ -224,20 +225,20 @@ def players(env):
     return [the_bot, instructed], [against_the_instruction] if strict else []
 
 
-# BabyAI.
+# Players of BabyAI.
 
 
 def atoms(instr):
-    """Return the simple instructions of an instruction, in the order of its sentence."""
+    """Return the simple instructions of a compound instruction, in the order of its sentence."""
     if hasattr(instr, "instr_a"):
         return [*atoms(instr.instr_a), *atoms(instr.instr_b)]
     return [instr]
 
 
 class Bot(BabyAIBot):
-    """The package's expert, limited to `PATIENCE` searches, because it can loop forever."""
+    """MiniGrid's expert for BabyAI, limited to `PATIENCE` searches, because it can loop forever."""
 
-    searches = 0  # for the current action
+    searches = 0  # number of searches for the current action
 
     def replan(self, action_taken=None):
         self.searches = 0
@@ -251,18 +252,18 @@ class Bot(BabyAIBot):
 
 
 def the_bot(env):
-    """Act like the package's expert, which raises in some levels."""
+    """Act like MiniGrid's expert, which raises in some levels."""
     bot, action = Bot(env), None
     while True:
         try:
             action = bot.replan(action)
-        except Exception as error:  # any error of the expert
+        except Exception as error:  # the expert raises errors of many kinds
             raise StuckError from error
         yield action
 
 
 def instructed(env):
-    """Follow the instruction, one simple instruction after the other."""
+    """Follow the instruction by its simple instructions, one after the other."""
     yield from follow(env, env.instrs)
 
 
@@ -281,7 +282,7 @@ def follow(env, instr):
 def go_to(env, instr):
     cells = {tuple(int(i) for i in cell) for cell in instr.desc.obj_poss}
     yield from face(env, cells.__contains__)
-    yield Action.DONE  # on the target cell any action succeeds
+    yield Action.DONE  # On the target cell any action succeeds.
 
 
 def open_it(env, instr):
@@ -305,7 +306,7 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    yield Action.LEFT  # an object carried from the start counts after the first step
+    yield Action.LEFT  # an object that is carried from the start counts only after the first step
     yield from face(env, free.__contains__)
     yield Action.DROP
 
@@ -319,7 +320,7 @@ OBEY = {
 
 
 def against_the_instruction(env):
-    """If an instruction is strict: open another door, or pick up another object."""
+    """Open another door or pick up another object, which a strict instruction forbids."""
     for atom in atoms(env.instrs):
         if getattr(atom, "strict", False):
             doors = type(atom).__name__ == "OpenInstr"

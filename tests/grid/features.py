@@ -1,4 +1,4 @@
-"""Features of a sample of levels: a name and one value per level.
+"""Features of a sample of levels, to compare distributions: a name, and a value for each level.
 
 A sample is grids (levels, rows, columns) as tile bytes, poses (levels, 3) and missions as text.
 """
@@ -37,7 +37,7 @@ class Sample(NamedTuple):
 
 
 def joint(*columns):
-    """Join several columns to one value per level."""
+    """Join several columns of features to one value per level."""
     return list(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
 
 
@@ -49,7 +49,7 @@ def where(grids, *codes):
 
 
 def whole(sample):
-    """Every row, every column and the whole grid, for levels with few random objects."""
+    """Return every row, every column and the whole grid, for levels with few random objects."""
     grids = sample.grids
     found = {f"row {i}": [g[i].tobytes() for g in grids] for i in range(grids.shape[1])}
     found |= {f"column {i}": [g[:, i].tobytes() for g in grids] for i in range(grids.shape[2])}
@@ -76,7 +76,7 @@ def kind_in_front(sample):
 
 
 def of_things(sample):
-    """Counts by kind, and position and colour of the first and last object of each kind."""
+    """Return the count of each kind of object, and place and colour of the first and last one."""
     count, rows, columns = sample.grids.shape
     flat = sample.grids.reshape(count, -1)
     found = {"walls": (flat == tiles.WALL).sum(axis=1).tolist()}
@@ -88,7 +88,8 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            colour = flat[np.arange(count), index].astype(int) >> 4  # signed: -1 means none
+            # Signed, because -1 means that there is none.
+            colour = flat[np.arange(count), index].astype(int) >> 4
             for part, value in zip(
                 ("row", "column", "colour"),
                 (index // columns, index % columns, colour),
@@ -101,7 +102,7 @@ def of_things(sample):
 
 
 def of_pairs(sample, firsts):
-    """Relative positions of agent and objects, and which colours agree."""
+    """Return relative positions of agent and objects, and which objects have the same colour."""
     found, row, column = {}, sample.poses[:, 0], sample.poses[:, 1]
     for name, (exists, r, c) in firsts.items():
         apart = [np.where(exists, np.clip(x, -3, 3), 9) for x in (r - row, c - column)]
@@ -120,7 +121,7 @@ def of_pairs(sample, firsts):
 
 
 def of_mission(sample):
-    """The sentence, its form, and the words in its gaps."""
+    """Return the mission's sentence, its form, and the words in the gaps of the form."""
     texts = sample.missions.tolist()
     form = [re.sub(COLOURS, "C", re.sub(rf"\b({KINDS})\b", "K", text)) for text in texts]
     plain = [re.sub(r"\b(a|the) ", "", re.sub(PLACES, "P", text)) for text in form]
@@ -135,7 +136,7 @@ def of_mission(sample):
 
 
 def grown(cells):
-    """Return the cells and their neighbours, for a batch of grids."""
+    """Return masks of the cells and their neighbours, for a batch of grids."""
     wider = cells.copy()
     wider[:, 1:] |= cells[:, :-1]
     wider[:, :-1] |= cells[:, 1:]
@@ -161,7 +162,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Cells and objects in reach without opening doors, and through all doors."""
+    """Return numbers of cells and objects in reach without opening doors, and through all doors."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)
@@ -175,7 +176,7 @@ def of_ways(sample):
 
 
 def of_rooms(sample, room_size):
-    """Rooms of the agent and of the first objects, in grids of equal rooms."""
+    """Return the rooms of the agent and of the first objects, in grids of equal rooms."""
     pitch = room_size - 1
     _, rows, columns = sample.grids.shape
     across = (columns - 1) // pitch
@@ -232,7 +233,7 @@ def of_crossings(sample):
 
 
 def of_chain(sample):
-    """MultiRoom: position and extent of the chain of rooms."""
+    """Return the position and extent of MultiRoom's chain of rooms."""
     walls = sample.grids == tiles.WALL
     rows, columns = walls.any(axis=2), walls.any(axis=1)
     size = walls.shape[1]
@@ -255,10 +256,11 @@ def of_chain(sample):
 
 
 def of_hallway(sample):
-    """Memory: the end of the hallway, the agent's position in it, the three objects."""
+    """Return, for Memory, the end of the hallway, the agent's place in it, the three objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
-    end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1  # the first wall of the top row
+    # Column of the first wall in the top row.
+    end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1
     upper = sample.kinds[np.arange(count), middle - 2, end + 1]
     return {
         "end of the hallway": end.tolist(),
@@ -268,7 +270,7 @@ def of_hallway(sample):
 
 
 def of_four_doors(sample):
-    """GoToDoor: size of the room, and the door of the mission."""
+    """Return, for GoToDoor, the size of the room, and the door of the mission."""
     walls = ~np.isin(sample.grids, (tiles.EMPTY,))
     height, width = walls.any(axis=2).sum(axis=1), walls.any(axis=1).sum(axis=1)
     wanted = [
@@ -301,7 +303,7 @@ SPECIAL = {
 
 
 def features(id, env, sample):
-    """Return lists by name, with one hashable value per level."""
+    """Return the features of an id by name: lists with one hashable value per level."""
     found = of_agent(sample)
     small = any(name in id for name in SMALL)
     if small:

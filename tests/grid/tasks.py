@@ -1,4 +1,4 @@
-"""Conversion of the package's missions to the `task` and other fields of our levels."""
+"""Convert MiniGrid's missions to the field `task` and further fields of this library's levels."""
 
 import functools
 
@@ -11,7 +11,8 @@ import jaxenvs
 from jaxenvs.babyai import mission as m
 from jaxenvs.grid import Kind
 
-PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")  # Fetch's, by number
+# Phrases of Fetch's missions, by their index.
+PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
 
 def tile(type, colour):
@@ -19,12 +20,12 @@ def tile(type, colour):
 
 
 def cell(position):
-    """Pack a position: row in the lowest byte, column in the next."""
+    """Pack a position into an integer: the row in the lowest byte, the column in the next byte."""
     return int(position[1]) | int(position[0]) << 8
 
 
 def locked_room(env):
-    """Colour of the locked room, colour of the room with the key."""
+    """Return the task of LockedRoom: colours of the locked room and of the room with the key."""
     locked = next(room for room in env.rooms if room.locked)
     for room in env.rooms:
         (x, y), (width, height) = room.top, room.size
@@ -35,44 +36,48 @@ def locked_room(env):
 
 
 def memory(env):
-    """Cell of success."""
+    """Return the task of Memory: the cell of success."""
     return cell(env.success_pos)
 
 
 def fetch(env):
-    """Tile of the target and number of the phrase."""
+    """Return the task of Fetch: the target's tile and the index of the phrase."""
     phrase = PHRASES.index(env.mission.rsplit(" ", 2)[0])
     return tile(env.targetType, env.targetColor) | phrase << 8
 
 
 def go_to_door(env):
-    """Cell and tile of the door."""
+    """Return the task of GoToDoor: the door's cell and tile."""
     door = Kind.CLOSED_DOOR | COLOR_TO_IDX[env.target_color] << 4
     return cell(env.target_pos) | door << 16
 
 
 def go_to_object(env):
-    """Cell and tile of the object."""
+    """Return the task of GoToObject: the object's cell and tile."""
     return cell(env.target_pos) | tile(env.targetType, env.target_color) << 16
 
 
 def put_near(env):
-    """Cell and tile of the target, and tile of the object to move."""
+    """Return the task of PutNear: cell and tile of the target, and tile of the object to move."""
     target = tile(env.target_type, env.target_color)
     return cell(env.target_pos) | target << 16 | tile(env.move_type, env.moveColor) << 24
 
 
 def balls(env):
-    """Cells of the balls that move, in the package's order, int32 (balls,)."""
+    """Return the task of Dynamic-Obstacles: cells of the moving balls, int32 (balls,).
+
+    The balls are in MiniGrid's order.
+    """
     return np.array([cell(ball.cur_pos) for ball in env.obstacles], np.int32)
 
 
 def target(env):
-    """Tile of the object to pick up."""
+    """Return the task of levels whose object must be picked up: its tile."""
     return tile(env.obj.type, env.obj.color)
 
 
-# Task of an environment of the package after a reset, by our class; others have no task.
+# This library's class -> function from a MiniGrid environment after a reset to the task. Other
+# classes have no task.
 TASKS = {
     "LockedRoom": locked_room,
     "Memory": memory,
@@ -96,14 +101,14 @@ PLACES = {
 
 @functools.cache
 def described(kind, colour, place):
-    """Return the bits of a description."""
+    """Return the bits of the description of an object."""
     kind = m.ANY_KIND if kind is None else OBJECT_TO_IDX[kind]
     colour = m.ANY_COLOUR if colour is None else COLOR_TO_IDX[colour]
     return int(m.description(kind, colour, PLACES[place]))
 
 
 def instruction(instr):
-    """Return the word of a simple instruction."""
+    """Return the 32-bit word of a simple instruction."""
     verbs = {
         "GoToInstr": m.GO_TO,
         "OpenInstr": m.OPEN,
@@ -118,7 +123,7 @@ def instruction(instr):
 
 
 def mission(env, length):
-    """Return a BabyAI mission as our words."""
+    """Return a BabyAI mission as 32-bit words in this library's format."""
     name = type(env.instrs).__name__
     sequence = name in ("BeforeInstr", "AfterInstr")
     words = []
@@ -136,12 +141,12 @@ def mission(env, length):
 
 @functools.cache
 def counterpart(id):
-    """Return our environment for an id of the package."""
+    """Return this library's environment for an id of MiniGrid."""
     return jaxenvs.make(id)
 
 
 def fields(env):
-    """Return the further fields of our level; none for an environment without an id."""
+    """Return the further fields of this library's level; none for an environment without an id."""
     if env.spec is None:
         return {}
     ours, more = counterpart(env.spec.id), {}

@@ -1,4 +1,4 @@
-"""Moving balls have minigrid 3.2.0's distribution (chi-square, p > 1e-4)."""
+"""Tests that moving balls have MiniGrid 3.2.0's distribution (chi-square, p > 1e-4)."""
 
 import copy
 
@@ -17,7 +17,7 @@ ID = "Grid-Dynamic-Obstacles-6x6-v0"
 
 
 def crowded(seed):
-    """Return the package's environment with balls that block each other and the agent."""
+    """Return MiniGrid's environment with balls that block each other and the agent."""
     env = upstream.make(ID)
     env.reset(seed=seed)
     rng = np.random.default_rng(seed)
@@ -30,7 +30,7 @@ def crowded(seed):
 
 
 def moved_upstream(env, count):
-    """Return the cells of the package's balls after one step, (count, balls)."""
+    """Return the cells of MiniGrid's balls after one step, for `count` random outcomes."""
     found = []
     for seed in range(count):
         world = copy.deepcopy(env)
@@ -41,7 +41,7 @@ def moved_upstream(env, count):
 
 
 def moved(env, count):
-    """Return the cells of our balls from the same level; the grid must show them there."""
+    """Return the cells of this library's balls, from the same level; check that the grid agrees."""
     ours, level = jaxenvs.make(ID), upstream.lift(env)
     state = jax.jit(ours.reset_to)(jax.random.key(0), level).state
     keys = jax.random.split(jax.random.key(1), count)

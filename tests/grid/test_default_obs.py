@@ -1,4 +1,4 @@
-"""Ids that need their mission to be solved, or to be solved well, observe it by default."""
+"""Tests that ids whose mission is needed to solve them, or to solve them well, observe it."""
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +42,7 @@ def test_the_default_observation_contains_the_mission():
     @jax.jit
     def both(key):
         level = env.sample_level(key)
-        other = level.replace(task=level.task ^ jnp.int32(1 << 4))  # another colour
+        other = level.replace(task=level.task ^ jnp.int32(1 << 4))  # the target has another colour
         return env.reset_to(key, level).obs, env.reset_to(key, other).obs
 
     first, second = both(jax.random.key(0))

@@ -1,4 +1,4 @@
-"""Grid worlds against minigrid 3.2.0: same level and actions, same outputs at every step."""
+"""Tests of grid worlds against MiniGrid 3.2.0: same level and actions, same outputs each step."""
 
 import defaults
 import expert
@@ -14,26 +14,28 @@ from jaxenvs.grid import Action, Kind, tiles
 
 IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
-STEPS, FEW_STEPS = 2_000, 400  # compared per id by random play, and the same number by experts
-RANDOM_LENGTH = 300  # steps of an episode of random play, at most
-# Left, right, forward, pick up, drop, toggle, done.
+# Number of steps to compare for each id with random play; experts play the same number.
+STEPS, FEW_STEPS = 2_000, 400
+RANDOM_LENGTH = 300  # largest number of steps of an episode of random play
+# Probabilities of the actions left, right, forward, pick up, drop, toggle and done.
 UNIFORM = np.full(7, 1 / 7)
 BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
-STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])  # never moves
+# Probabilities of actions with which the agent never moves.
+STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])
 
 NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)
-# Families of the package in which `done` ends the episode, and families without a task.
+# MiniGrid's families in which `done` ends the episode, and families without a task.
 DONE_ENDS, NOTHING_TO_WIN = ("GoToDoor", "GoToObject"), ("Playground",)
 
 
 class Ways:
-    """Policies: functions from an environment of the package to the actions of an episode."""
+    """Policies: functions from a MiniGrid environment to the actions of an episode."""
 
     def __init__(self, env, seed):
         self.rng, self.actions = np.random.default_rng(seed), env.action_space.n
         self.family = upstream.family(env)
         by_chance = self.family == "DynamicObstacles"
-        # Changes nothing at the start of an episode; a turn where balls move.
+        # Action that changes nothing at the start of an episode; a turn where balls move.
         self.wait = Action.DROP if self.family in DONE_ENDS else Action.DONE
         self.wait = Action.LEFT if by_chance else self.wait
         upstream.record(env, [], seed=seed)
@@ -56,7 +58,7 @@ class Ways:
         return [self.wait] * env.max_steps
 
     def playing(self, player):
-        """Follow a player; play at random where it is stuck."""
+        """Follow a player, and play at random where the player is stuck."""
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
@@ -95,7 +97,7 @@ class Ways:
 
 
 def recorded(id, steps, seed=0):
-    """Return episodes of the package: at least `steps` steps at random, and by experts."""
+    """Return episodes of MiniGrid: at least `steps` steps of random play, and of experts."""
     env = upstream.make(id)
     ways = Ways(env, seed)
     episodes = []
@@ -109,7 +111,7 @@ def recorded(id, steps, seed=0):
 
 
 def compare(id, steps, record_property):
-    """Compare an id over its episodes and report their counts of events."""
+    """Compare this library with MiniGrid over the episodes of an id; report counts of events."""
     env = jaxenvs.make(id)
     episodes, ways = recorded(id, steps)
     counts, _ = upstream.differences(env, episodes)
@@ -134,7 +136,7 @@ def compare(id, steps, record_property):
 
 
 def upstream_world(id):
-    """Return an environment of the package after a reset."""
+    """Return a MiniGrid environment after a reset."""
     env = upstream.make(id)
     upstream.record(env, [], seed=0)
     return env
@@ -155,7 +157,7 @@ def test_numbers_of_every_id_are_minigrids():
     for id in IDS:
         ours, theirs = jaxenvs.make(id), upstream.make(id)
         assert (ours.width, ours.height) == (theirs.width, theirs.height), id
-        if theirs.max_steps:  # BabyAI's may depend on the mission
+        if theirs.max_steps:  # skipped for BabyAI, whose time limit may depend on the mission
             assert ours.default_params.max_steps_in_episode == theirs.max_steps, id
         assert ours.view_size == theirs.agent_view_size
         assert ours.see_through_walls == theirs.see_through_walls
@@ -211,7 +213,7 @@ FIXED = {Kind.WALL: tiles.WALL, Kind.GOAL: tiles.GOAL, Kind.LAVA: tiles.LAVA}
 
 
 def drawn(rng, rows=8, columns=8):
-    """Return a random grid with every kind of object in two or three colours, and a pose."""
+    """Return a random grid with every kind of object in two or three colours, and a random pose."""
     colours = rng.choice(6, size=rng.integers(2, 4), replace=False)
     kinds = rng.choice(KINDS, size=(rows, columns))
     codes = kinds | rng.choice(colours, size=(rows, columns)) << 4
@@ -225,7 +227,7 @@ def drawn(rng, rows=8, columns=8):
 
 
 def events(ours, episodes):
-    """Count how often objects were picked up, dropped, opened, closed and unlocked."""
+    """Return how often objects were picked up, dropped, opened, closed and unlocked."""
     counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
     held, kinds = ours["carried"], ours["grid"] & 15
     for row, episode in enumerate(episodes):
@@ -248,7 +250,7 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is slightly before the last step; far beyond it the package's reward is negative.
+    The time limit is slightly before the last step; far beyond it MiniGrid's reward is negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20
@@ -261,7 +263,7 @@ def play_drawn(size, see, grids, steps, seed):
         episodes.append(upstream.record(env, actions, stop=False, seed=0))
         np.testing.assert_array_equal(
             episodes[-1].level.grid, codes
-        )  # `lift` inverts `DrawnUpstream`
+        )  # check that `lift` inverts `DrawnUpstream`
     ours = upstream.DrawnGrid(rows=8, columns=8, view_size=size, see_through_walls=see, limit=limit)
     counts, played = upstream.differences(ours, episodes)
     return counts, events(played, episodes), grids * steps
@@ -289,7 +291,7 @@ def test_drawn_levels_with_every_object_in_every_view():
 
 
 def test_drawn_levels_with_the_code_for_accelerators(monkeypatch):
-    """Where code depends on the platform, the other branch has the same results."""
+    """Run the code for accelerators where code depends on the platform; results are the same."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

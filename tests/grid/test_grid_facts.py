@@ -1,4 +1,4 @@
-"""Text descriptions of grid worlds: a drawing, and its expected sentences."""
+"""Tests of text descriptions of grid worlds: a drawing, and the sentences expected for it."""
 
 from collections import deque
 
@@ -76,7 +76,7 @@ def test_the_name_of_a_box_does_not_reveal_the_key_inside():
 
 
 def reader(words):
-    """Act on the description alone: pick up the key, open the door and enter the goal."""
+    """Act only on the description: pick up the key, open the door and enter the goal."""
     lines = words.splitlines()
     cells = {(r, c): x for r, row in enumerate(lines[6:]) for c, x in enumerate(row.split())}
     at, here = next((cell, x) for cell, x in cells.items() if x in drawing.AGENT)

@@ -1,6 +1,6 @@
-"""Levels have minigrid 3.2.0's distribution, and every level is sound.
+"""Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
-Chi-square tests compare the package's resets with at least the same number of our levels, for all
+Chi-square tests compare MiniGrid's resets with at least the same number of levels here, for all
 features of `features.py`. A feature fails if p is below 1e-4 in two independent samples, because
 among thousands of features one is that unlikely by chance. With fixed seeds the results are
 reproducible.
@@ -32,7 +32,7 @@ from jaxenvs.grid import Kind, tiles
 
 IDS = upstream.IDS
 REJECT = 1e-4
-RARE = 8  # values seen less often, over both samples, are merged into one
+RARE = 8  # values that occur less often than this in both samples together are merged into one
 OF_EACH_MAKE = (
     "Grid-Empty-Random-6x6-v0",
     "Grid-DoorKey-6x6-v0",
@@ -65,7 +65,7 @@ OF_EACH_MAKE = (
 
 @functools.cache
 def drawn(id, count, seed):
-    """Return `count` levels of ours."""
+    """Return `count` levels of this library."""
     env = jaxenvs.make(id)
 
     def one(key):
@@ -78,7 +78,7 @@ def drawn(id, count, seed):
 
 
 def drawn_upstream(id, count, seed=0):
-    """Return `count` levels of the package."""
+    """Return `count` levels of MiniGrid."""
     env = upstream.make(id)
     grids, poses, missions = [], [], []
     for number in range(count):
@@ -127,7 +127,7 @@ def check_as_often(id, count):
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
-# Other BabyAI levels take long, because the package draws them one by one.
+# Other BabyAI levels take long, because MiniGrid draws levels one by one.
 AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 
@@ -144,7 +144,10 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """DoorKey's door is never in the last row, a quirk: a uniform door must fail the test."""
+    """Negative control: a door with uniform row must fail the test.
+
+    By a quirk, DoorKey's door is never in the last row.
+    """
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)
     ours = features(id, env, Sample(*(x[:500] for x in drawn(id, 1200, 0))))
@@ -155,9 +158,10 @@ def test_the_comparison_sees_a_wrong_distribution():
     assert chance(moved.tolist(), theirs["door"]) < REJECT
 
 
-# Levels whose border is not all wall: rooms anywhere in the grid, doors in the outer wall.
+# Ids whose levels have no closed border of walls: rooms anywhere in the grid, or doors in the outer
+# wall.
 NO_BORDER = ("Grid-MultiRoom", "Grid-GoToDoor")
-# Quirks of the package: a key can be out of reach, and the level has no solution.
+# Quirks of MiniGrid: in these ids a key can be out of reach, so that the level has no solution.
 MAY_BE_UNSOLVABLE = (
     "ObstructedMaze-2Dlhb-v0",
     "ObstructedMaze-1Q-v0",
@@ -187,7 +191,7 @@ def reached(sample):
 
 
 def check_sound(id, sample):
-    """Assert facts that hold in every level, including that it can be solved."""
+    """Assert facts that hold in every level of an id, including that it can be solved."""
     grids, poses = sample.grids, sample.poses
     index = np.arange(len(grids))
     row, column = poses[:, 0], poses[:, 1]
@@ -223,7 +227,7 @@ def check_door_key(sample):
 
 
 def check_chain(id, sample):
-    """One door fewer than rooms; none is open, and every room is closed."""
+    """Check MultiRoom's chain: one door fewer than rooms, no open door, and every room closed."""
     doors = np.isin(sample.kinds, DOORS).sum(axis=(1, 2))
     assert (doors == jaxenvs.make(id).rooms - 1).all()
     assert (sample.kinds != Kind.DOOR).all() and (sample.kinds != Kind.LOCKED_DOOR).all()

@@ -1,4 +1,4 @@
-"""BabyAI missions in handmade levels, verified by minigrid 3.2.0 and by ours."""
+"""Tests of BabyAI missions in handmade levels, in MiniGrid 3.2.0 and in this library."""
 
 import upstream
 from minigrid.core.world_object import Ball, Key
@@ -7,7 +7,7 @@ from minigrid.envs.babyai.core.verifier import BeforeInstr, GoToInstr, ObjDesc
 import jaxenvs
 from jaxenvs.grid import Action
 
-ID = "BabyAI-GoToSeqS5R2-v0"  # rooms of three by three cells
+ID = "BabyAI-GoToSeqS5R2-v0"  # its rooms have three by three cells
 
 
 def go_to_a_key_then_to_a_ball(env):
@@ -24,7 +24,7 @@ def go_to_a_key_then_to_a_ball(env):
 def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
     """The ball is picked up and the key faced; then the agent faces the ball's old cell.
 
-    For the package the ball is still there until a drop action, even a failed one.
+    For MiniGrid the ball is still there until a drop action, even a failed one.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

@@ -1,4 +1,4 @@
-"""Rejected levels: the budget suffices, all reset sources agree, `info` reports failures."""
+"""Tests of rejected levels: the budget suffices, reset sources agree, `info` reports failures."""
 
 import functools
 from typing import ClassVar
@@ -22,7 +22,7 @@ CHUNK = 2_048
 
 @functools.cache
 def acceptance(env):
-    """Return a function of (number of the reset, attempt): whether the candidate is accepted."""
+    """Return a function (index of a reset, attempt) -> whether the candidate is accepted."""
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 0))
@@ -72,7 +72,7 @@ def test_the_budget_is_not_spent(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", REJECTING)
 def test_the_budget_is_not_spent_in_a_million_resets(id):
-    """A million resets over all ids."""
+    """Over all ids together, test a million resets."""
     report(id, -(-MILLION // len(REJECTING)))
 
 
@@ -89,7 +89,7 @@ def test_tries_counts_the_draws_of_a_reset():
 
 
 class Choosy(GridEnv):
-    """Environment that accepts one of four levels; its middle cell shows which."""
+    """This environment accepts one of four levels, and its middle cell shows which level it is."""
 
     level_budget: ClassVar[int] = 3
 
@@ -137,7 +137,7 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
             assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)
             state = outcome.state
         spent.append(not any(fine))
-    assert 10 < sum(spent) < 50  # 42 % of 60
+    assert 10 < sum(spent) < 50  # about 42 % of 60 resets
 
 
 def roll(venv, steps, limit):
@@ -172,7 +172,7 @@ def test_a_batch_reports_where_no_level_was_accepted(source, autoreset):
     )
     _, (states, rejected, done) = roll(venv, 12, 2)
     begins = np.zeros_like(rejected)
-    if autoreset == "next_step":  # the step that only resets reports nothing
+    if autoreset == "next_step":  # the step that only resets reports no failure
         begins[1:] = done[:-1]
     np.testing.assert_array_equal(rejected, shows(states) & ~begins)
     assert 0.3 < shows(states).mean() < 0.55

@@ -1,4 +1,4 @@
-"""Rules as drawings: a level, actions, and the expected level (see drawing.py)."""
+"""Tests of the rules as drawings: a level, actions, and the expected level (see drawing.py)."""
 
 import functools
 
@@ -22,7 +22,7 @@ def world(rows, columns, limit=LIMIT):
 
 
 def play(picture, *actions, limit=LIMIT):
-    """Return the steps of the actions."""
+    """Play actions in the level of a drawing; return the steps."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env, reset_to, step = world(rows - 2, columns - 2)
@@ -160,7 +160,7 @@ def test_the_key_of_its_colour_unlocks_a_door_for_good_and_is_kept(colour):
     before, key, door = f"k{colour} < L{colour} .", f"k{colour}", colour
     becomes(before, [*to_the_door, TOGGLE], f". > D{door} .", carried=key)
     becomes(before, [*to_the_door, TOGGLE, TOGGLE], f". > C{door} .", carried=key)
-    # The key is dropped: an unlocked door opens without it.
+    # The key has been dropped, because an unlocked door opens without it.
     without_key = [*to_the_door, TOGGLE, TOGGLE, LEFT, LEFT, DROP, RIGHT, RIGHT, TOGGLE]
     becomes(before, without_key, f"k{colour} > D{door} .")
 
@@ -193,7 +193,7 @@ def test_the_limit_truncates_and_keeps_truncating():
 
 
 def test_the_goal_in_the_last_step_pays_a_tenth_and_is_not_truncated():
-    """Upstream sets both flags here; ours are never both true."""
+    """MiniGrid sets both flags, terminated and truncated, here; this library never does."""
     last = play(". > . G", FORWARD, FORWARD, limit=2)[-1]
     assert last.terminated and not last.truncated and last.discount == 0
     np.testing.assert_allclose(last.reward, 0.1, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Tables and fields: tile bytes, mission words, observation spaces, invalid fields."""
+"""Tests of tables and fields: tile bytes, mission words, observation spaces, invalid fields."""
 
 import jax
 import jax.numpy as jnp

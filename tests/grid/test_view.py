@@ -1,4 +1,4 @@
-"""The agent's view: occlusion against the rule in plain Python and against the package."""
+"""Tests of the agent's view: occlusion against the rule in plain Python and against MiniGrid."""
 
 import functools
 
@@ -47,7 +47,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Return views from nearly empty to dense; the agent's cell is clear."""
+    """Return random views, from nearly empty to dense ones, in which the agent's cell is clear."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False
@@ -102,7 +102,7 @@ def test_through_an_open_door_light_spreads():
 
 
 def view_of(picture, **fields):
-    """Return the tiles seen in a drawing, far row first."""
+    """Return the tiles that the agent of a drawing sees, the farthest row first."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env = upstream.DrawnGrid(rows=rows, columns=columns, **fields)
@@ -129,7 +129,7 @@ def four_rooms():
 
 @pytest.mark.parametrize("direction", range(4))
 def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
-    """Each cell ahead lands on its cell of the map, for every direction."""
+    """For every direction of the agent, cells of the view belong to the right cells of the map."""
     env, level, look = four_rooms()
     level = level.replace(pose=jnp.array([8, 7, direction], jnp.int8))
     state = env.reset_to(jax.random.key(0), level).state
@@ -146,5 +146,6 @@ def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
 def test_outside_the_grid_there_is_wall():
     seen = view_of("^ .", see_through_walls=True)
     outside = np.ones((7, 7), bool)
-    outside[5:, 2:6] = False  # the last two rows show rows 0 and 1, columns 0 to 3
+    # The last two rows of the view show rows 0 and 1 of the map, columns 0 to 3.
+    outside[5:, 2:6] = False
     assert (seen[outside] == tiles.WALL).all()

@@ -1,6 +1,6 @@
-"""The `minigrid` package for comparison: its levels as ours, its episodes recorded and replayed.
+"""MiniGrid for comparison: convert its levels, record its episodes, and replay them here.
 
-The package indexes by [x, y] = [column, row]; ours by (row, column).
+MiniGrid indexes by [x, y] = [column, row], this library by (row, column).
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import warnings
 import gymnasium
 import jax
 import jax.numpy as jnp
-import minigrid  # registers the package's ids with gymnasium
+import minigrid  # registers MiniGrid's ids with gymnasium
 import numpy as np
 import tasks
 from minigrid.core import world_object
@@ -24,23 +24,26 @@ from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
-# Ids of levels that the package has as well.
+# Ids of this library whose levels MiniGrid has as well.
 IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id]
 IDS += registry.list("BabyAI")
 FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 
 
 def make(id, **fields):
-    """Make the package's environment of one of our ids or aliases, without gymnasium's checks."""
+    """Make MiniGrid's environment for an id or alias of this library.
+
+    Gymnasium's checks are disabled.
+    """
     name = id.replace("Grid-", "MiniGrid-", 1) if id.startswith("Grid-") else id
     name = {"MiniGrid-v0": "MiniGrid-Empty-8x8-v0"}.get(name, name)
-    with warnings.catch_warnings():  # some levels have successors
+    with warnings.catch_warnings():  # Gymnasium warns about ids that have a newer version
         warnings.simplefilter("ignore", DeprecationWarning)
         return gymnasium.make(name, disable_env_checker=True, **fields).unwrapped
 
 
 def family(env):
-    """Return the name of the package's class: the key of the tables of tasks and players."""
+    """Return the name of the MiniGrid class, the key of the tables of tasks and players."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -49,7 +52,7 @@ def family(env):
 
 
 def grid_of(env):
-    """Return the package's grid as tile bytes, (rows, columns), with the contents of boxes.
+    """Return MiniGrid's grid as tile bytes, (rows, columns), with the contents of boxes.
 
     An object carried from the start is put back to its first cell, as in our levels.
     """
@@ -66,14 +69,14 @@ def grid_of(env):
 
 
 def lift(env):
-    """Return the package's grid and agent after a reset as our level."""
+    """Return MiniGrid's grid and agent after a reset as a level of this library."""
     x, y = env.agent_pos
     grid = jnp.asarray(grid_of(env))
     return Level.of(grid, int(y), int(x), int(env.agent_dir), **tasks.fields(env))
 
 
 def thing(code):
-    """Return the package's object for a tile byte; None for an empty cell."""
+    """Return MiniGrid's object for a tile byte; None for an empty cell."""
     kind, colour = Kind(int(code) & 15), IDX_TO_COLOR[int(code) >> 4]
     if kind == Kind.EMPTY:
         return None
@@ -96,7 +99,7 @@ def thing(code):
 
 
 class DrawnUpstream(MiniGridEnv):
-    """Environment of the package with a given grid."""
+    """Environment of MiniGrid with a given grid."""
 
     def __init__(self, codes, pose, max_steps, **fields):
         self.codes, self.pose = np.asarray(codes), np.asarray(pose).tolist()
@@ -114,7 +117,7 @@ class DrawnUpstream(MiniGridEnv):
 
 
 class DrawnGrid(GridEnv):
-    """Environment of ours for `reset_to` only: it never generates a level."""
+    """Environment of this library for `reset_to` only: it never generates a level."""
 
     rows: int
     columns: int
@@ -138,7 +141,7 @@ class DrawnGrid(GridEnv):
 
 @dataclasses.dataclass
 class Episode:
-    """Episode of the package: level, actions and all outputs; index 0 is the reset."""
+    """Recorded episode of MiniGrid: level, actions and all outputs; index 0 is the reset."""
 
     level: Level
     actions: list
@@ -147,17 +150,17 @@ class Episode:
     mission: list
     reward: list
     terminated: list
-    truncated: list  # as ours: never together with terminated
-    balls: list  # their random positions, where they move
+    truncated: list  # as in this library: never together with `terminated`
+    balls: list  # cells of the balls that move randomly, in each step
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
-    """Play an episode of the package from a reset; without `stop`, continue after its end.
+    """Play an episode of MiniGrid from a reset; without `stop`, continue after its end.
 
-    `actions` may be a function of the package's environment after the reset. `env` may be wrapped
-    by the package's wrappers; `image` selects the part of an observation to compare.
+    `actions` may be a function of MiniGrid's environment after the reset. `env` may be wrapped
+    by MiniGrid's wrappers; `image` selects the part of an observation to compare.
     """
-    with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects
+    with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects.
         obs, _ = env.reset(seed=seed)
     base = env.unwrapped
     episode = Episode(
@@ -181,7 +184,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Its balls move as the package's did: the task contains their cells over time."""
+    """Its balls move as MiniGrid's did: the task contains their cells over time."""
 
     moments: int = 1
 
@@ -196,7 +199,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return an environment of ours with the episodes' random outcomes, and their levels."""
+    """Return one of our environments with the random outcomes of the episodes, and their levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -218,7 +221,7 @@ def replay(env, episodes, params=None):
         actions[row, : len(episode.actions)] = episode.actions
     env, levels = followed(env, episodes, longest)
     params = env.default_params if params is None else params
-    key = jax.random.key(0)  # a step draws nothing
+    key = jax.random.key(0)  # any key, because a step draws nothing
 
     def outputs(obs, state):
         told = {"direction": state.direction, "mission": env.mission_words(state)}
@@ -248,7 +251,7 @@ def replay(env, episodes, params=None):
 
 
 def said(words):
-    """Return the sentences of word ids along the last axis, as an array of strings."""
+    """Convert word ids along the last axis to sentences; return an array of strings."""
     flat = words.reshape(-1, words.shape[-1])
     each, where = np.unique(flat, axis=0, return_inverse=True)
     return np.array([missions.text(row) for row in each])[where.reshape(-1)]

@@ -1,7 +1,7 @@
-"""Navigation in environments of the package: to a cell, through locked doors, past obstacles.
+"""Navigate in environments of MiniGrid: to a cell, through locked doors, past obstacles.
 
-The functions are generators of actions for a live minigrid environment: each action must be played
-before the next one is requested. Cells are (x, y) here, as in the package.
+The functions are generators of actions for a running MiniGrid environment: each action must be
+played before the next one is requested. Cells are (x, y) here, as in MiniGrid.
 """
 
 import heapq
@@ -11,16 +11,17 @@ import numpy as np
 
 from jaxenvs.grid import Action
 
-STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
+STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # vectors of a step to the right, down, left and up
 PORTABLE = ("key", "ball", "box")
-CLEARING, UNLOCKING = 30, 60  # approximate actions to move an object away, to fetch a key
+# Approximate number of actions to move an object away, and to fetch a key.
+CLEARING, UNLOCKING = 30, 60
 
 
 class StuckError(Exception):
     """The player finds no path, or is blocked."""
 
 
-# The environment as a graph.
+# Functions that treat the environment as a graph.
 
 
 def pose_of(env):
@@ -53,14 +54,14 @@ def things(env, wanted):
 
 
 def colour_of_key(thing):
-    """Return the colour of a key, on the floor or in a box; None for other objects."""
+    """Return the colour of a key on the floor or in a box, or None for other objects."""
     if kind(thing) == "box" and thing.contains is not None:
         thing = thing.contains
     return thing.color if kind(thing) == "key" else None
 
 
 def flooded(env, start, passes):
-    """Return the cells that can be walked to, and the adjacent objects."""
+    """Return the cells that can be walked to, and the objects next to them."""
     seen, queue = {start}, [start]
     while queue:
         cell = queue.pop()
@@ -95,7 +96,7 @@ def is_locked(thing):
 
 
 def cost(thing, cell, clearing, doors):
-    """Return the approximate number of actions to enter a cell; None if that is impossible."""
+    """Return the approximate number of actions to enter a cell, or None if it is impossible."""
     if thing is None or kind(thing) == "floor":
         return 1
     if kind(thing) == "door":
@@ -106,7 +107,10 @@ def cost(thing, cell, clearing, doors):
 
 
 def route(env, wanted, clearing, banned):
-    """Return the poses of the cheapest path to face a cell with `wanted(cell)`; None if none."""
+    """Return the poses of the cheapest path to face a wanted cell, or None.
+
+    `wanted(cell)` tells whether a cell is wanted.
+    """
     doors = openable(env, clearing, banned)
     start = pose_of(env)
     best, came, queue = {start: 0}, {}, [(0, start)]
@@ -132,16 +136,16 @@ def route(env, wanted, clearing, banned):
     return None
 
 
-# Actions of players.
+# Generators of players' actions.
 
 
 def turn(before, after):
-    """Return the action between two poses of one cell."""
+    """Return the action that turns the agent from one direction to another on the same cell."""
     return Action.RIGHT if (after[2] - before[2]) % 4 == 1 else Action.LEFT
 
 
 def face(env, wanted, clearing=True, banned=frozenset()):
-    """Face a cell with `wanted(cell)`; open doors and remove obstacles on the path."""
+    """Go to face a cell for which `wanted(cell)` is true; open doors and remove obstacles."""
     while True:
         way = route(env, wanted, clearing, banned)
         if way is None:
@@ -166,7 +170,7 @@ def face(env, wanted, clearing=True, banned=frozenset()):
 
 
 def unlock(env, cell, clearing=True, banned=frozenset()):
-    """Open a locked door, with its key."""
+    """Fetch the key of a locked door, and open the door."""
     colour = look(env, cell).color
     if colour_of_key(env.carrying) == colour and kind(env.carrying) == "box":
         yield from put_down(env)

@@ -1,4 +1,4 @@
-"""Hostile play of every id, counted: steps, and those that break a rule of the contract.
+"""Plays every id with hostile actions, and counts the steps that break a rule of the contract.
 
     python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 
@@ -26,7 +26,7 @@ from jaxenvs.testing.fuzzing import NEAR
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play; return 1 if a rule was broken."""
+    """Run the command line: fuzz every id; return 1 if a rule was broken."""
     parser = Parser("python tests/proofs/fuzzing.py", __doc__)
     parser.add_argument("ids", nargs="*", help="all, if none is given")
     parser.add_argument("--steps", type=int, default=1_000_000, help="steps, all ids together")
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def begun(steps: int, seed: int) -> dict[str, Any]:
-    """A record without results."""
+    """Return the file's contents before the first id has been played."""
     return {
         "date": datetime.date.today().isoformat(),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -72,7 +72,7 @@ def begun(steps: int, seed: int) -> dict[str, Any]:
 
 
 def played(id: str, steps: int, seed: int) -> dict[str, Any]:
-    """The result of playing one id; its compiled program is dropped afterwards."""
+    """Return the results of fuzzing one id; its compiled program is dropped afterwards."""
     start = time.perf_counter()
     found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128, near=NEAR)
     jax.clear_caches()

@@ -1,4 +1,4 @@
-"""`kill -9` of a training at random moments, and going on: is the end the same?
+"""Kill trainings with SIGKILL at random times, resume them, and compare how they end.
 
     python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
@@ -33,17 +33,17 @@ TRAINING = (
     *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
     *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
 )
-TIMES = ("seconds", "steps_per_second")  # of a line of the log
+TIMES = ("seconds", "steps_per_second")  # entries of a log line that are times
 HEAD = ("kill", "after s", "what it did", "updates saved", "same end")
 
 
 def command(*words: str) -> list[str]:
-    """What starts a training."""
+    """Return the command that starts a training."""
     return [sys.executable, "-m", "jaxenvs.cli", "train", *words]
 
 
 def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    """Every array of the last checkpoint of a run, and its log without times."""
+    """Return all arrays of a run's last checkpoint, and its log without times."""
     run = Run.open(folder)
     newest = checkpoints.saved(run.checkpoints)[-1]
     if int(newest.name) != UPDATES or checkpoints.damage(newest):
@@ -53,7 +53,7 @@ def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
 
 
 def phase(folder: Path) -> str:
-    """What a training was doing when it was killed, judging by its files."""
+    """Return the phase in which a training was killed, judged by its files."""
     if not (folder / "config.json").is_file():
         return "starting"
     if (folder / "eval.json").is_file():
@@ -66,7 +66,11 @@ def phase(folder: Path) -> str:
 
 
 def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """Kill a training some seconds after it made its folder; None if it ended before."""
+    """Start a training and kill it when `is_time(seconds since it made its folder)` is true.
+
+    Return the time and phase of the kill and the update of the last checkpoint, or None if the
+    training ended before.
+    """
     process = _start(command(*TRAINING, "--out", str(folder)))
     begun = _begun(process, folder)
     while process.poll() is None and not is_time(time.monotonic() - begun):
@@ -86,7 +90,7 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
 def go_on(folder: Path) -> float:
     """Finish a killed training: resume it, or restart it if there is nothing to resume.
 
-    Returns the seconds since its folder was there.
+    Return the seconds from the existence of its folder to its end.
     """
     resumed = (folder / "config.json").is_file()
     words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
@@ -102,7 +106,7 @@ def compare(
     like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
     is_time: Callable[[float], bool],
 ) -> dict[str, Any] | None:
-    """Kill a training, resume it, and compare; None if it ended before the kill."""
+    """Kill a training, resume it, and compare its end; None if it ended before the kill."""
     try:
         row = killed(folder, is_time)
         if row is None:
@@ -125,9 +129,10 @@ def measure(
     rows: list[dict[str, Any]],
     keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """All kills: `kills` at any moment, then `saving` while a checkpoint is written.
+    """Make all kills: `kills` at random times, then `saving` while a checkpoint is written.
 
-    `rows` are those that were made before; `keep` is given what there is after each one.
+    `rows` are the results of earlier kills, which are not repeated. `keep` receives all results
+    after each kill.
     """
     seconds = go_on(folder / "undisturbed")
     like = outcome(folder / "undisturbed")
@@ -166,7 +171,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; the exit code is 1 if a run ended differently."""
+    """Run the command line; the exit code is 1 if a run ended differently."""
     parser = Parser("python tests/proofs/kills.py", __doc__)
     parser.add_argument(
         "--kills", type=int, default=20, help="kills at random moments (default 20)"

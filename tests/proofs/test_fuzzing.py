@@ -1,4 +1,4 @@
-"""The count of hostile play: it is kept by id, goes on, and refuses what does not belong to it."""
+"""Tests of the command `fuzzing.py`: it saves results by id, continues, and refuses other files."""
 
 import json
 

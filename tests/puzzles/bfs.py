@@ -1,7 +1,7 @@
-"""Breadth-first search in NumPy over the `neighbours` of a puzzle, as a reference for tests.
+"""Searches breadth-first in NumPy over the `neighbours` of a puzzle, as a reference for tests.
 
-Boards are expanded in batches of one size, so that each puzzle compiles once. Four million states
-take some ten seconds.
+Boards are expanded in batches of one size, so that each puzzle compiles once. A search of four
+million states takes some ten seconds.
 """
 
 import functools
@@ -15,18 +15,18 @@ BATCH = 1 << 13
 
 
 class Distances(NamedTuple):
-    """All boards found, nearest first."""
+    """All boards that the search found, the nearest first."""
 
-    words: np.ndarray  # uint32 (states, words), in the format of `pack`
-    distance: np.ndarray  # int32 (states,), actions from the start
+    words: np.ndarray  # Packed states: uint32 (states, words), in the format of `pack`.
+    distance: np.ndarray  # int32 (states,): number of actions from the start
 
     @property
     def counts(self) -> list[int]:
-        """Number of boards at each distance."""
+        """Return the number of boards at each distance."""
         return np.bincount(self.distance).tolist()
 
     def of(self, words: np.ndarray) -> np.ndarray:
-        """Map boards, uint32 (boards, words), to distances, int32 (boards,); -1 if not found."""
+        """Map boards, uint32 (boards, words), to distances, int32 (boards,), or -1 if not found."""
         known = keys(self.words)
         order = np.argsort(known)
         wanted = keys(words)
@@ -58,7 +58,7 @@ def distances(
         found, frontier = unique(np.concatenate(parts))
         new = ~_among(found, visited)
         found, frontier = found[new], frontier[new]
-        # A stable sort merges two sorted runs in linear time.
+        # Sort stably, because a stable sort merges two sorted runs in linear time.
         visited = np.sort(np.concatenate([visited, found]), kind="stable")
         levels.append(frontier)
     levels = [level for level in levels if len(level)]

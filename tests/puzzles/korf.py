@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class Instance(NamedTuple):
-    """A board with its known optimum and bound."""
+    """A board, the length of its shortest solutions, and a lower bound on this length."""
 
-    board: tuple[int, ...]  # row by row, 0 the blank
-    optimal: int  # length of the shortest solutions
-    bound: int  # Manhattan distance with linear conflict
+    board: tuple[int, ...]  # numbers on the board, row by row; 0 is the blank
+    optimal: int  # number of moves in a shortest solution
+    bound: int  # the lower bound: Manhattan distance with linear conflict
 
 
 INSTANCES = (

@@ -1,4 +1,4 @@
-"""Properties of every puzzle that a search relies on, on random boards and near the goal."""
+"""Tests of the properties that a search relies on: every puzzle, random boards, near goals."""
 
 import functools
 import zlib
@@ -51,17 +51,18 @@ PUZZLES = {
     "topspin by windows": TopSpin(size=7, moves="window"),
     "tsp": TSP(cities=6),
 }
-# The smallest id of every class that is not listed above.
+# Add the smallest id of every class that is not listed above.
 PUZZLES |= {
     ids[0]: jaxenvs.make(ids[0])
     for kind, ids in jaxenvs.registry.classes("Puzzle").items()
     if issubclass(kind, Puzzle) and kind not in {*map(type, PUZZLES.values())}
 }
-# All other classes define predecessors.
+# Classes without `predecessors`; all other classes define this method.
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# The default tests of `test_twisty.py`, `test_hanoi.py` and others already cover these rules.
+# Puzzles that run only with `full`, because the default tests of `test_twisty.py`, `test_hanoi.py`
+# and others already cover their rules.
 MORE = {
     "cube with half turns",
     "cube of all faces",
@@ -84,7 +85,7 @@ every_puzzle = pytest.mark.parametrize(
 
 
 def has(puzzle, method, *args):
-    """Return whether the class has an optional method."""
+    """Return whether a puzzle's class overrides an optional method."""
     try:
         jax.eval_shape(getattr(puzzle, method), *args)
     except NotImplementedError:
@@ -94,7 +95,10 @@ def has(puzzle, method, *args):
 
 @functools.cache
 def boards_of(name):
-    """Return instances and boards: one third random, one after a walk, one near the goal."""
+    """Return instances and boards.
+
+    A third of the boards are random, a third come from a walk, a third are near the goal.
+    """
     puzzle = PUZZLES[name]
 
     @jax.jit
@@ -114,7 +118,7 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Reorder instances as the boards: third by third.
+    # Put the instances into the order of the boards, third by third.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -130,7 +134,7 @@ def row(tree, index):
 
 @functools.cache
 def at_boards(name):
-    """Return all properties of each board that the tests use, as NumPy arrays."""
+    """Return all properties of the boards that the tests use, as NumPy arrays by name."""
     puzzle = PUZZLES[name]
 
     def look(instance, board):
@@ -166,7 +170,7 @@ def at_boards(name):
 
 @functools.cache
 def edges_of(name):
-    """Return random valid moves: index of the board, action, and properties before and after."""
+    """Return random legal moves: index of the board, action, properties before and after it."""
     puzzle = PUZZLES[name]
     rows, actions = np.nonzero(at_boards(name)["moves"].valid)
     chosen = np.random.default_rng(0).integers(len(rows), size=EDGES)
@@ -236,7 +240,10 @@ def test_packing_is_exact(name):
 
 @every_puzzle
 def test_different_boards_have_different_observations(name):
-    """Otherwise `fully_observed` would be wrong, and planners would know more than the agent."""
+    """Different boards must have different observations.
+
+    Otherwise `fully_observed` would be wrong, and planners would know more than the agent.
+    """
     puzzle, seen = PUZZLES[name], at_boards(name)
     assert puzzle.fully_observed
     words = seen["reached"].reshape(ROWS * puzzle.num_actions, -1)
@@ -279,7 +286,7 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """It is at most the cost of a move plus its value after the move, and thus admissible."""
+    """The heuristic is at most the cost of a move plus its value after it, and thus admissible."""
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()
@@ -289,7 +296,7 @@ def test_the_heuristic_is_consistent(name):
 
 @every_puzzle
 def test_the_oracle_is_the_optimal_cost(name):
-    """It is 0 at a goal and satisfies the Bellman equation elsewhere."""
+    """The oracle is 0 at a goal and satisfies the Bellman equation elsewhere."""
     seen = at_boards(name)
     if "least" not in seen:
         assert type(PUZZLES[name]) not in {LightsOut, Maze}
@@ -329,7 +336,7 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # Sudoku's text does not distinguish clues from later digits
+        if index < 2:  # Sudoku's text does not distinguish clues from later digits.
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):

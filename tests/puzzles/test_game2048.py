@@ -1,4 +1,4 @@
-"""2048: every line in every direction, random tiles, masks, ends and large rewards."""
+"""Tests of 2048: every line in every direction, random tiles, masks, ends, large rewards."""
 
 import itertools
 
@@ -11,9 +11,9 @@ from jaxenvs.puzzles.game2048 import LARGEST, Game2048
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
 UP, RIGHT, DOWN, LEFT = range(4)
-TURNS = {UP: 1, RIGHT: 2, DOWN: 3, LEFT: 0}  # quarter turns that map a direction to left
+TURNS = {UP: 1, RIGHT: 2, DOWN: 3, LEFT: 0}  # number of quarter turns that map a direction to left
 DEAD = [[1, 2, 1, 2], [2, 1, 2, 1], [1, 2, 1, 2], [2, 1, 2, 1]]
-SIGNIFICANT = 37.7  # chi-square of 15 degrees of freedom, p = 1e-3
+SIGNIFICANT = 37.7  # chi-square value for 15 degrees of freedom and p = 1e-3
 
 env = Game2048()
 step = jax.jit(env.step)
@@ -23,7 +23,7 @@ keys = jax.random.split(jax.random.key(0), 8192)
 
 
 def slid(line):
-    """Move a line to its front, tile by tile; return it and the sum of the merged tiles."""
+    """Move a line to its front, tile by tile; return the line and the sum of merged tiles."""
     tiles, made, whole = [], 0, []
     for tile in filter(None, line):
         if tiles and tiles[-1] == tile and whole[-1]:
@@ -73,7 +73,7 @@ def test_a_tile_merges_only_once_and_from_the_wall_on():
 
 
 def test_the_largest_tiles_are_exact():
-    """The reward of another package overflowed."""
+    """Rewards of the largest tiles must be exact; they overflowed in another package."""
     taken = step(keys[0], begin([[16, 16, 15, 15]] * 4), jnp.int32(LEFT))
     assert taken.reward == 4 * (2**17 + 2**16)
     assert np.asarray(taken.obs)[:, 0].tolist() == [17] * 4
@@ -82,7 +82,7 @@ def test_the_largest_tiles_are_exact():
 
 def random_boards(count, most=5, seed=1):
     rng = np.random.default_rng(seed)
-    full = rng.random((count, 1, 1)) < 0.7  # few moves are possible
+    full = rng.random((count, 1, 1)) < 0.7  # with this many tiles, few moves are possible
     boards = rng.integers(1, most, (count, 4, 4))
     return np.where(full | (rng.random(boards.shape) < 0.6), boards, 0).astype(np.uint8)
 
@@ -113,7 +113,10 @@ def test_a_move_that_changes_nothing_spends_a_step():
 
 
 def test_the_new_tile_may_end_the_game():
-    """The only empty cell is below a 4 and next to a 32, so a 2 ends the game and a 4 does not."""
+    """The new tile decides whether the game ends.
+
+    The only empty cell is below a 4 and next to a 32, so a 2 ends the game and a 4 does not.
+    """
     board = [[5, 1, 2, 0], [2, 4, 5, 6], [1, 2, 1, 2], [2, 1, 2, 1]]
     state = begin(np.rot90(board, 2))
     after = [step(key, state, jnp.int32(LEFT)) for key in keys[:60]]
@@ -151,7 +154,7 @@ def test_new_tiles_are_uniform_over_empty_cells_and_a_tenth_are_fours(board):
     assert not came[:, ~empty].any()
     counts = (came > 0).sum(axis=0)[empty]
     assert chi_square(counts, len(keys) / empty.sum()) < SIGNIFICANT
-    # Also among the fours, because the cell and the tile come from one random word.
+    # Check the cells of the fours alone too, because cell and tile come from the same random word.
     fours = (came == 2).sum(axis=0)[empty]
     assert chi_square(fours, len(keys) / 10 / empty.sum()) < SIGNIFICANT
     assert abs(fours.sum() / len(keys) - 0.1) < 0.012
@@ -189,6 +192,9 @@ def test_an_episode_begins_with_two_random_tiles():
 
 
 def test_no_game_of_legal_moves_reaches_the_time_limit():
-    """Each move adds a tile, so the sum grows by at least 2, and the fullest board has 262,140."""
+    """No game of legal moves reaches the time limit.
+
+    Each move adds a tile, so the sum of tiles grows by at least 2, and its maximum is 262,140.
+    """
     most = sum(2**e for e in range(2, LARGEST + 1))
     assert env.default_params.max_steps_in_episode > (most - 4) / 2

@@ -1,4 +1,4 @@
-"""Tower of Hanoi: legal moves, known optima, and bounds compared with breadth-first search."""
+"""Tests of the Tower of Hanoi: legal moves, known optima, bounds against breadth-first search."""
 
 import bfs
 import jax
@@ -27,8 +27,8 @@ def _stack(disks):
         ("3 2 1/-/-", "0>2", "3 2/-/1"),
         ("3 2/-/1", "0>1", "3/2/1"),
         ("3/2/1", "2>1", "3/2 1/-"),
-        ("3 2/-/1", "0>2", None),  # 2 onto 1
-        ("3 2/-/1", "1>0", None),  # nothing on peg 1
+        ("3 2/-/1", "0>2", None),  # illegal: disk 2 would lie on disk 1
+        ("3 2/-/1", "1>0", None),  # illegal: peg 1 is empty
         ("-/2 1/3", "1>2", "-/2/3 1"),
     ],
 )
@@ -68,7 +68,7 @@ def test_frame_stewart_numbers():
 
 
 def boards_of(puzzle, count):
-    """Return random boards."""
+    """Return `count` random boards of a puzzle."""
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))
     return np.asarray(draw(jax.random.split(jax.random.key(0), count)))
 

@@ -1,4 +1,4 @@
-"""Untrusted level files: a level or one `ValueError`, bounded memory, nothing executed."""
+"""Tests of untrusted level files: they give a level or a `ValueError`, with bounded memory."""
 
 import os
 import random
@@ -32,7 +32,7 @@ STRANGE = (
 
 
 def spoilt(text: str, dice: random.Random) -> str:
-    """Remove, duplicate, exchange or insert a few pieces of a text."""
+    """Return the text with a few pieces removed, duplicated, exchanged or inserted."""
     for _ in range(dice.randint(1, 4)):
         a, b = sorted(dice.randrange(len(text) + 1) for _ in range(2))
         text = dice.choice(
@@ -48,7 +48,7 @@ def spoilt(text: str, dice: random.Random) -> str:
 
 
 def spoil(id: str, count: int) -> dict[str, int]:
-    """Parse corrupted levels of a puzzle; return how many are accepted and refused."""
+    """Parse `count` corrupted levels of a puzzle; return how many are accepted and refused."""
     puzzle, dice = jaxenvs.make(id), random.Random(id)
     level = jax.jit(puzzle.sample_level)(jax.random.key(0))
     whole = puzzle.text(level.instance, level.board)
@@ -60,7 +60,7 @@ def spoil(id: str, count: int) -> dict[str, int]:
             assert str(error)
             found["refused"] += 1
         else:
-            puzzle.reset_to(jax.random.key(0), made)  # an accepted board can be played
+            puzzle.reset_to(jax.random.key(0), made)  # a board that is accepted can be played
             found["read"] += 1
     return found
 
@@ -127,7 +127,7 @@ def test_files_without_levels_are_refused_with_the_reason(tmp_path, monkeypatch,
 def test_files_larger_than_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
     big = tmp_path / "levels.txt"
     with big.open("wb") as file:
-        file.truncate(2**40)  # a sparse file, which takes no disk space
+        file.truncate(2**40)  # a huge sparse file, which takes no disk space
     with pytest.raises(ValueError, match=r"has 1,099,511,627,776 bytes, more than 268,435,456"):
         sokoban_levels.read(str(tmp_path), 10, 4)
     monkeypatch.setattr(sokoban_levels, "LARGEST", 1000)

@@ -1,4 +1,4 @@
-"""Lights Out: presses, solutions compared with breadth-first search, known optima."""
+"""Tests of Lights Out: presses, solutions against breadth-first search, known optima."""
 
 import bfs
 import jax
@@ -26,7 +26,8 @@ def test_a_press_switches_a_cross(lamp, drawing):
 
 def test_a_press_reaches_the_second_word():
     puzzle = LightsOut(size=7)
-    move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))  # row 3, column 5: lamps 19 to 33
+    # Press at row 3, column 5: it switches lamps from number 19 to 33.
+    move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))
     lit = np.flatnonzero(np.asarray(puzzle.observe_board((), move.board)))
     np.testing.assert_array_equal(lit, [19, 25, 26, 27, 33])
 
@@ -52,7 +53,8 @@ def test_boards_that_search_does_not_reach_are_unsolvable():
 
 @pytest.mark.slow
 def test_the_hardest_5x5_takes_15_presses():
-    # The null space has dimension 2, so the other 23 presses reach all solvable boards.
+    # Some presses change nothing together: their space has dimension 2. So 23 of the 25 presses
+    # reach all solvable boards.
     puzzle = LightsOut(size=5)
     switched = puzzle.tables.presses[:23, 0]
     boards = np.zeros(1, np.uint32)
@@ -89,7 +91,8 @@ def test_levels_are_uniform_over_solvable_boards():
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board[0]))
     boards = np.asarray(draw(jax.random.split(jax.random.key(1), 1 << 16)))
     counts = np.bincount(boards, minlength=512)
-    assert len(counts) == 512 and counts.min() > 70 and counts.max() < 200  # 128 expected
+    # Each board is expected 128 times.
+    assert len(counts) == 512 and counts.min() > 70 and counts.max() < 200
     puzzle = LightsOut()
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))
     oracle = jax.jit(jax.vmap(lambda board: puzzle.oracle((), board)))

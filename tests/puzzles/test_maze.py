@@ -1,4 +1,4 @@
-"""Maze: the map is a tree, moves and rewards in drawings, distances compared with a search."""
+"""Tests of Maze: maps are trees, moves and rewards in drawings, distances against a search."""
 
 import collections
 import functools
@@ -15,7 +15,7 @@ from jaxenvs.puzzles.maze import FAR, divided
 
 SHAPES = [(10, 10), (7, 12), (11, 5), (3, 3)]
 UP, RIGHT, DOWN, LEFT = range(4)
-# Fraction of Jumanji's maps with a wall at the odd places of a line.
+# Fraction of Jumanji's maps that have a wall at each of the odd places of a line.
 JUMANJI_FIRST_ROW = [0.411, 0.436, 0.441, 0.408, 0.255]
 JUMANJI_FIRST_COLUMN = [0.208, 0.259, 0.284, 0.255, 0.207]
 JUMANJI_ROW_8 = [0.364, 0.402, 0.399, 0.391, 0.264]
@@ -28,7 +28,7 @@ def maps(rows, columns, count=200):
 
 
 def plain_search(walls, start):
-    """Return the steps from a cell to each free cell, computed without the library."""
+    """Return the number of steps from a cell to each free cell, computed without the library."""
     rows, columns = walls.shape
     found, queue = {start: 0}, collections.deque([start])
     while queue:
@@ -76,7 +76,8 @@ def test_start_and_target_are_uniform_over_free_cells():
     assert not walls[rows, start].any()
     assert not walls[rows, target].any()
     assert (start != target).all()
-    for cells in (start, target):  # corners are free in every map, sides in three of four
+    # Corners are free in every map, cells at the sides in three of four.
+    for cells in (start, target):
         counts = np.bincount(cells, minlength=9)[[0, 2, 6, 8]]
         np.testing.assert_allclose(counts / 4000, 1 / 7, atol=0.025)
     pairs = collections.Counter(zip(start.tolist(), target.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Minesweeper: numbers, rewards and ends on a given field, and the distribution of mines."""
+"""Tests of Minesweeper: numbers, rewards and ends on a given field, distribution of mines."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ small = Minesweeper(rows=3, columns=4, mines=3)
 step = jax.jit(small.step)
 key = jax.random.key(0)
 KEYS = jax.random.split(jax.random.key(1), 4096)
-SIGNIFICANT = 180.0  # chi-square of 99 degrees of freedom, p = 1e-6
+SIGNIFICANT = 180.0  # chi-square value for 99 degrees of freedom and p = 1e-6
 
 FIELD = ["*...", "....", ".**."]
 NUMBERS = [[MINE, 1, 0, 0], [2, 3, 2, 1], [1, MINE, MINE, 1]]
@@ -52,7 +52,7 @@ def test_the_whole_field_opened_is_solved():
     assert [bool(one.terminated) for one in taken] == [False] * 8 + [True]
     assert all(one.reward == 1 for one in taken)
     assert taken[-1].info["solved"] and (taken[-1].obs == COVERED).sum() == 3
-    # A mine instead of the last cell: lost.
+    # Open a mine instead of the last safe cell: the game is lost.
     *_, lost = open_cells(begin(), *safe[:-1], (0, 0))
     assert lost.terminated and lost.reward == 0 and not lost.info["solved"]
 

@@ -1,4 +1,4 @@
-"""Pancake sorting: flips, pancake numbers, and the gap heuristic on every stack."""
+"""Tests of pancake sorting: flips, pancake numbers, and the gap heuristic on every stack."""
 
 import math
 

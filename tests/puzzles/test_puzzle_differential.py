@@ -1,6 +1,6 @@
-"""2048, Minesweeper and Rubik's cube compared with the real packages `jumanji` and `pgx`.
+"""Compares 2048, Minesweeper and Rubik's cube with the real packages `jumanji` and `pgx`.
 
-Both sides get the same boards; random outcomes are taken from the package.
+Both sides get the same boards, and take their random outcomes from the package.
 """
 
 import importlib
@@ -15,12 +15,13 @@ from jaxenvs.puzzles import Cube, Game2048, Minesweeper, PuzzleLevel
 from jaxenvs.puzzles.minesweeper import COVERED, MINE
 
 BOARDS = 2048
-ACTIONS = {"jumanji": (0, 1, 2, 3), "pgx": (1, 2, 3, 0)}  # their numbers of up, right, down, left
+# Each package's action for up, right, down and left.
+ACTIONS = {"jumanji": (0, 1, 2, 3), "pgx": (1, 2, 3, 0)}
 VERSIONS = {"jumanji": "1.1.2", "pgx": "2.6.0"}
 
 
 def package(name, module):
-    """Import a module of a package; skip the test if the package is not installed."""
+    """Import a module of a package, or skip the test if the package is not installed."""
     pytest.importorskip(name, reason=f"{name} is not installed (.ci/setup installs it)")
     assert version(name) == VERSIONS[name], f"the rules are stated for {name} {VERSIONS[name]}"
     return importlib.import_module(module)
@@ -37,11 +38,11 @@ def loosely(function):
     return call
 
 
-# 2048
+# Tests of 2048.
 
 
 def random_boards(seed):
-    """Draw sparse and full boards, with low tiles that often merge and high ones up to 65536."""
+    """Draw sparse and full boards, with low tiles that often merge, and tiles up to 65536."""
     rng = np.random.default_rng(seed)
     most = rng.choice([3, 4, 6, 12, 17], (BOARDS, 1, 1))
     boards = rng.integers(1, most, (BOARDS, 4, 4))
@@ -75,7 +76,7 @@ def pgx_2048():
     env = module.Play2048()
 
     def step(board, mask, action, key):
-        # pgx needs the legal actions, in its order.
+        # pgx's state contains the mask of legal actions, in pgx's order.
         theirs = mask[jnp.array([3, 0, 1, 2])]
         cells = board.astype(jnp.int32).reshape(16)
         state = module.State(_board=cells, legal_action_mask=theirs)
@@ -103,23 +104,23 @@ def test_2048_moves_rewards_masks_and_ends(name):
         after, reward, mask, end = map(np.asarray, step(boards, before, jnp.int32(theirs), keys))
         legal = np.asarray(ours.valid)
         came = after[legal] - np.asarray(ours.board, int)[legal]
-        # Ignore the one new tile in an empty cell.
+        # Leave out the cell with the new tile, which is random.
         assert ((came != 0).sum(axis=(1, 2)) == 1).all() and set(np.unique(came)) <= {0, 1, 2}
         assert not came[np.asarray(ours.board)[legal] > 0].any()
         np.testing.assert_array_equal(np.asarray(ours.reward)[legal], reward[legal])
         again = np.asarray(masks(begin(after.astype(np.uint8))))
         np.testing.assert_array_equal(~again.any(axis=1)[legal], end[legal])
-        going = legal & ~end  # pgx's mask is all true after the end
+        going = legal & ~end  # after the end pgx's mask is all true, so do not compare it
         np.testing.assert_array_equal(again[going], mask[going])
         ended += end[legal].sum()
     assert ended > 20 and (~before).sum() > 500, "games that end, and moves that are not legal"
 
 
-# Minesweeper
+# Tests of Minesweeper.
 
 
 def safe_cells_mostly(rng, level, steps):
-    """Draw cells to open: safe ones in random order, sometimes a mine or an open cell."""
+    """Draw cells to open: safe cells in random order, sometimes a mine or an open cell."""
     cells = np.flatnonzero(level.ravel() == 0)
     rng.shuffle(cells)
     actions = np.resize(cells, steps)
@@ -163,18 +164,20 @@ def test_minesweeper_numbers_rewards_and_ends():
     board, their_reward, their_end = map(
         np.asarray, loosely(jax.vmap(play_theirs))(keys, mines, actions)
     )
-    alive = np.cumsum(their_end, axis=1) - their_end == 0  # up to and including the last step
+    # Steps up to the end, the last step included.
+    alive = np.cumsum(their_end, axis=1) - their_end == 0
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])
     shown = np.where(board < 0, COVERED, board)
-    exploded = obs == MINE  # Jumanji shows a number instead
+    # This library shows the mine that exploded; Jumanji shows a number there.
+    exploded = obs == MINE
     np.testing.assert_array_equal(np.where(exploded, shown, obs)[alive], shown[alive])
     assert (exploded.any(axis=(2, 3)) <= end)[alive].all()
     lost = (end & ~solved)[alive].sum()
     assert solved[alive].sum() > 50 and exploded[alive].any() and lost > 50
 
 
-# Rubik's cube
+# Tests of Rubik's cube.
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -183,7 +186,8 @@ def test_cube_stickers(size):
     package("jumanji", "jumanji")
     utils = package("jumanji", "jumanji.environments.logic.rubiks_cube.utils")
     cube = Cube(size=size, turns="half", all_faces=True)
-    names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]  # in Jumanji's order
+    # The turns, in the order of Jumanji's actions.
+    names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]
     rng = np.random.default_rng(size)
     theirs = rng.integers(0, len(names), 300)
     ours = np.array([cube.action_names.index(names[turn]) for turn in theirs])

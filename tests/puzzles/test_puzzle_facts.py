@@ -1,4 +1,4 @@
-"""Text descriptions of puzzles for given levels."""
+"""Tests of text descriptions of puzzles, for given levels."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,11 +1,11 @@
-"""The puzzles' sprites: one per tile number, all different."""
+"""Tests of the puzzles' sprites: there is one for each tile number, and all are different."""
 
 import numpy as np
 import pytest
 
 from jaxenvs.puzzles import digits, sprites
 
-ATLASES = {  # the function of each atlas, and its number of sprites
+ATLASES = {  # Each name is mapped to the atlas's function and number of sprites.
     "numbered_tiles": (lambda size: sprites.numbered_tiles(4, size), 16),
     "stickers": (sprites.stickers, 7),
     "game2048": (sprites.game2048, 18),

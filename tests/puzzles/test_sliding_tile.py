@@ -1,4 +1,4 @@
-"""Sliding tiles: every board of the 8-puzzle, boards near the goal of larger ones, instances."""
+"""Tests of sliding tiles: every board of the 8-puzzle, larger boards near the goal, instances."""
 
 import functools
 
@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.puzzles import SlidingTile
 
 UP, RIGHT, DOWN, LEFT = range(4)
-# Number of boards at each distance; OEIS A089473, A089484 and A090031.
+# The number of boards at each distance is from OEIS A089473, A089484 and A090031.
 LEVELS = {
     3: [1, 2, 4, 8, 16, 20, 39, 62, 116, 152, 286, 396, 748, 1024, 1893, 2512, 4485, 5638, 9529,
         10878, 16993, 17110, 23952, 20224, 24047, 15578, 14560, 6274, 3910, 760, 221, 2],
@@ -33,7 +33,7 @@ def every_board():
 
 
 def drawn(puzzle, count, seed=0):
-    """Return the numbers of random boards, (count, cells)."""
+    """Return random boards as numbers, (count, cells)."""
     keys = jax.random.split(jax.random.key(seed), count)
 
     def draw(key):
@@ -102,11 +102,11 @@ def test_the_blank_moves(action, before, after):
 
 
 REWARDS = [
-    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # 6 reaches its place, which solves the board
+    (DOWN, "1 2 3\n4 5 .\n7 8 6", 1.0, 1.0),  # The 6 reaches its place, which solves the board.
     (LEFT, GOAL_8, 0.0, -1.0),
-    (UP, "1 . 3\n4 2 6\n7 5 8", 0.0, 0.0),  # no move
-    (UP, "1 2 3\n4 5 6\n7 . 8", 0.0, -1.0),  # 5 leaves its place
-    (RIGHT, "2 1 3\n4 5 6\n8 . 7", 0.0, 0.0),  # from one wrong place to another
+    (UP, "1 . 3\n4 2 6\n7 5 8", 0.0, 0.0),  # the blank is at the border, so nothing moves
+    (UP, "1 2 3\n4 5 6\n7 . 8", 0.0, -1.0),  # The 5 leaves its place.
+    (RIGHT, "2 1 3\n4 5 6\n8 . 7", 0.0, 0.0),  # tile 7 moves from one wrong place to another
     (LEFT, "2 1 3\n4 5 6\n8 . 7", 0.0, 1.0),
 ]
 
@@ -134,14 +134,15 @@ def test_random_boards_are_uniform(size):
         expected = len(boards) / cells
         assert ((counts - expected) ** 2 / expected).sum() < 3 * cells + 12
     for board in boards[:100]:
-        puzzle.level(board)  # raises for unsolvable boards
+        puzzle.level(board)  # `level` raises an error for unsolvable boards.
 
 
 def test_every_board_of_the_smallest_is_drawn():
-    """There are 12, equally likely."""
+    """There are 12 boards, which are equally likely."""
     counts = np.unique(drawn(SlidingTile(size=2), 6000), axis=0, return_counts=True)[1]
     assert len(counts) == 12
-    assert ((counts - 500) ** 2 / 500).sum() < 31.3  # chi-square of 11 degrees of freedom, p = 1e-3
+    # Chi-square value for 11 degrees of freedom and p = 1e-3.
+    assert ((counts - 500) ** 2 / 500).sum() < 31.3
 
 
 def test_distances_of_random_8_puzzles_have_the_distribution_of_all():
@@ -157,7 +158,7 @@ def test_a_scramble_is_at_most_its_moves_away(moves):
     puzzle = SlidingTile(size=3, scramble=moves)
     keys = jax.random.split(jax.random.key(2), 64)
     words = np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
-    # Five moves without a step back reach no board twice.
+    # Up to five moves without a step back never reach a board in two ways.
     assert (every_board().of(words) == moves).all()
 
 

@@ -1,4 +1,4 @@
-"""Sokoban: pushes in drawings, predecessors, generated levels and their solutions."""
+"""Tests of Sokoban: pushes in drawings, predecessors, generated levels and their solutions."""
 
 import functools
 
@@ -24,7 +24,7 @@ def jitted(env, name):
 
 @functools.cache
 def drawn(env, count, seed=0):
-    """Stack levels along a first axis."""
+    """Return `count` levels, stacked along a first axis."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.device_get(jax.jit(jax.vmap(env.sample_level))(keys))
 
@@ -40,7 +40,7 @@ def field(drawing):
     return "\n".join((["######", *rows] + ["######"] * 5)[:6])
 
 
-# One row inside the walls, action, the row after it, reward in tenths.
+# A row of cells inside the walls, the action, the row after it, the reward in tenths.
 MOVES = [
     ("@ $.", RIGHT, " @$.", -1),
     ("@$ .", RIGHT, " @$.", -1),
@@ -68,13 +68,13 @@ def test_one_box(before, action, after, tenths):
     assert bool(env.action_mask(state)[action]) == (before != after)
 
 
-# Fields with two boxes, actions, the field after them, sum of rewards in tenths.
+# A field with two boxes, the actions, the field after them, the sum of rewards in tenths.
 PLAYS = [
     ("@$$ /  ..", [RIGHT], "@$$ /  ..", -1),
     ("@$  /$   / .. ", [RIGHT, LEFT, DOWN], "  $ /@   /$.. ", -3),
     ("@$  / $. / .  ", [RIGHT, LEFT, DOWN, RIGHT], "  $ / @* / .  ", 6),
     ("@$$./ .  ", [RIGHT], "@$$./ .  ", -1),
-    ("@*. / $  ", [RIGHT], " +* / $  ", -1),  # from one target onto the next
+    ("@*. / $  ", [RIGHT], " +* / $  ", -1),  # pushes a box from one target onto the next
     (" @  /.$$ / .  ", [LEFT, DOWN, RIGHT], "    /+$$ / .  ", -3),
     (" @  / $$ / .. ", [DOWN, UP, RIGHT, DOWN], "    /  @ / ** ", 10 + 110 - 4),
 ]
@@ -93,7 +93,7 @@ def test_two_boxes(before, actions, after, tenths):
 
 
 def test_each_direction_pushes():
-    """The same push in four rotations of the field."""
+    """Make the same push in four rotations of the field."""
     env = Sokoban(size=6, boxes=1)
     field = np.array([list(row) for row in ("######", "#    #", "#  . #", "#@$  #", "#    #")])
     field = np.concatenate([field, field[:1]])
@@ -156,7 +156,8 @@ def test_predecessors_are_complete_and_correct(env):
         ]
         assert len(set(backwards)) == len(backwards), "none twice"
         assert forwards <= set(backwards), "none is missing"
-        # Each is correct: the player is not on a box, and the action leads here.
+        # Each predecessor is correct: the player is not on a box, and the action leads to the
+        # board.
         boards = each(env, lambda _, board: board, back[real], level.instance, batch=256)
         assert (boards.player[:, None] != boards.boxes).all()
         assert (np.asarray(level.instance)[boards.player] != WALL).all()

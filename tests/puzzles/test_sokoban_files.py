@@ -1,4 +1,4 @@
-"""Files of Sokoban levels: valid ones are read, and errors name the line."""
+"""Tests that valid files of Sokoban levels are read, and that errors name the line."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Sudoku: placements compared with sets of digits, solvable levels, text and dead ends."""
+"""Tests of Sudoku: placements against sets of digits, solvable levels, text, dead ends."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ key = jax.random.key(0)
 NO_CLUES = np.zeros((9, 9), bool)
 LEVELS = 2048
 
-# The example of Wikipedia's article "Sudoku".
+# The example in Wikipedia's article "Sudoku".
 EXAMPLE = """
 53. | .7. | ...
 6.. | 195 | ...
@@ -32,7 +32,7 @@ SOLUTION = "53467891267219534819834256785976142342685379171392485696153728428741
 
 
 def allowed(board):
-    """Return the sets of digits allowed in each cell; empty sets for filled cells."""
+    """Return the sets of digits allowed in each cell, which are empty for filled cells."""
     found = {}
     for row, column in np.ndindex(9, 9):
         r, c = row // 3 * 3, column // 3 * 3
@@ -47,7 +47,7 @@ def tightest(board, digits):
 
 
 def solution(board):
-    """Fill a grid by backtracking, the cell with fewest candidates first; None if impossible."""
+    """Fill a grid by backtracking, fewest candidates first; return None if it is impossible."""
     digits = allowed(board)
     cell = tightest(board, digits)
     if board[cell]:
@@ -136,7 +136,7 @@ def test_ends(played):
     assert {(False, False), (False, True), (True, True)} <= set(found)
     wrong = np.tile(
         np.arange(1, 10, dtype=np.uint8), (9, 1)
-    )  # each row is valid, but the columns are not
+    )  # in this board each row is valid, but the columns are not
     for board in (wrong, wrong.T):
         assert not goal(NO_CLUES, board) and not is_full(board)
 

@@ -1,4 +1,4 @@
-"""TopSpin: turns, reachable rings and their distances, and bounds on every ring."""
+"""Tests of TopSpin: turns, reachable rings and their distances, bounds on every ring."""
 
 import math
 

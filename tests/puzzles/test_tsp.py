@@ -1,4 +1,4 @@
-"""TSP: lengths of trips, optima compared with Held-Karp, and the heuristic on every board."""
+"""Tests of TSP: lengths of tours, optima against Held-Karp, the heuristic on every board."""
 
 import itertools
 
@@ -52,12 +52,13 @@ def test_a_trip_around_the_square():
     step = jax.jit(env.step)
     root = 2**0.5
     plan = [
-        (0, 0.0, board(0)),  # home is already visited
+        (0, 0.0, board(0)),  # illegal: the start city is already visited
         (2, -root, board(2)),
         (2, 0.0, board(2)),
         (3, -1.0, board(3, 2)),
         (0, 0.0, board(3, 2)),
-        (1, -root - 1, env.goal(level.instance)),  # the last city and home
+        # The reward includes the way to the last city and back home.
+        (1, -root - 1, env.goal(level.instance)),
     ]
     for number, (action, reward, after) in enumerate(plan, 1):
         out = step(jax.random.key(0), state, jnp.int32(action))
@@ -88,7 +89,7 @@ def test_the_mask_marks_unvisited_cities():
 
 @pytest.mark.parametrize("cities", [2, 6, *with_full(3, 8)])
 def test_optimal_trips_and_the_heuristic_on_every_board(cities):
-    """h is admissible and consistent, and some order of visits has the optimal length."""
+    """The heuristic h is admissible and consistent, and some tour has the optimal length."""
     env = TSP(cities=cities)
     for seed in range(4):
         level = level_of(env, seed)
@@ -121,7 +122,7 @@ def test_the_spanning_tree_exceeds_the_distance_home():
     env = TSP(cities=10)
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), 64))
     tree = jax.jit(jax.vmap(env.heuristic))(levels.instance, levels.board)
-    assert 1.5 < tree.mean() < 2.7  # about 0.65 * sqrt(10), more near the borders
+    assert 1.5 < tree.mean() < 2.7  # expected: about 0.65 * sqrt(10), and more near the borders
 
 
 def test_the_tree_of_a_square():

@@ -1,4 +1,4 @@
-"""Twisty puzzles: group orders, every board of the small ones, unreachable boards."""
+"""Tests of twisty puzzles: group orders, every board of small puzzles, unreachable boards."""
 
 import functools
 import re
@@ -21,7 +21,7 @@ ORDERS = [
     (Pyraminx(), 933_120),
     (Skewb(), 3_149_280),
 ]
-# Number of boards at each distance; all distances for the small puzzles.
+# The lists are numbers of boards by distance, and small puzzles list all distances.
 LEVELS = {
     Cube(size=2): [1, 6, 27, 120, 534, 2256, 8969, 33058, 114149, 360508, 930588, 1350852, 782536,
                    90280, 276],
@@ -32,7 +32,7 @@ LEVELS = {
     Pyraminx(): [1, 8, 48, 288, 1728, 9896, 51808, 220111, 480467, 166276, 2457, 32],
     Skewb(): [1, 8, 48, 288, 1728, 10248, 59304, 315198, 1225483, 1455856, 81028, 90],
 }  # fmt: skip
-DEEPEST = 5000  # distances with more boards are only checked by the slow tests
+DEEPEST = 5000  # distances with more boards than this are only checked by the slow tests
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
@@ -51,7 +51,7 @@ def named(puzzles, default=None):
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Return the boards at most `levels` turns away."""
+    """Return the boards that are at most `levels` turns from the solved one."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 
@@ -84,7 +84,8 @@ def test_the_layout_of_a_pyraminx_describes_the_order_of_its_stickers():
     layout = dict(puzzle.observation_layout)
     for face in range(4):
         axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
-        for place, vertex in enumerate(axial.split(", ")):  # on all faces but the opposite one
+        # A vertex is on all faces but the opposite one.
+        for place, vertex in enumerate(axial.split(", ")):
             others = {*range(4)} - {face, "ULRB".index(vertex)}
             assert {*around(puzzle, face, place)} == others
         for place, ends in enumerate(edges.split(", "), 3):
@@ -251,13 +252,13 @@ def twisted(puzzle, sticker):
 # Stickers by number: U 0 to 8, F 9 to 17 of the cube; U7/F1 and U5/R1 are edges.
 CUBE = Cube(size=3)
 UNREACHABLE = [
-    (CUBE, twisted(CUBE, 8)),  # a corner
-    (CUBE, swapped(CUBE, (7, 10))),  # a flipped edge
-    (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # two edges exchanged
-    (CUBE, swapped(CUBE, (4, 13))),  # two centres
-    (CUBE, swapped(CUBE, (0, 9))),  # colours that no piece has
+    (CUBE, twisted(CUBE, 8)),  # one corner is twisted
+    (CUBE, swapped(CUBE, (7, 10))),  # One edge is flipped.
+    (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # Two edges are exchanged.
+    (CUBE, swapped(CUBE, (4, 13))),  # two centres are exchanged
+    (CUBE, swapped(CUBE, (0, 9))),  # a piece has colours that no piece has
     (Cube(size=2), twisted(Cube(size=2), 3)),
-    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # a flipped edge; axial pieces turn freely
+    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # One edge is flipped; axial pieces turn freely.
     (Skewb(), swapped(Skewb(), (0, 5))),
 ]
 

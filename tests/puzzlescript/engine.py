@@ -30,7 +30,7 @@ class Engine:
         self.process = subprocess.Popen(command, text=True, **pipes)
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request and return the answer."""
+        """Send a request to the engine's process; return its answer."""
         pipe = self.process
         assert pipe.stdin and pipe.stdout
         pipe.stdin.write(json.dumps(request) + "\n")
@@ -45,7 +45,7 @@ class Engine:
 
 
 def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
-    """Normalise the engine's tables: no viewer data, masks as decimal numbers."""
+    """Normalise the engine's tables: drop viewer data, and write masks as decimal numbers."""
     found = {k: v for k, v in tables.items() if k not in ("metadata", "sprites")}
     everything = (1 << 32 * -(-len(found["ids"]) // 32)) - 1
     for rule in (rule for kind in ("rules", "late") for group in found[kind] for rule in group):
@@ -66,7 +66,7 @@ def _whole_layers(mask: str) -> str:
 
 
 def of_loader(game: puzzlescript.Game) -> dict[str, Any]:
-    """Convert the loader's tables to the same format."""
+    """Convert the loader's tables of a game to the format of `of_engine`."""
     return {
         "ids": list(game.objects),
         "layers": game.layers,

@@ -1,4 +1,4 @@
-"""The PuzzleScript loader: tables equal the engine's, and errors name the line."""
+"""Tests of the PuzzleScript loader: its tables equal the engine's, and errors name the line."""
 
 import json
 import random
@@ -48,7 +48,8 @@ def test_a_rule_becomes_one_rule_for_each_direction():
     player, crate = (1 << game.objects.index(name) for name in ("player", "crate"))
     first = group[3].rows[0]
     assert [cell.op for cell in first] == [player, crate]
-    assert first[0].mp == first[1].replacement.ms == 8 << 5 * 2  # right, on the third layer
+    # The bit for a move to the right on the third layer.
+    assert first[0].mp == first[1].replacement.ms == 8 << 5 * 2
     assert game.player == player and game.wins[0].kind == "all"
 
 

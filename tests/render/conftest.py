@@ -1,4 +1,4 @@
-"""Tests in this folder need no display; those of the window use SDL's dummy driver."""
+"""Set-up of the tests of rendering, which need no display: windows use SDL's dummy driver."""
 
 import os
 
@@ -9,7 +9,7 @@ os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
 
 @pytest.fixture
 def dummy_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SDL's dummy display, which shows nothing."""
+    """Use SDL's dummy display, which shows nothing."""
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
@@ -17,6 +17,6 @@ def dummy_display(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without a display."""
+    """Let the machine seem to have no display."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)

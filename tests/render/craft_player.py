@@ -16,19 +16,21 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# An achievement, and the function that presses a key towards it; False if it cannot.
+# A name, and the function that presses a key towards that achievement; it returns False if it
+# cannot.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FREE = {Block.GRASS, Block.SAND, Block.PATH}
-TOOLS = {  # tool needed to dig through a block
+TOOLS = {  # block -> tool that is needed to dig through it
     Block.TREE: None,
     Block.STONE: "wood_pickaxe",
     Block.COAL: "wood_pickaxe",
     Block.IRON: "stone_pickaxe",
 }
-DIG, BRIDGE = 3, 12  # cost of a step through stone, or over water
-EVENING, MORNING = 120, 280  # steps of a 300-step day
+DIG, BRIDGE = 3, 12  # costs of a path's step through stone, and over water
+# Steps of a 300-step day at which the player takes shelter, and leaves it.
+EVENING, MORNING = 120, 280
 SEEDS = range(50)
 
 
@@ -37,7 +39,10 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 
 
 class Player:
-    """A player at the keys of a controller; each verb presses one key or returns False."""
+    """Player that presses keys of a controller.
+
+    Each method that is named by a verb presses one key or returns False.
+    """
 
     def __init__(self, controller: Controller) -> None:
         self.controller, self.keys = controller, []
@@ -68,7 +73,7 @@ class Player:
         self.look()
         return True
 
-    # Queries of the map.
+    # Methods that query the map.
 
     def block(self, cell: Cell) -> Block:
         inside = all(0 <= c < side for c, side in zip(cell, self.map.shape, strict=True))
@@ -100,7 +105,7 @@ class Player:
                     todo.append(new)
         return len(seen)
 
-    # Paths.
+    # Methods that find and follow paths.
 
     def way(self, goals: Collection[Cell]) -> Cell | None:
         """Return the first step of the cheapest path to a goal, also through stone and water."""
@@ -122,7 +127,7 @@ class Player:
         return None
 
     def price(self, cell: Cell) -> int:
-        """Return the cost of a step onto a cell; 0 if it is impossible."""
+        """Return the cost of a step onto a cell, or 0 if the step is impossible."""
         block = self.block(cell)
         distance = abs(cell[0] - self.at[0]) + abs(cell[1] - self.at[1])
         if block in FREE:
@@ -159,10 +164,10 @@ class Player:
         steps = [s for s in KEYS if self.is_open(beyond(self.at, s))]
         return bool(steps) and self.press(KEYS[steps[0]])
 
-    # Night.
+    # Methods for the night.
 
     def shelter(self) -> bool | None:
-        """Dig into stone and close the entrance; False when done, None if impossible."""
+        """Dig into stone and close the entrance; return False when done, and None if impossible."""
         if self.room() < 4:
             self.burrow = None
             return False
@@ -202,10 +207,10 @@ class Player:
                     return outside, inner, innermost, step
         return None
 
-    # Plans in order of priority; the first feasible one acts.
+    # The plans are in order of priority, and the first feasible plan acts.
 
     def play(self) -> None:
-        """Press one key."""
+        """Press the key of the first plan that is feasible."""
         plans = (self.defend, self.live, self.rest, self.achieve)
         if self.asleep or not any(plan() for plan in plans):
             self.press("q")
@@ -275,7 +280,8 @@ class Player:
         yield "defeat_zombie", lambda: self.act_on(self.mobs["melee"])
         yield "defeat_skeleton", lambda: self.act_on(self.mobs["ranged"])
         yield "defeat_skeleton", lambda: self.walk(self.tunnels())
-        yield "a stock", lambda: self.gather(stone=6)  # stones for shelter and bridges
+        # A stock of stones for the shelter and for bridges.
+        yield "a stock", lambda: self.gather(stone=6)
         if not self.near(Block.PLANT):
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
@@ -302,7 +308,7 @@ class Player:
         return dict.fromkeys(("wood", "stone", "coal", "iron"), count)
 
     def gather(self, **wanted: int) -> bool:
-        """Gather the first item of which there are too few."""
+        """Gather the first wanted item of which there are too few."""
         blocks = {"wood": Block.TREE}
         return any(
             self.has[name] < count

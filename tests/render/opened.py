@@ -1,4 +1,4 @@
-"""Open a window in a test, and wait for its background jobs."""
+"""Helpers of the window's tests: open a window, and wait for its background jobs."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Animations: format by suffix, correct frames, and older files that survive a failure."""
+"""Tests of animations: format by suffix, correct frames, older files that survive a failure."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from jaxenvs.render import animation, play, watch
 
 GRID, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
 VIDEOS = tuple(animation.VIDEOS)
-NEAR = 8  # of 255: mean absolute error of a picture after compression
+NEAR = 8  # largest mean absolute error of a picture after compression, of 255
 
 pytestmark = pytest.mark.usefixtures("no_display")
 
@@ -49,7 +49,8 @@ def assert_near(frames: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("suffix", VIDEOS)
 def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     path, shown = tmp_path / f"a{suffix.upper()}", pictures(5)
-    shown = [picture[:47, :63] for picture in shown]  # codecs want even numbers
+    # Use odd sizes, because codecs need even ones.
+    shown = [picture[:47, :63] for picture in shown]
     given = zip(shown, [0.125, 0.125, 0.5, 0.0625, 0.0625], strict=True)
     assert animation.write(path, given, 8) == 5
     frames, rate = read(path)
@@ -97,7 +98,8 @@ def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
     level, path = tmp_path / "level.txt", tmp_path / "a.png"
     level.write_text("1 2 3\n4 5 6\n. 7 8\n")
     given = ["Puzzle-SlidingTile-3x3-v0", "--instance", str(level), "--tile-size", "8"]
-    few = ["--batch-size", "64", "--node-budget", "20000"]  # as in the tests of `solve`
+    # The same settings as in the tests of `solve`, which share the compiled program.
+    few = ["--batch-size", "64", "--node-budget", "20000"]
     ends = []
     for name in ("a.png", "a.gif"):
         path = tmp_path / name
@@ -131,7 +133,8 @@ def test_a_video_without_its_package_names_the_extra(tmp_path, monkeypatch, caps
     assert capsys.readouterr().err == f"jaxenvs play: {said}"
     with pytest.raises(MissingExtraError, match="imageio_ffmpeg"):
         animation.write(tmp_path / "a.webm", [(pictures(1)[0], 0.1)], 10)
-    assert animation.write(tmp_path / "a.gif", [(pictures(1)[0], 0.1)], 10) == 1  # needs none
+    # A GIF needs no extra package.
+    assert animation.write(tmp_path / "a.gif", [(pictures(1)[0], 0.1)], 10) == 1
 
 
 @pytest.mark.parametrize("old", [None, b"precious"])

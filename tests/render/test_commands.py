@@ -1,4 +1,4 @@
-"""`jaxenvs play` and `jaxenvs watch` without a window: output files and invalid input."""
+"""Tests of `jaxenvs play` and `jaxenvs watch` without a window: output files, invalid input."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def frames_of(path) -> int:
 
 
 class Policy(NamedTuple):
-    """A stand-in for the policy that `load_policy` returns."""
+    """Stand-in for the policy that `load_policy` returns."""
 
     env_id: str
     env: jaxenvs.Env
@@ -40,12 +40,12 @@ class Policy(NamedTuple):
 
 
 class RunError(ValueError):
-    """A stand-in for the exception of `runs.py`."""
+    """Stand-in for the exception of `runs.py`."""
 
 
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
-    """A run folder, and a stand-in for `runs.py` that loads it."""
+    """Make a run folder, and a stand-in for `runs.py` that loads it."""
     module = types.ModuleType("jaxenvs.baselines.storage.runs")
 
     def load_policy(run_dir, seed=0, best=False, params=None, simulations=None):
@@ -66,7 +66,7 @@ def test_watch_random_writes_a_gif_of_the_requested_length(tmp_path, capsys):
     assert "17 pictures" in capsys.readouterr().out
     first = path.read_bytes()
     assert watch.main([ID, "--random", "--gif", str(path), "--frames", "17"]) == 0
-    assert path.read_bytes() == first  # the same seed, the same file
+    assert path.read_bytes() == first  # the same seed gives the same file
     arguments = ["--random", ID, "--gif", str(path), "--frames", "17", "--seed", "1"]
     assert watch.main(arguments) == 0
     assert path.read_bytes() != first
@@ -91,7 +91,7 @@ def test_play_with_given_keys(tmp_path):
     assert frames_of(path) == 7
     with Image.open(path) as image:
         image.seek(5)
-        assert image.info["duration"] > 500  # the end stays for a while
+        assert image.info["duration"] > 500  # the last frame stays for a while
     png = tmp_path / "walk.png"
     assert play.main([ID, "--screenshot", str(png), "--set", "view_size=5"]) == 0
     assert png.exists()
@@ -162,7 +162,7 @@ def test_special_files_stay_and_links_are_followed(option, tmp_path, capsys):
         assert out == "" and pipe.is_fifo()
     file.parent.mkdir()
     link.unlink()
-    link.symlink_to("folder/file")  # which is not there yet
+    link.symlink_to("folder/file")  # the link's target does not exist yet
     for _ in range(2):
         assert play.main([ID, option, str(link), "--frames", "1", "--tile-size", "8"]) == 0
         assert link.is_symlink() and file.stat().st_size > 100

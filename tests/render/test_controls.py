@@ -1,4 +1,4 @@
-"""Key presses on a controller, without a window."""
+"""Tests of key presses on a controller, without a window."""
 
 import jax
 import jax.numpy as jnp
@@ -84,10 +84,11 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "w")
     assert session.human and session.cursor == 3 and session.at_end
     assert session.now.action[0] == Action.FORWARD
-    press(controller, "left right")  # arrows move in time, also after a takeover
+    # Arrow keys move through the history, also after a person has taken over.
+    press(controller, "left right")
     assert session.cursor == 3 and session.human
     press(controller, "right")
-    assert session.cursor == 3  # the pilot does not act for the person
+    assert session.cursor == 3  # the pilot does not act in place of the person
     press(controller, "space")
     assert not session.human and not session.paused
     speed = session.speed
@@ -139,7 +140,7 @@ def test_scrubbing_reaches_both_ends():
 def test_saving_shows_a_notice_until_the_next_key():
     controller = playing()
     press(controller, "g")
-    assert controller.notice == ""  # the viewer does not support saving
+    assert controller.notice == ""  # no notice, because this viewer does not support saving
     controller.save = lambda: "saved"
     press(controller, "g")
     assert controller.notice == "saved"

@@ -1,4 +1,4 @@
-"""Craft in the window: keys, panel, and achievement marks on the history bar."""
+"""Tests of Craft in the window: keys, panel, and achievement marks on the history bar."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_r_places_a_stone_and_n_begins_a_new_level(playing):
 def test_a_session_stores_achievements(playing):
     session = playing.session
     assert not session.now.earned.any()
-    for _ in range(80):  # hitting grass gives a sapling with probability 0.1
+    for _ in range(80):  # hit grass often, because it gives a sapling with probability 0.1
         playing.press("space")
         if session.now.earned.any():
             break
@@ -84,7 +84,7 @@ def test_a_session_stores_achievements(playing):
 
 
 def achieving(controller: Controller, *numbers: int) -> Controller:
-    """Take four steps, and add achievements to the last moment."""
+    """Take four steps, and add achievements to the last entry of the history."""
     for key in ["a", "a", "a", "a"]:
         controller.press(key)
     session = controller.session
@@ -103,7 +103,7 @@ def test_achievements_are_marked_and_labelled_on_the_bar(playing):
     plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    labelled = count(playing, canvas.CUT)  # the cursor is at the mark
+    labelled = count(playing, canvas.CUT)  # the cursor is at the achievement's mark
     playing.press("backspace")
     unlabelled = count(playing, canvas.CUT)
     assert plain < unlabelled < labelled - 1000
@@ -184,7 +184,7 @@ def test_the_first_moment_has_no_action(playing):
 
 
 def test_a_person_can_achieve_everything():
-    """Press the keys of a game that `craft_player.py` recorded."""
+    """A person can earn all achievements: press the keys that `craft_player.py` recorded."""
     seed, *keys = (Path(__file__).parent / "craft_keys.txt").read_text().split()
     controller = Controller(Session(ENV, seed=int(seed)), ID, "play")
     for key in keys:

@@ -1,4 +1,4 @@
-"""The tile compositor and its painters."""
+"""Tests of the tile compositor and its painters."""
 
 import functools
 
@@ -47,10 +47,11 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    for seed in range(4):  # reuses the compiled rollout of the golden traces
+    for seed in range(4):  # these shapes reuse the compiled rollout of the golden traces
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
-        played = np.cumsum(done) - done == 0  # up to and including the end
+        # Steps up to the episode's end, the last step included.
+        played = np.cumsum(done) - done == 0
         board, view = (np.asarray(tiles)[played] for tiles in draw(steps.state))
         assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()
 

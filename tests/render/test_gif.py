@@ -1,4 +1,4 @@
-"""GIFs: exact pictures, one frame per picture, and older files that survive a failure."""
+"""Tests of GIFs: exact pictures, one frame per picture, older files that survive a failure."""
 
 import numpy as np
 import pytest
@@ -55,8 +55,10 @@ def test_equal_pictures_stay_separate_frames(tmp_path):
     gif.write(tmp_path / "a.gif", [(picture, 0.125)] * 5)
     again, durations = read(tmp_path / "a.gif")
     assert len(again) == 5
-    assert sum(durations) == pytest.approx(625, abs=10)  # rounding does not add up
-    assert b"NETSCAPE2.0\x03\x01\x00\x00" in (tmp_path / "a.gif").read_bytes()  # endless
+    # Rounding errors of the durations do not add up.
+    assert sum(durations) == pytest.approx(625, abs=10)
+    # The GIF repeats endlessly.
+    assert b"NETSCAPE2.0\x03\x01\x00\x00" in (tmp_path / "a.gif").read_bytes()
 
 
 def test_too_many_colours_are_quantised(tmp_path):

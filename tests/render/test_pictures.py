@@ -1,4 +1,4 @@
-"""`jaxenvs.render` and `jaxenvs.animate`: every accepted form of states, and errors."""
+"""Tests of `jaxenvs.render` and `jaxenvs.animate`: every accepted form of states, errors."""
 
 import base64
 import importlib
@@ -28,7 +28,7 @@ TIMES = 5
 
 @pytest.fixture(scope="module")
 def played(compiled):
-    """An environment, and states of random play with time as their first axis."""
+    """Return an environment, and states of random play with time as their first axis."""
     subject = compiled(GRID)
     stacked = jax.device_get(subject.rollout(*plan(subject.env), subject.env.default_params)[1])
     return subject.env, jax.tree.map(lambda leaf: leaf[:TIMES], stacked.state)
@@ -87,7 +87,8 @@ def test_the_package_is_callable_and_importable():
 def test_pictures_and_replays_need_only_the_core_packages(played, monkeypatch, tmp_path):
     env, states = played
     for name in ("PIL", "imageio", "imageio_ffmpeg", "pygame"):
-        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+        # Makes `import` fail, as if the package were not installed.
+        monkeypatch.setitem(sys.modules, name, None)
     assert jaxenvs.render(env, at(states, 0))._repr_png_()[1:4] == b"PNG"
     assert jaxenvs.animate(env, states, tmp_path / "a.html").stat().st_size > 5_000
     shown = jaxenvs.animate(env, states)
@@ -118,7 +119,8 @@ def test_states_may_have_every_form(played, tmp_path):
 
 def test_a_batch_is_a_wall(played):
     env, states = played
-    rows = jax.tree.map(lambda leaf: np.stack([leaf[:4]] * 2), states)  # 2 times, 4 boards
+    # States with axes for 2 times and 4 boards.
+    rows = jax.tree.map(lambda leaf: np.stack([leaf[:4]] * 2), states)
     batch = jaxenvs.make_vec(env, 4)
     whole = VectorState(env=rows, ended=None, pool=())
     pictures = frames.board_painter(env, 8)(at(states, slice(4)))
@@ -154,7 +156,7 @@ def test_params_reach_the_painter(monkeypatch, played):
         return jnp.full((4, 4, 3), bright).astype(jnp.uint8)
 
     class Lit(type(env)):
-        """DoorKey whose brightness encodes `max_steps_in_episode`."""
+        """DoorKey whose pictures show `max_steps_in_episode` by their brightness."""
 
         picture = lit
 

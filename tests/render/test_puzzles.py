@@ -1,4 +1,4 @@
-"""Puzzles played by a person: keys, clicks and animated turns."""
+"""Tests of puzzles that a person plays: keys, clicks and animated turns."""
 
 import jax
 import numpy as np
@@ -14,13 +14,13 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The smallest id of each class, and ids with other actions.
+# The smallest id of each class of puzzles, and ids that have other actions.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
 
 class Still(Session):
-    """A session that is never stepped, so that nothing is compiled."""
+    """Session whose environment is never stepped, so that nothing is compiled."""
 
     def __init__(self, env: jaxenvs.Env) -> None:
         self.env, self.boards = env, 1
@@ -46,7 +46,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         playing.mode = mode
         keys = [key for binding in playing.bindings for key in binding.keys]
         assert len(keys) == len(set(keys)) and "h" in keys and "escape" in keys
-        assert "r" in keys or "n" in keys  # a new level
+        assert "r" in keys or "n" in keys  # a key makes a new level
     reached = {i for i, row in enumerate(playing.actions) if set(row.keys) - set(TIME)}
     if ways is not None:
         state = env.reset(jax.random.key(0)).state if id.startswith("Puzzle-TSP") else None
@@ -75,7 +75,8 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
         ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
         ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
-        # The same kinds of controls as above: a key per action, one place, two places.
+        # Puzzles with each kind of controls: a key per action, a click on one place, or on two
+        # places.
         *with_full(
             ("Puzzle-SlidingTile-3x3-v0", "d", 1),
             ("Puzzle-Pyraminx-v0", "B", "B'"),
@@ -115,7 +116,8 @@ def test_a_click_means_the_nearest_city():
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state
     nearest = env.controls.pointing.action
-    assert nearest(state, (3, 7)) == 4  # between (0.4, 0.2) and (0.5, 0.7)
+    # The nearest city to a click between (0.4, 0.2) and (0.5, 0.7).
+    assert nearest(state, (3, 7)) == 4
     assert nearest(state, (11, 8)) == 5
 
 
@@ -158,7 +160,7 @@ def test_the_window_shows_in_between_pictures_of_a_turn():
     for _ in range(4):
         settle(window, 0.1)
         seen.append((window.controller.turned, pygame.image.tobytes(window.display, "RGB")))
-    assert window.controller.session.now.action[0] == 1  # U'
+    assert window.controller.session.now.action[0] == 1  # the action is the turn U'
     assert seen[0][0] == 0 and 0 < seen[1][0] < 1 and seen[3][0] == 1
     assert len({picture for _, picture in seen}) == 4 - (seen[2][0] == 1)
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_BACKSPACE))
@@ -184,13 +186,14 @@ def test_a_turn_ends_where_the_rules_put_the_stickers(size):
     state = env.reset_to(jax.random.key(0), level).state
     step, draw = jax.jit(env.step), jax.jit(lambda state: env.picture(state, 8))
     before = draw(state)
-    half = 2 * size * 8  # columns of the net on the left, which does not move
+    half = 2 * size * 8  # width in pixels of the net on the left, which does not move
     for action in range(env.num_actions):
         after = step(jax.random.key(0), state, np.int32(action)).state
         ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
         wanted = np.asarray(draw(after)).astype(int)
         for solid in (np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]):
-            # Rounding of corners may move an edge by a pixel.
+            # Ignore the pixels next to edges, because rounding of corners may move an edge by a
+            # pixel.
             assert (abs(ended[solid] - wanted[solid]).max(axis=-1) > 64).mean() < 0.01, action
         started = np.asarray(env.picture_between(state, action, 0.0, 8))
         np.testing.assert_array_equal(started, before)
@@ -220,15 +223,16 @@ def test_a_tour_draws_its_route():
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     session = Session(env, RANDOM, 2)
     plain = frames.board_painter(env, 16)(session.now.state)
-    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no step was taken yet
+    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no step has been made yet
     lengths = []
-    for city in (2, 2, 1, 3):  # the second step is no move; the last one also closes the tour
+    for city in (2, 2, 1, 3):  # the second step changes nothing; the last one also closes the tour
         session.act(city)
         plain = frames.board_painter(env, 16)(session.now.state)
         drawn = boards.pictures(session, 16)
         changed = (drawn != plain).any(axis=-1)
         ground = (plain == env.atlas(16)[0, 0, 0]).all(axis=-1)
-        assert not (changed & ~ground).any()  # cities stay on top
+        # Only the ground changes: cities are drawn on top of the route.
+        assert not (changed & ~ground).any()
         lengths.append(int(changed[0].sum()))
     assert 0 < lengths[0] == lengths[1] < lengths[2] < lengths[3]
     assert [len(boards.trail(env, boards.episode(session, 0)))] == [6]

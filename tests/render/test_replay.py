@@ -1,4 +1,4 @@
-"""Replays: the file contains the compositor's frames, and a browser shows them."""
+"""Tests of replays: the file contains the compositor's frames, and a browser shows them."""
 
 import base64
 import functools
@@ -28,7 +28,7 @@ GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update"
-WINDOW = (1280, 800)  # size of the page in pixels
+WINDOW = (1280, 800)  # The size of the page is in pixels.
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
 MOMENTS = 12
 
@@ -38,7 +38,7 @@ in_a_browser = pytest.mark.skipif(
 
 
 def record(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
-    """Write a replay of random play; return the boards' pictures of every moment."""
+    """Write a replay of random play; return the pictures of all boards at every step."""
     content, pictures, session = recorded(id, boards, tile_size, speed)
     path.write_bytes(content)
     return pictures, session
@@ -53,7 +53,7 @@ def recorded(id: str, boards: int, tile_size: int | None, speed: float):
     pictures = []
     for i in range(MOMENTS):
         if i == 5:
-            session.new_level()  # a second episode
+            session.new_level()  # begins a second episode
         elif i:
             session.forward()
         writer.add(session)
@@ -77,7 +77,7 @@ def content(path) -> dict:
 
 
 def decoded(held: dict) -> np.ndarray:
-    """Decode all frames without a browser."""
+    """Decode all frames of a replay without a browser; return them as one array."""
     size, rows, columns = held["tile"], held["rows"], held["columns"]
     words = np.frombuffer(zlib.decompress(base64.b64decode(held["frames"])), "<u4")
     tiles = np.cumsum(words.reshape(-1, rows, columns), axis=0, dtype=np.uint32)
@@ -183,7 +183,7 @@ def test_the_command_writes_a_replay_together_with_a_gif(tmp_path, capsys):
         assert image.n_frames == 7
 
 
-# A script for the page in a browser: it acts like a person and records the page's state.
+# Script that runs in the page in a browser: it acts like a person and records the page's state.
 PROBE = """
 <script>
 (async () => {
@@ -227,7 +227,7 @@ def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[di
     size = "--window-size={},{}".format(*window)
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
-    for seconds in (30, 300):  # of the page's clock, which lags on a busy machine
+    for seconds in (30, 300):  # seconds of the page's clock, which lags on a busy machine
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -350,7 +350,7 @@ def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
     assert within["free"] == [True] * 14 and outside["free"] == [False] * 2
     same = ("step", "episode", "speed", "play")
     assert [within[name] for name in same] == ["0 of 4", 0, "8 steps/s", "play"]
-    assert outside["step"] == "2 of 4"  # each press is one step
+    assert outside["step"] == "2 of 4"  # each key press moves by one step
 
 
 @in_a_browser

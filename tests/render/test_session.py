@@ -1,4 +1,4 @@
-"""The session without a display: history, cursor, branches, episodes and clock."""
+"""Tests of a session without a display: history, cursor, branches, episodes and clock."""
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxenvs.render import session as sessions
 from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
 from jaxenvs.render.session import NO_ACTION, Moment, Session, action_name, board_moment
 
-ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner and faces along a wall
+ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # The agent starts in a corner and faces along a wall.
 TO_GOAL = [Action.FORWARD] * 2 + [Action.RIGHT] + [Action.FORWARD] * 2
 
 
@@ -67,8 +67,8 @@ def test_a_person_acting_in_the_past_begins_a_branch():
     assert s.act(Action.LEFT)
     assert s.human and s.at_end and len(s.history) == 7
     assert s.now.action[0] == Action.LEFT
-    assert not s.tick(10.0)  # waits for the person
-    s.toggle_pause()  # the pilot continues
+    assert not s.tick(10.0)  # the session waits for the person
+    s.toggle_pause()  # after this the pilot continues
     assert s.tick(0.13) and len(s.history) == 8
 
 
@@ -82,7 +82,7 @@ def test_a_branch_that_repeats_the_past_is_the_past():
     s.toggle_pause()
     s.history = s.history[:3]
     forward(s, 10)
-    assert all(map(same, past, s.history))  # the pilot's random actions repeat, too
+    assert all(map(same, past, s.history))  # the pilot's random actions are repeated too
 
 
 def test_undo_takes_back_a_move():
@@ -98,13 +98,14 @@ def test_an_episode_ends_and_the_next_one_begins():
     s = play(session(pilot=None), TO_GOAL)
     assert s.is_over() and s.now.terminated[0] and not s.now.truncated[0]
     assert s.now.score[0] == s.now.reward[0] == pytest.approx(1 - 0.9 * 5 / 100)
-    assert not s.act(Action.FORWARD) and len(s.history) == 6  # only `new_level` leaves the end
+    # After the end only `new_level` continues.
+    assert not s.act(Action.FORWARD) and len(s.history) == 6
     s.new_level()
     assert s.now.action[0] == NO_ACTION and s.now.score[0] == 0 and s.now.reward[0] == 0
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # a new level can be undone
+    assert s.is_over()  # going back to the end undoes the new level
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():
@@ -154,7 +155,8 @@ def test_the_clock_makes_steps_at_the_speed():
     s.toggle_pause()
     assert not s.tick(5.0) and s.paused
     s.toggle_pause()
-    assert s.tick(60.0) and s.cursor < 10  # no catching up after a long stall
+    # After a long pause of the program, the session does not catch up.
+    assert s.tick(60.0) and s.cursor < 10
 
 
 def test_the_end_of_an_episode_is_shown_for_end_pause():
@@ -196,7 +198,7 @@ def test_a_full_history_stays_below_max_bytes():
 
 
 class Stubborn:
-    """A policy without recurrent state that prefers to go forward."""
+    """Policy without recurrent state that prefers to go forward."""
 
     begin = tuple
 
@@ -205,7 +207,7 @@ class Stubborn:
 
 
 class Counting:
-    """A recurrent policy that counts its observations; the count is its value."""
+    """Recurrent policy that counts its observations and returns the count as value."""
 
     def begin(self):
         return jnp.int32(0)
@@ -228,14 +230,15 @@ def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
 
 def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    assert sessions.policy_output(s, 0)[1] == 5.0  # four steps by a person, and this observation
+    # The policy has seen four steps of a person, and this observation.
+    assert sessions.policy_output(s, 0)[1] == 5.0
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
     s.toggle_pause()
-    forward(s, 1)  # a new episode of board 0
+    forward(s, 1)  # begins a new episode of board 0
     assert [sessions.policy_output(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at that time
+    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at the step of the cursor
 
 
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
@@ -248,7 +251,7 @@ def test_keys_and_pilots_give_continuous_actions():
     s.act(left)
     assert s.now.action[0] == left and s.now.taken.tolist() == [[2.0]]
     assert action_name(PENDULUM, board_moment(s.now, 0)) == "torque 2"
-    s.toggle_pause()  # now the pilot, random play
+    s.toggle_pause()  # from here on the pilot acts, by random play
     drawn = np.array([forward(s, 1).now.taken[0, 0] for _ in range(20)])
     assert abs(drawn).max() <= 2 and len(set(drawn.tolist())) == 20
     plain = PENDULUM.step(jax.random.key(0), s.state(), np.float32([0.0]))
@@ -262,7 +265,8 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
         @staticmethod
         def think(memory, obs, mask):
             assert mask is None
-            return memory, jnp.float32([0.5, -20.0]), obs[0]  # mean before tanh, log std
+            # Outputs of the policy: mean before tanh, and log standard deviation.
+            return memory, jnp.float32([0.5, -20.0]), obs[0]
 
     s = Session(PENDULUM, of_policy(Fixed(), greedy=True))
     forward(s, 2)

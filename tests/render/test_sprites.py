@@ -1,4 +1,4 @@
-"""Grid sprites: all tiles look different, also in grey and at 8 pixels."""
+"""Tests of grid sprites: all tiles look different, also in grey and at 8 pixels."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ from jaxenvs.grid.tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
 
 VALID_CODES = tuple(SPRITES.names)
 
-UNKNOWN = 0x0F  # kind 15, which does not exist
+UNKNOWN = 0x0F  # a tile byte of kind 15, which does not exist
 
 
 @functools.cache
@@ -128,7 +128,7 @@ print(time.process_time() - start)
 def test_an_atlas_is_drawn_in_two_seconds(id):
     """Time it in a separate process without the tests' type checks, which make it 4x slower."""
     command = [sys.executable, "-c", DRAW, id]
-    assert float(subprocess.check_output(command, timeout=300)) < 2.0  # 0.5 s
+    assert float(subprocess.check_output(command, timeout=300)) < 2.0  # it takes about 0.5 s
 
 
 def test_the_atlas_is_read_only_and_cached():

@@ -1,4 +1,4 @@
-"""`jaxenvs play ID --text`: games through a pipe, without a display and without pygame."""
+"""Tests of `jaxenvs play ID --text`: games through a pipe, without display and pygame."""
 
 import ast
 import io
@@ -29,7 +29,7 @@ def typed(monkeypatch, capsys, no_display):
 
 def test_a_game_is_won_by_typed_actions(typed):
     code, out = typed("forward", "fo", "1", "Forward", "2")
-    assert code == 0 and out.count("> ") == 6  # the last is the end of the input
+    assert code == 0 and out.count("> ") == 6  # the last prompt is followed by the end of the input
     assert "Mission: get to the green goal square." in out and "> Forward" in out
     assert "You see a goal 2 steps ahead and 2 to the right." in out
     assert "Step 4 of at most 100" in out and "The episode ends here with the return 0.955." in out
@@ -47,7 +47,7 @@ def test_commands(typed):
     _, out = typed("undo", "right", "undo", "help", "actions", "new", "quit", "forward")
     assert "There is nothing to take back." in out and "begin a new level" in out
     assert out.count("Step 0 of") == 3 and out.count("Step 1 of") == 1
-    assert "> forward" not in out  # nothing is read after `quit`
+    assert "> forward" not in out  # no input is read after `quit`
 
 
 def test_after_the_end_only_undo_and_new_work(typed):
@@ -109,7 +109,7 @@ def test_a_suggestion_ends_in_one_question_mark():
 
 
 def test_long_lines_are_quoted_in_part():
-    for line in ("9" * 5000, "a" * 100_000):  # `int` refuses more than 4300 digits
+    for line in ("9" * 5000, "a" * 100_000):  # Python's `int` refuses more than 4300 digits
         problem = text.chosen(line, NAMES, [0]).problem
         assert problem.startswith(f"There is no action '{line[0] * 57}...'. Legal now:")
         assert len(problem) < 200
@@ -144,7 +144,7 @@ def test_only_the_first_of_many_actions_are_listed():
 
 
 def test_it_needs_neither_pygame_nor_pillow():
-    """No module that `play` imports at module level imports them at module level."""
+    """Playing as text imports neither pygame nor Pillow."""
     folder = Path(render.__file__).parent
     waiting, seen = ["play"], set()
     while waiting:

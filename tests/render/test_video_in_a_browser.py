@@ -1,4 +1,4 @@
-"""A browser plays a video of `jaxenvs watch` to its end."""
+"""Test that a browser plays a video of `jaxenvs watch` to its end."""
 
 import functools
 import http.server
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """Serves the page and the video, and receives what the page reports."""
+    """HTTP handler that serves the page and the video, and receives the page's report."""
 
     def __init__(self, kind: str, video: bytes, told: queue.Queue, *given) -> None:
         self.kind, self.video, self.told = kind, video, told
@@ -70,7 +70,8 @@ def played(path, profile) -> dict:
         address = f"http://127.0.0.1:{server.server_port}/"
         autoplay = "--autoplay-policy=no-user-gesture-required"
         words = [BROWSER, *ALONE.split(), autoplay, f"--user-data-dir={profile}"]
-        words += ["--remote-debugging-port=0", address]  # keeps the browser open after loading
+        # This option keeps the browser open after loading.
+        words += ["--remote-debugging-port=0", address]
         with subprocess.Popen(
             words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as browser:

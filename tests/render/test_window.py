@@ -1,4 +1,4 @@
-"""The window on SDL's dummy display, driven by synthetic events."""
+"""Tests of the window on SDL's dummy display, with synthetic events."""
 
 import threading
 import time
@@ -95,11 +95,11 @@ def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
     first = shown(window)
     window.display.fill((9, 9, 9))
     settle(window, 1.0)
-    assert set(shown(window)) == {9}  # no event, so nothing is drawn
+    assert set(shown(window)) == {9}  # without an event nothing is drawn
     keys(window, "right")
     assert shown(window) not in (first, set())
     keys(window, "back")
-    # The first moment again, with a longer history on the bar.
+    # The cursor is at the first step again, with a longer history on the bar.
     size = window.display.get_size()
     assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
 
@@ -116,7 +116,7 @@ def test_the_bar_scrubs(window):
     keys(window, "up", "left", "left", "left")
     session, bar = window.controller.session, layout(window).bar
     mouse(window, pygame.MOUSEMOTION, bar.center)
-    assert session.cursor == 4  # no button is pressed
+    assert session.cursor == 4  # the mouse moves, but no button is pressed
     mouse(window, pygame.MOUSEBUTTONDOWN, (bar.left, bar.centery), button=1)
     assert session.cursor == 0
     mouse(window, pygame.MOUSEMOTION, bar.center)
@@ -157,7 +157,8 @@ def test_boards_fill_a_window_of_any_size_with_whole_tiles(window, size):
 def test_every_size_shows_everything(window, size):
     where = assert_whole(window.controller, size)
     is_narrow = size == NARROW
-    assert (where.panel.top >= where.whole.bottom) == is_narrow  # else right of the board
+    # Otherwise the panel is right of the board.
+    assert (where.panel.top >= where.whole.bottom) == is_narrow
     assert (where.scale >= 2) == (size[1] > 1500)
 
 
@@ -177,7 +178,7 @@ def test_every_size_shows_a_whole_wall(wall, size):
 )
 def test_a_new_window_takes_a_good_share_of_its_display(display, least, most):
     width, height = screen.opening_size(display)
-    assert width <= display[0] and height <= display[1] - 60  # a title bar and a task bar
+    assert width <= display[0] and height <= display[1] - 60  # room for a title bar and a task bar
     assert least <= width * height / (display[0] * display[1]) <= most
 
 
@@ -209,7 +210,7 @@ def test_it_opens_runs_and_closes_without_sound():
 
 @pytest.fixture
 def slow():
-    """A window whose session is ready only after `ready.set()`."""
+    """Return a window whose session is ready only after `ready.set()`."""
     ready = threading.Event()
 
     def prepare() -> Controller:
@@ -225,7 +226,7 @@ def slow():
 
 def test_it_opens_at_once_with_a_spinner(slow):
     first = shown(slow)
-    assert len(set(first)) > 10  # colours of a word and dots
+    assert len(set(first)) > 10  # the window shows a word and dots, which have many colours
     time.sleep(0.2)
     slow.pump(0.0)
     assert shown(slow) != first and slow.controller is None
@@ -249,7 +250,7 @@ def test_it_takes_another_size_while_it_compiles(slow):
     slow.display = pygame.display.set_mode(size, pygame.RESIZABLE)
     pygame.event.post(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
     slow.pump(0.0)
-    spot = slow.display.subsurface((300, 200, 100, 100))  # the spinner is in the middle again
+    spot = slow.display.subsurface((300, 200, 100, 100))  # the part of the window with the spinner
     assert len(set(pygame.image.tobytes(spot, "RGB"))) > 10
     slow.ready.set()
     settle(slow)
@@ -262,7 +263,7 @@ def test_it_closes_while_it_compiles(slow):
     slow.pump(0.0)
     assert not slow.open and time.monotonic() - began < 1
     slow.close()
-    assert background.is_busy()  # thus the command exits at once
+    assert background.is_busy()  # the job still runs, so the command exits at once
 
 
 def test_escape_closes_it_while_it_compiles(slow):
@@ -282,7 +283,8 @@ def test_a_long_step_shows_the_busy_word_over_the_picture(window, monkeypatch):
     until = time.monotonic() + 60
     while shown(window) == still and time.monotonic() < until:
         window.pump(0.0)
-    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]  # word in the corner
+    # During the long step, only the word in the corner changes.
+    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]
     go_on.set()
     settle(window)
     assert window.controller.session.cursor == 1
@@ -324,10 +326,10 @@ def test_a_long_value_wraps_and_never_covers_its_label():
     surface = pygame.Surface((240, 120))
     pen = Pen(Canvas(surface), 240)
     pen.row("enchanted", "sword of fire, helmet of ice and boots of ice")
-    written = pygame.surfarray.array3d(surface).any(axis=2)  # columns, then rows
+    written = pygame.surfarray.array3d(surface).any(axis=2)  # mask of drawn pixels (columns, rows)
     label = pen.canvas.width("enchanted", 15) + pen.left
     assert pen.top > 21 and pen.top % 21 == 0
-    assert written[: int(label) + 1, 21:].sum() == 0  # nothing is below the label
+    assert written[: int(label) + 1, 21:].sum() == 0  # nothing is drawn below the label
     assert written[:, 21:42].any() and not written[int(label) + 1 : int(label) + 9].any()
     pen.row("floor", "2")
     assert pen.top % 21 == 0

@@ -1,4 +1,4 @@
-"""Check that a window shows everything at a sufficient size."""
+"""Helper of tests: check that a window shows everything at a sufficient size."""
 
 from jaxenvs.render import panel, screen
 from jaxenvs.render.controls import Controller

@@ -1,4 +1,4 @@
-"""Small random graphs for searches, with exact distances, and hard costs and heuristics."""
+"""Small random graphs to test searches: exact distances, difficult costs and heuristics."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -13,25 +13,26 @@ VERTICES, ACTIONS, PREDECESSORS = 14, 3, 8
 
 
 class Graph(NamedTuple):
-    """A graph as an instance of `Graphs`, or many with a leading axis."""
+    """A graph as an instance of the domain `Graphs`, or many with an additional first axis."""
 
-    after: Any  # int32 (vertices, actions): successor of each action, -1 for none
-    cost: Any  # float32 (vertices, actions)
-    before: Any  # int32 (vertices, predecessors): vertex * ACTIONS + action, -1 none
-    bound: Any  # float32 (vertices,): the heuristic
-    goal: Any  # int32 ()
+    after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
+    cost: Any  # float32 (vertices, actions): cost of each action
+    # int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none.
+    before: Any
+    bound: Any  # float32 (vertices,): value of the heuristic
+    goal: Any  # int32 (): index of a vertex
 
 
 class Level(NamedTuple):
-    """`PuzzleLevel` of NumPy arrays."""
+    """The counterpart of `PuzzleLevel` with NumPy arrays."""
 
-    board: Any  # int32 ()
+    board: Any  # int32 (): index of a vertex
     instance: Graph
 
 
 @dataclasses.dataclass(frozen=True)
 class Graphs:
-    """Search domain of all graphs, which share one compiled program."""
+    """Search domain whose instances are graphs, so that all graphs share one compiled program."""
 
     name: str = "Graphs"
     num_actions: int = ACTIONS
@@ -66,7 +67,10 @@ class Graphs:
 
 
 def level(after, cost, bound, start, goal) -> Level:
-    """Return levels of graphs; excess predecessors of a vertex are dropped."""
+    """Return levels of graphs.
+
+    If a vertex has too many predecessors for the array, the excess ones are dropped.
+    """
     count = len(after)
     before = np.full((count, VERTICES, PREDECESSORS), -1, np.int32)
     for number in range(count):
@@ -122,14 +126,15 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    seen = rng.random((count, VERTICES)) < 0.5  # a correct infinity
+    # The heuristic may be infinite where the goal is unreachable, and is so for half of these.
+    seen = rng.random((count, VERTICES)) < 0.5
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))
     return Level(start, graph), exact[np.arange(count), start]
 
 
 def unit_level(successors, bound, start: int, goal: int) -> Level:
-    """Return a level of unit costs from lists of successors."""
+    """Return a level with action costs of 1, given the list of next vertices of each vertex."""
     after = np.full((1, VERTICES, ACTIONS), -1, np.int32)
     for vertex, to in enumerate(successors):
         after[0, vertex, : len(to)] = to

@@ -1,4 +1,4 @@
-"""Search with arbitrary action costs and no heuristic; ranges of the open list."""
+"""Tests of search with arbitrary action costs and no heuristic, and of the open list's ranges."""
 
 import functools
 import heapq
@@ -25,7 +25,7 @@ def neighbours(costs, cell):
     return Move(after, costs[after], valid)
 
 
-GRID = search.Domain(  # the heuristic is 0
+GRID = search.Domain(  # a grid of cells as a search domain; its heuristic is 0
     neighbours=neighbours,
     is_goal=lambda costs, cell: cell == CELLS - 1,
     pack=lambda cell: cell.astype(jnp.uint32)[None],
@@ -55,7 +55,7 @@ def least_cost(costs):
 
 
 def drawn_costs(rng):
-    """Return costs of entering the cells: similar or varied, with zeros and with outliers."""
+    """Return random costs of entering the cells: similar or varied, with zeros or with outliers."""
     digits = rng.integers(1, 10, CELLS)
     return np.stack(
         [
@@ -104,7 +104,10 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Choose new ranges until none are better, moving all entries each time."""
+    """Choose new ranges until none are better, moving all entries each time.
+
+    Return the open list and the number of changes.
+    """
     able, changes = True, 0
     while True:
         todo = adapted(todo, jnp.float32(1e-4), batch, jnp.bool_(able))
@@ -118,7 +121,10 @@ def moved(todo, priorities, batch):
 
 @pytest.mark.parametrize("width", [1e-6, pytest.param(1.0, marks=pytest.mark.full), 1e6])
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
-    """Use priorities over nine orders of magnitude and bad initial ranges."""
+    """The open list must find good ranges for priorities over nine orders of magnitude.
+
+    The initial ranges are bad.
+    """
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)
     todo = open_list.empty(len(priorities), jnp.float32(0), jnp.float32(width))
@@ -139,6 +145,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # a third of all entries, if nothing were ordered
+    )  # Entries in random order would be displaced by a third of their number.
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

@@ -1,7 +1,7 @@
-"""Claims of searches are true: proofs and bounds on random graphs, compared with exact costs.
+"""Tests that proofs and bounds of searches are true, by comparison with exact costs.
 
-The default run takes a few hundred graphs; `pytest -m slow tests/search/test_proofs.py -s` takes
-4,096 for each of eighteen settings.
+The default run takes a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
+takes 4,096 for each of eighteen settings.
 """
 
 import functools
@@ -20,14 +20,15 @@ SMALL = {"node_budget": 400, "max_length": 32}
 
 
 class Way(NamedTuple):
-    """Search settings, compiled once."""
+    """Settings of a search, compiled once for all graphs."""
 
     name: str
     batch_size: int
     unit_cost: bool = False
     weight: float = 1.0
     terminate: str = "optimal"
-    table: bool = False  # all graphs are levels of one search, else each is searched alone
+    # Whether all graphs are levels of one search; otherwise each graph is searched alone.
+    table: bool = False
 
 
 @functools.cache
@@ -42,7 +43,7 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """Return the number of false claims, and the number of proofs of each kind."""
+    """Return the number of false claims in a result, and the number of proofs of each kind."""
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -70,12 +71,13 @@ TWO = (
 
 
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Use two graphs with admissible, inconsistent heuristics, also with reversed actions."""
+    """Test two graphs with admissible but inconsistent heuristics, also with reversed actions."""
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    levels += levels * (TOGETHER // len(levels) - 1)  # the same number as in the other tests
+    # The other tests have this number of levels too, so that programs are shared.
+    levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]
     assert (levels.instance.bound <= to_goal(levels.instance)).all()
@@ -132,7 +134,10 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """Costs are within weight times the optimum, if weight 1 proves that in a million nodes."""
+    """Costs are at most weight times the optimum.
+
+    This is checked where weight 1 proves the optimum within a million nodes.
+    """
     puzzle = SlidingTile(size=4, scramble=70)
     keys = jax.random.split(jax.random.key(0), 100)
     levels = jax.jit(jax.vmap(puzzle.sample_level))(keys)

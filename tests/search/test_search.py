@@ -1,4 +1,4 @@
-"""A*, Q*, beam and bidirectional search: known optima, proofs, budgets and messages."""
+"""Tests of A*, Q*, beam and bidirectional search: known optima, proofs, budgets and messages."""
 
 import functools
 import itertools
@@ -15,7 +15,8 @@ from jaxenvs.puzzles import TSP, Maze, Move, SlidingTile, Sokoban
 from jaxenvs.search import open_list, store
 
 EIGHT = SlidingTile(size=3)
-HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)  # one of the two boards 31 moves away
+# One of the two boards that are 31 moves from the goal, the most possible.
+HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)
 
 
 def drawn(puzzle, count, seed=0):
@@ -28,7 +29,7 @@ def rules(puzzle):
 
 
 def follow(puzzle, level, actions, length):
-    """Return board and cost after the actions; each must be legal."""
+    """Return the board and the cost after the first `length` actions, which must all be legal."""
     apply, _ = rules(puzzle)
     board, cost = level.board, 0.0
     for action in np.asarray(actions)[: int(length)]:
@@ -65,7 +66,7 @@ def eight_levels():
 
 @functools.cache
 def eight():
-    """Return 8-puzzles solved by A*, the reference for other searches."""
+    """Return 8-puzzles and their solutions by A*, the reference for the other searches."""
     return search.astar(EIGHT, eight_levels(), terminate="optimal", **SMALL)
 
 
@@ -111,13 +112,13 @@ def test_beam_search_solves_and_never_beats_the_optimum():
 
 @functools.cache
 def weighted(weight):
-    """Solve the same levels by weighted A* with room for only 16 actions."""
+    """Solve the same levels by weighted A* with room for solutions of at most 16 actions."""
     return search.astar(EIGHT, eight_levels(), weight=weight, **{**SMALL, "max_length": 16})
 
 
 @pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.full), 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
-    """Levels that finish early are not proven, as their open entries are skipped."""
+    """Levels that are solved early have no proof, because their open entries are then skipped."""
     result = weighted(weight)
     better = result.cost > eight().cost
     assert result.solved.all() and better.any() and not (result.optimal & better).any()
@@ -147,15 +148,18 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
 
 
 def test_a_level_without_a_solution_is_said_to_have_none():
-    """With two tiles exchanged, which `level` refuses, all 181,440 boards are examined."""
+    """Exchange two tiles, which `level` would refuse: the search examines all 181,440 boards."""
     board = EIGHT.goal(())
-    swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # 1 and 2
+    swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # exchanges the tiles 1 and 2
     result = search.astar(EIGHT, swapped, batch_size=4096, node_budget=190_000)
     assert result.unsolvable and not result.solved and result.lower_bound == np.inf
 
 
 def test_a_start_that_is_solved_needs_no_action():
-    """Search solved and unsolved levels together, with the program of the other tests."""
+    """A level that is already solved has a solution without actions.
+
+    It is searched together with unsolved levels, by the program of the other tests.
+    """
     board = eight_levels().board.at[3].set(EIGHT.goal(()))
     levels = eight_levels().replace(board=board)
     for result in (
@@ -168,7 +172,7 @@ def test_a_start_that_is_solved_needs_no_action():
 
 
 def test_a_beam_takes_the_cheapest_goal_of_a_step():
-    """Both actions reach the goal; the first costs 31, the second 2."""
+    """Both actions reach the goal in one step; the first costs 31, the second 2."""
     fork = search.Domain(
         neighbours=lambda instance, board: Move(
             jnp.array([1, 2], jnp.int32), jnp.array([31.0, 2.0]), jnp.array([True, True])
@@ -184,7 +188,10 @@ def test_a_beam_takes_the_cheapest_goal_of_a_step():
 
 
 def line(cost, bound):
-    """Boards 0, 1, 2 and the goal 3 in a line; the second action leads to a dead end."""
+    """Return a domain with boards 0, 1, 2 and the goal 3 in a line.
+
+    The second action leads to a dead end.
+    """
     return search.Domain(
         neighbours=lambda instance, board: Move(
             jnp.where(board < 3, jnp.array([4, board + 1], jnp.int32), board),
@@ -244,7 +251,7 @@ def test_real_costs_are_compared_exactly():
 
 
 def orders(puzzle):
-    """Return tours from city 0 as actions; the last action also returns home."""
+    """Return all tours from city 0 as sequences of actions; the last action also returns home."""
     return itertools.permutations(range(1, puzzle.cities))
 
 
@@ -258,7 +265,7 @@ def test_sokoban_is_solved_from_both_sides_of_the_interface():
 
 
 def counting(limit=1000):
-    """Domain of numbers: add 1 or double; 37 is the goal."""
+    """Return a domain of numbers up to `limit`: actions add 1 or double; the goal is 37."""
 
     def neighbours(instance, board):
         after = jnp.stack([board + 1, board * 2])
@@ -276,7 +283,7 @@ def counting(limit=1000):
 
 def test_any_functions_can_be_searched():
     settings = {"terminate": "optimal", "batch_size": 8, "node_budget": 2000, "max_length": 16}
-    numbers = jnp.array([1, 36, 18], jnp.int32)  # 1 2 4 8 9 18 36 37
+    numbers = jnp.array([1, 36, 18], jnp.int32)  # the shortest path is 1 2 4 8 9 18 36 37
     result = search.astar(counting(), numbers, **settings)
     np.testing.assert_array_equal(result.cost, [7, 1, 2])
     assert result.optimal.all()
@@ -295,7 +302,10 @@ def test_a_bound_that_may_be_too_high_proves_nothing():
 
 
 def test_an_infinity_that_may_be_wrong_does_not_prove_that_nothing_is_there():
-    """From 1, a wrong infinity cuts the path to 37; from 900, everything is examined."""
+    """From 1, a heuristic that is wrongly infinite cuts off the path to 37.
+
+    From 900, all numbers that can be reached are examined.
+    """
     domain, numbers = counting(), jnp.array([1, 900], jnp.int32)
 
     def cut(instance, board):
@@ -364,12 +374,14 @@ def test_the_store_under_many_collisions_matches_a_dictionary():
 
 def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     rng = np.random.default_rng(1)
-    middle, width = jnp.float32(3), jnp.float32(1)  # 8 ranges, the second from 0 on
+    # There are 8 ranges, of which the second begins at 0.
+    middle, width = jnp.float32(3), jnp.float32(1)
     todo, model = open_list.empty(20_000, middle, width, buckets=8), [[] for _ in range(8)]
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        bucket = rng.integers(0, 9, 1500).astype(np.int32)  # 8 is no bucket
+        # Bucket 8 means that the entry is in no bucket.
+        bucket = rng.integers(0, 9, 1500).astype(np.int32)
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
         priority = np.where(bucket < 8, bucket + rng.random(1500), np.inf).astype(np.float32) - 1
@@ -431,5 +443,6 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4  # a page per bucket, for any number of nodes
+    # Each bucket has a page, for any number of nodes.
+    fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

@@ -1,4 +1,4 @@
-"""The command `jaxenvs solve`: output, files and errors."""
+"""Tests of the command `jaxenvs solve`: output, files and errors."""
 
 import re
 
@@ -9,7 +9,8 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-PROVEN = ["--terminate", "optimal", *FAST]  # 3x3 tiles: compiled once for all tests
+# With 3x3 tiles the program is compiled once for all tests.
+PROVEN = ["--terminate", "optimal", *FAST]
 
 
 def solve(*arguments: str) -> int:
@@ -107,7 +108,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
-    # After the end, the same level restarts.
+    # After the end of the solution, the same level restarts.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]
 
 

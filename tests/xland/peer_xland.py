@@ -1,4 +1,4 @@
-"""XLand-MiniGrid for comparison: conversion of states and tasks, and rollouts of its steps."""
+"""XLand-MiniGrid for comparison: convert states and tasks, and roll out its steps."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ PACKAGE = XLandMiniGrid()
 
 
 def loosely(function):
-    """Call the package under JAX's standard dtype promotion, because it mixes dtypes."""
+    """Call XLand-MiniGrid under JAX's standard dtype promotion, because it mixes dtypes."""
 
     @functools.wraps(function)
     def call(*args):
@@ -34,7 +34,10 @@ def loosely(function):
 
 
 def state_of(grid, pose, pocket, ruleset):
-    """Return the package's state for tile bytes, (row, column, direction) and a tile."""
+    """Return XLand-MiniGrid's state for a grid of tile bytes, a pose, a carried tile and a task.
+
+    A pose is (row, column, direction).
+    """
     agent = AgentState(
         position=pose[:2].astype(jnp.int32),
         direction=pose[2].astype(jnp.int32),
@@ -52,13 +55,13 @@ def state_of(grid, pose, pocket, ruleset):
 
 
 def params_of(size, limit):
-    """Return the package's params, which are static."""
+    """Return XLand-MiniGrid's params, which are static."""
     return XLandEnvParams(height=size, width=size, view_size=5, max_steps=limit)
 
 
 @functools.cache
 def play(size, limit):
-    """Return a function (grids, poses, pockets, rulesets, actions) -> the package's steps."""
+    """Return a function (grids, poses, pockets, rulesets, actions) -> XLand-MiniGrid's steps."""
     params = params_of(size, limit)
 
     def step(before, action):
@@ -87,7 +90,7 @@ def play(size, limit):
 
 @functools.cache
 def play_ours(size, num_rules):
-    """Return the same function of our steps, with the time limit as last argument."""
+    """Return the same function for this library's steps, with the time limit as last argument."""
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)
 
@@ -120,7 +123,7 @@ def play_ours(size, num_rules):
 
 @functools.cache
 def levels(name):
-    """Return a function (keys, init_tiles) -> tile bytes and poses of the package's resets."""
+    """Return a function (keys, init_tiles) -> tile bytes and poses of XLand-MiniGrid's resets."""
     env, params = xminigrid.make(name)
 
     def level(key, init_tiles):
@@ -134,11 +137,12 @@ def levels(name):
 
 
 def differences(theirs, ours, limit):
-    """Return the names of results that differ, with the number of such steps."""
+    """Return the names of results that differ, with the number of steps in which they do."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
-    known = np.arange(ours["ended"].shape[1]) < limit  # later the package ignores its limit
-    for name in ("ended", "reward"):  # and its rewards are negative
+    # In steps after the limit, XLand-MiniGrid ignores the limit.
+    known = np.arange(ours["ended"].shape[1]) < limit
+    for name in ("ended", "reward"):  # after the limit, its rewards are negative
         ours[name] = np.where(known, ours[name], theirs[name])
     found = {}
     for name, wanted in theirs.items():
@@ -151,13 +155,13 @@ def differences(theirs, ours, limit):
 
 
 def limit(name):
-    """Return the time limit of one of the package's ids."""
+    """Return the time limit of one of XLand-MiniGrid's ids."""
     return xminigrid.make(name)[1].max_steps
 
 
 @loosely
 def layout(name, key, size):
-    """Return the tile bytes of one of the package's layouts."""
+    """Return the tile bytes of one of XLand-MiniGrid's layouts."""
     rooms = {"R1": "room", "R2": "two_rooms", "R4": "four_rooms", "R6": "six_rooms"}
     generate = getattr(xland, f"generate_{rooms.get(name, 'nine_rooms')}")
     return tiles.decode(generate(key, size, size)[1])

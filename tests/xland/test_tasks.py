@@ -1,4 +1,4 @@
-"""Task sets: the serial script, checksums, cached files, and operations on a set."""
+"""Tests of XLand's task sets: the serial script, checksums, cached files, operations on a set."""
 
 import functools
 import pickle
@@ -31,7 +31,7 @@ def trivial() -> Benchmark:
     [TRIVIAL, "small-1m", *(pytest.param(n, marks=pytest.mark.slow) for n in SETS if n[0] in "mh")],
 )
 def test_the_sets_are_those_of_the_script(name: str, as_a_user):
-    """`drawn` raises otherwise."""
+    """Draw each task set; `drawn` raises if its checksum differs from XLand-MiniGrid's."""
     found = trivial_set().rulesets if name == TRIVIAL else sets.drawn(name)
     assert found.goal.shape == (SETS[name].num_rulesets,)
     first = jax.tree.map(lambda leaf: np.asarray(leaf)[:1], found).unpacked()
@@ -57,7 +57,10 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
-    """Lanes are short, so that the chain of tasks passes through many lanes and gaps."""
+    """Parallel lanes draw the same tasks as the serial script.
+
+    Lanes are short here, so that the chain of tasks passes through many lanes and gaps.
+    """
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)
     monkeypatch.setattr(exact, "SLACK", 1.0)
@@ -110,7 +113,7 @@ def test_an_unknown_set_is_refused_by_name():
 
 @pytest.fixture
 def folder(trivial, monkeypatch, tmp_path):
-    """An empty cache folder, and a list of the sets that are drawn."""
+    """Use an empty cache folder; return it and a list of the sets that are drawn."""
     calls = []
 
     def drawn(name: str):
@@ -180,7 +183,8 @@ def test_tasks_are_sampled_uniformly(trivial):
     drawn = jax.jit(jax.vmap(Benchmark.sample_ruleset, in_axes=(None, 0)))(small, keys).packed()
     tasks = np.column_stack([drawn.goal, drawn.init_tiles])
     _, counts = np.unique(tasks, axis=0, return_counts=True)
-    assert counts.shape == (8,) and ((counts - 512) ** 2 / 512).sum() < 29.9  # p = 1e-4
+    # The bound is the chi-square value for p = 1e-4.
+    assert counts.shape == (8,) and ((counts - 512) ** 2 / 512).sum() < 29.9
 
 
 def test_shuffling_keeps_every_task(trivial):
@@ -206,7 +210,7 @@ def test_a_split_keeps_the_order(trivial):
 
 def test_a_filter_splits_by_goal_and_rules(trivial):
     held, others = trivial.filter_split(lambda goal, rules: (goal[0] == 1) & (rules[0, 0] == 0))
-    assert held.num_rulesets == 60  # every thing in every colour
+    assert held.num_rulesets == 60  # 60 goals: every object in every colour
     assert others.num_rulesets == 21_000 - 60
     kinds = np.unique(others.rulesets.unpacked().goal[:, 0])
     assert kinds.tolist() == [3, 4, 7, 8, 9, 10, 11, 12, 13, 14]

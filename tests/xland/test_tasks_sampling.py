@@ -1,7 +1,7 @@
-"""Tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
+"""Tests that tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
 
-Chi-square tests of kinds, tiles, counts and the depth of the tree, p > 1e-4 for each. The script's
-tasks are drawn one by one with CPython's `random` from another seed than the sets.
+Chi-square tests compare kinds, tiles, counts and the depth of the tree, each with p > 1e-4. The
+script's tasks are drawn one by one with CPython's `random` from another seed than the sets.
 """
 
 import random
@@ -18,9 +18,11 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-REJECT, RARE = 1e-4, 10  # values seen less often, over both samples, are merged into one
+# P-value that fails a test; values that occur more rarely than this in both samples together are
+# merged.
+REJECT, RARE = 1e-4, 10
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
-MIXED = Recipe(2, 0.2, 2, 2)  # uses every part of the generator
+MIXED = Recipe(2, 0.2, 2, 2)  # a recipe that uses every part of the task generator
 
 
 def theirs(recipe: Recipe, count: int) -> Ruleset:
@@ -39,7 +41,10 @@ def codes(pairs: np.ndarray) -> np.ndarray:
 
 
 def depth(goal: np.ndarray, rules: np.ndarray) -> int:
-    """Return the levels of rules between goal and map; each tile of the tree has one maker."""
+    """Return the depth of the tree of rules that produces the goal's tiles.
+
+    Each tile of the tree is produced by one rule.
+    """
     makers = {}
     for rule in rules[rules[:, 0] > 0].tolist():
         inputs = [tuple(rule[1:3])]
@@ -54,7 +59,7 @@ def depth(goal: np.ndarray, rules: np.ndarray) -> int:
 
 
 def features(tasks: Ruleset) -> dict[str, np.ndarray]:
-    """Return arrays by name, with one value per task, rule or tile."""
+    """Return features of tasks: arrays by name, with one value per task, rule or tile."""
     goal, rules, laid = tasks.goal, tasks.rules, tasks.init_tiles
     flat = rules[rules[..., 0] > 0]
     pair = (flat[:, 0] >= Rule.NEAR) & (flat[:, 0] <= Rule.LEFT)

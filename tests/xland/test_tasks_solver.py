@@ -1,4 +1,4 @@
-"""`solve`: its actions win, `shortest` is optimal, and tasks it calls unwinnable have no win."""
+"""Tests of `solve`: its actions win, `shortest` is optimal, and unwinnable tasks have no win."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from jaxenvs import xland
 from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, inventory, solver, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-SIZE = 5  # cells on a side of the boards
+SIZE = 5  # number of cells on each side of the boards
 SIGNS = {"#": tiles.WALL, ".": tiles.FLOOR, "b": 0x13, "s": 0x34, "p": 0x25, "G": 0x26}
 FACING = "^>v<"
 UNKNOWN = (
@@ -20,11 +20,14 @@ UNKNOWN = (
     Goal.ON,
     Goal.TILE_AT,
     Goal.AGENT_AT,
-)  # goals that the inventory cannot decide
+)  # kinds of goals that cannot be ruled out by counting objects
 
 
 def drawn(*rows: str) -> Level:
-    """Red ball b, blue square s, green pyramid p, green goal tile G; ^ > v < the agent."""
+    """Return the level of a drawing.
+
+    b is a red ball, s a blue square, p a green pyramid, G a green goal tile, and ^ > v < the agent.
+    """
     cells = ["#" * SIZE, *(f"#{row}#" for row in rows), "#" * SIZE]
     grid = [[SIGNS.get(cell, tiles.FLOOR) for cell in row] for row in cells]
     (place,) = ((r, c, FACING.index(x)) for r, row in enumerate(cells) for c, x in enumerate(row)
@@ -39,7 +42,7 @@ def world() -> tuple[XLand, Any]:
 
 
 def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
-    """Return whether the last action, and no other, reaches the goal."""
+    """Return whether the last action, and no earlier one, reaches the goal."""
     env, step = world()
     params = env.default_params.replace(ruleset=ruleset.sized(4, 4).packed())
     state, ended = env.reset_to(jax.random.key(0), level, params).state, []
@@ -53,12 +56,12 @@ def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize(
     ("task", "rows", "steps"),
     [
-        # turn, forward, pick up
+        # The agent turns, goes forward and picks up.
         ("goal: hold(red ball)\nmap: red ball", ("b..", "...", "^.."), 2),
         ("goal: hold(red ball)\nmap: red ball", ("..b", "...", "^.."), 5),
-        # pick up, turn, put down next to the square
+        # The agent picks up, turns and puts down next to the square.
         ("goal: near(red ball, blue square)\nmap: red ball, blue square", ("b.s", "^..", "..."), 4),
-        # it becomes a pyramid on the square's cell, which the agent then faces
+        # The ball and the square become a pyramid, which the agent then faces.
         (
             "goal: hold(green pyramid)\nnear(red ball, blue square) -> green pyramid\n"
             "map: red ball, blue square",
@@ -103,7 +106,10 @@ def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
 
 @pytest.mark.parametrize("count", [24, pytest.param(600, marks=pytest.mark.slow)])
 def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
-    """The search runs without the inventory's result."""
+    """Tasks that counting objects rules out must have no solution.
+
+    The search runs without this check.
+    """
     analyse = inventory.analyse
     monkeypatch.setattr(solver.validation, "check", lambda *given: None)
     monkeypatch.setattr(inventory, "analyse", lambda *given: inventory.Analysis(None, (), False))
@@ -119,7 +125,10 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """The ball vanishes when the agent approaches; it need not approach in the second level."""
+    """The ball vanishes when the agent comes near, so the task cannot be won.
+
+    In the second level the agent need not come near.
+    """
     ruleset = xland.parse_ruleset(
         "goal: hold(red ball)\nnear(red ball, agent) -> floor\nmap: red ball"
     )
@@ -174,18 +183,19 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # The tile vanishes when the agent approaches; if it need not, a put makes a key of it.
+        # The tile vanishes when the agent comes near. If the agent need not, putting an object next
+        # to the tile turns it into a key.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule consumes the goal's pair: on the same side, on another side, or later.
+        # A rule removes the two tiles of the goal: on the same side, on another side, or later.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
-        # The ball changes when it is picked up, so the square is brought to it.
+        # The ball changes when it is picked up, so the square must be brought to the ball.
         ("goal: near(red ball, blue square)\nhold(red ball) -> floor", False, True),
         ("goal: hold(red ball)\nhold(red ball) -> pink key", False, False),
         ("goal: hold(red ball)\nhold(red ball) -> red key\nhold(red key) -> red ball", False, True),
-        # There is one ball, and both tiles of the goal's pair are made from it.
+        # There is one ball, from which both tiles of the goal would have to be made.
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"
          "hold(red ball) -> pink key", False, False),
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"

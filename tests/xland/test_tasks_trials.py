@@ -1,4 +1,4 @@
-"""Trials: several episodes per task, and `done` only where recurrent state must be cleared."""
+"""Tests of `Trials`: several episodes per task; `done` only where recurrent state is cleared."""
 
 import functools
 from typing import Any
@@ -30,7 +30,7 @@ def trials() -> tuple[Trials, Any]:
 
 @functools.cache
 def played() -> tuple[Any, Any, Any, Any]:
-    """Return states before and after each step of random play in a batch, the steps, the env."""
+    """Return states before and after each step of random play, the steps, and the env."""
     env, params = trials()
     venv = jaxenvs.make_vec(env, ROWS)
 
@@ -138,7 +138,7 @@ def test_invalid_trials_are_refused():
 
 
 def test_gymnasium_code_sees_a_trial_as_an_episode():
-    """A Gymnasium vector env whose wrapper records episode statistics, as RL² code uses."""
+    """Wrap a vector environment by Gymnasium's episode statistics, as RL² code does."""
     env, params = trials()
     served = RecordEpisodeStatistics(jaxenvs.adapters.to_gymnasium_vec(env, ROWS, params=params))
     obs, _ = served.reset(seed=3)

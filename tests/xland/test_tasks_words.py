@@ -1,4 +1,4 @@
-"""Tasks as text: parsing and formatting are inverses, errors name the line, text is complete."""
+"""Tests of tasks as text: formatting inverts parsing, errors name the line, text is complete."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_text_and_rulesets_are_inverses(ruleset):
     text = xland.format_ruleset(ruleset)
     assert xland.parse_ruleset(text) == ruleset
     assert xland.format_ruleset(xland.parse_ruleset(text)) == text
-    assert xland.format_ruleset(ruleset.sized(9, 23)) == text  # padding is left out
+    assert xland.format_ruleset(ruleset.sized(9, 23)) == text  # the text leaves out the padding
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,4 +1,4 @@
-"""XLand against xminigrid 0.9.3: same levels, tasks and actions, same results."""
+"""Tests of XLand against xminigrid 0.9.3: same levels, tasks and actions give the same results."""
 
 import jax
 import numpy as np
@@ -11,11 +11,11 @@ from jaxenvs import registry
 from jaxenvs.xland import SETS, Goal, Rule
 
 SIZE, NUM_RULES, STEPS, LIMIT = 9, 4, 40, 30
-ROWS = 11 * 15  # each kind of rule alone in 15 rows, each kind of goal in 11
+ROWS = 11 * 15  # each kind of rule occurs alone in 15 environments, each kind of goal in 11
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
-    """Return differences in a batch, kinds of rules that fired and of goals reached."""
+    """Return the differences in a batch, the kinds of rules that fired, and of goals reached."""
     played = play(np.random.default_rng(seed), rows, STEPS, size, num_rules)
     different, fired, reached = lockstep(played, size)
     rules = set(worlds.kinds_alone(played)[fired].tolist())
@@ -23,7 +23,7 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return differences in a batch, and in which rows a rule fired and the goal was reached."""
+    """Return the differences in a batch, and two masks of rows: a rule fired, the goal was met."""
     given = worlds.on_device(played)
     theirs = peer.play(size, LIMIT)(*given)
     ours = peer.play_ours(size, played.ruleset.rules.shape[1])(*given, np.int32(LIMIT))
@@ -46,12 +46,15 @@ def test_dense_worlds_play_as_the_package():
 
 
 def test_hostile_worlds_play_as_the_package():
-    """Any tile anywhere, the agent on the border, where the package wraps and clamps."""
+    """Place any tile anywhere, and the agent also on the border.
+
+    There XLand-MiniGrid wraps and clamps indices.
+    """
     check(worlds.hostile, range(5))
 
 
 def test_tasks_of_the_sets_play_as_the_package():
-    """Trivial and small tasks in the three layouts of this size, with doors to open."""
+    """Play trivial and small tasks in the three layouts of this size, with doors to open."""
     played = worlds.small_tasks(np.random.default_rng(0), ROWS, STEPS, SIZE, NUM_RULES)
     different, fired, reached = lockstep(played, SIZE)
     assert not different and min(fired.sum(), reached.sum()) > 3
@@ -60,7 +63,7 @@ def test_tasks_of_the_sets_play_as_the_package():
 @pytest.mark.slow
 @pytest.mark.parametrize("id", registry.list("XLand"))
 def test_tasks_of_all_sets_play_as_the_package_in_each_layout(id):
-    """Levels of the package's resets, with tasks of four sets."""
+    """Play levels of XLand-MiniGrid's resets, with tasks of four sets."""
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     names = [name for name in SETS if name[-2:] != "3m"]
     ruleset = worlds.chosen(rng, ROWS, names, env.num_rules, env.num_tiles)

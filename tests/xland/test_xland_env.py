@@ -1,4 +1,4 @@
-"""XLand's environment: invalid rulesets, params, observations, text."""
+"""Tests of XLand's environment: invalid rulesets, params, observations, text."""
 
 import jax
 import jax.numpy as jnp
@@ -165,7 +165,7 @@ def test_the_text_names_objects_in_sight_and_below_the_agent():
     text = ENV.describe(state)
     assert "You stand on a green goal tile." in text
     assert "a red ball 1 step ahead and a closed yellow door 1 step to the right" in text
-    assert "star" not in text  # behind the agent
+    assert "star" not in text  # the star is behind the agent, so it is not visible
 
 
 def test_aliases_are_the_package_s_ids():

@@ -1,4 +1,4 @@
-"""Layouts against xminigrid 0.9.3: the same walls and door cells, uniform positions."""
+"""Tests of layouts against xminigrid 0.9.3: the same walls and door cells, uniform positions."""
 
 import functools
 
@@ -15,9 +15,9 @@ from jaxenvs.xland import Kind, Ruleset, layouts, tiles
 
 IDS = registry.list("XLand")
 BY_DEFAULT = ("XLand-R4-9x9-v0", "XLand-R9-16x16-v0")
-LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # two of them alike
+LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # tiles to place, two of which are equal
 LEVELS, THEIRS = 4_000, 400
-UNLIKELY = 1e-4 / len(IDS)  # of each of the tests of an id, about ten
+UNLIKELY = 1e-4 / len(IDS)  # p-value that fails a test; there are about ten tests for each id
 
 
 def some(ids):
@@ -35,14 +35,14 @@ def drawn(id):
 
 
 def uniform(values, among):
-    """Return whether values are uniform over the possible ones, and no other occurs."""
+    """Return whether values are uniformly distributed over `among`, and no other value occurs."""
     counts = np.array([(values == one).sum() for one in among])
     assert counts.sum() == values.size, "a value that is not possible"
     return len(among) == 1 or chisquare(counts).pvalue > UNLIKELY
 
 
 def places(grid, tile):
-    """Return the index of the only cell with this tile in each level."""
+    """Return the index of the only cell with this tile, for each level."""
     found = (grid == tile).reshape(len(grid), -1)
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1)

@@ -1,4 +1,4 @@
-"""Rules as drawings: a board, a task, actions, and the expected board.
+"""Tests rules with drawings: a board, a task, actions, and the expected board.
 
 Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
 a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is
@@ -15,7 +15,7 @@ from jaxenvs.xland import Action, XLand, XLandState, parse_ruleset, tiles
 from jaxenvs.xland.facts import sign
 from jaxenvs.xland.sprites import SPRITES
 
-AGENT = "^>v<"  # by direction
+AGENT = "^>v<"  # the agent's character in drawings, by direction
 FORWARD, RIGHT, LEFT, PICKUP, PUT, TOGGLE = Action
 ENV = XLand(size=5, num_rules=2, num_tiles=2)
 STEP = jax.jit(ENV.step)
@@ -24,7 +24,7 @@ NEAR = "near(red ball, green square) -> blue pyramid"
 
 
 class Play:
-    """A board to play on; `won` tells whether the last action reached the goal."""
+    """A board to play on; `won` is whether the last action reached the goal."""
 
     def __init__(self, picture, task, holds=""):
         grid = np.full((5, 5), tiles.WALL, np.uint8)

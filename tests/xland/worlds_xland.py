@@ -1,4 +1,4 @@
-"""Levels and tasks for both packages: dense, hostile, and from the task sets."""
+"""Levels and tasks for XLand and XLand-MiniGrid: dense ones, arbitrary ones, from task sets."""
 
 import functools
 import random
@@ -11,13 +11,13 @@ import numpy as np
 from jaxenvs.xland import SETS, Goal, Kind, Rule, Ruleset, exact, layouts, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # probabilities of the actions
-VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # by direction
+ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # Each action is drawn with its probability.
+VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # vector of a step, by direction
 EXPLORING = (0.34, 0.1, 0.1, 0.19, 0.19, 0.08)
 
 
 class Worlds(NamedTuple):
-    """Batch of first states, tasks and actions."""
+    """Batch of first states, tasks and actions to play."""
 
     grid: np.ndarray
     pose: np.ndarray
@@ -27,7 +27,7 @@ class Worlds(NamedTuple):
 
 
 def dense(rng, rows, steps, size, num_rules):
-    """Rooms with many objects of few kinds, which most rules name, so that rules fire often."""
+    """Return rooms with many objects of few kinds, which most rules name: rules fire often."""
     kinds = np.array([Kind.BALL, Kind.BALL, Kind.STAR, Kind.GOAL, Kind.KEY])
     colours = rng.permutation([1, 2, 3, 8, 11])
     pool = (kinds | colours << 4).astype(np.uint8)
@@ -43,7 +43,7 @@ def dense(rng, rows, steps, size, num_rules):
 
 
 def hostile(rng, rows, steps, size, num_rules):
-    """Any tile anywhere, the agent anywhere, rules and goals about any tile."""
+    """Return levels with any tile anywhere, the agent anywhere, and rules and goals of any tile."""
     pool = np.unique((rng.integers(1, 13, 12) | rng.integers(0, 12, 12) << 4).astype(np.uint8))
     pool = np.append(pool, [tiles.FLOOR] * len(pool) + [tiles.WALL]).astype(np.uint8)
     grid = rng.choice(pool, (rows, size, size))
@@ -60,13 +60,13 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """Return the first 1,000 tasks of the package's script for a set, repeats included."""
+    """Return the first 1,000 tasks of XLand-MiniGrid's script for a set, repeats included."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
 
 def chosen(rng, rows, names, num_rules, num_tiles):
-    """Return tasks of the sets in turn, padded."""
+    """Return tasks that alternate between the sets, padded to equal sizes."""
     parts = []
     for name in names:
         index = rng.integers(0, 1_000, -(-rows // len(names)))
@@ -93,7 +93,7 @@ def laid(rng, plan, size, init_tiles):
 
 
 def small_tasks(rng, rows, steps, size, num_rules):
-    """Tasks of the small and trivial sets in every layout of this size."""
+    """Return tasks of the small and trivial sets in every layout of this size."""
     ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
     plans = [
         layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
@@ -162,11 +162,11 @@ def _no_tiles(rows):
 
 
 def on_device(worlds):
-    """Return the same as JAX arrays."""
+    """Return the batch as JAX arrays."""
     return jax.tree.map(jnp.asarray, worlds)
 
 
 def kinds_alone(worlds):
-    """Return the only kind of rule of each row, 0 where there are several."""
+    """Return the kind of rule in each row, or 0 if a row has several kinds."""
     kind = worlds.ruleset.rules[..., 0]
     return np.where((kind == kind[:, :1]).all(axis=1), kind[:, 0], Rule.NONE)

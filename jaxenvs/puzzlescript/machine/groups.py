@@ -108,25 +108,26 @@ def _apply(
     size, tables = p.size, p.tables
     found, changing = matches.of_rule(p, tests, rule)
     waiting = jnp.where(turn.applying, turn.waiting, found)
-    pointer = jnp.where(turn.applying, turn.pointer, -1)
-    able, simple = waiting & found, tables.simple[rule]
+    nowhere = turn.pointer._replace(gap=jnp.full_like(turn.pointer.gap, matches.NOWHERE))
+    pointer = select(turn.applying, turn.pointer, nowhere)
+    able, simple, vertical = waiting & found, tables.simple[rule], matches.is_vertical(p, rule)
     is_idle = ~turn.applying & ~changes  # only its commands have an effect
-    starts, left = replacements.at_once(p, waiting, found, rule)
+    starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & changing
     if size.draws:  # whether a draw has an effect is not known in advance
         counts = jnp.where(tables.draws[rule], able, counts)
-    counts &= (tables.length[rule] > 0)[:, None]
-    is_found, at = matches.next_tuple(able, counts, pointer)
+    counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
+    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)
     where = replacements.targets(p, rule, at, is_found & ~simple, starts)
     after, altered = replacements.replaced(p, turn, *where, draw)
     sure = jnp.where(simple, planes.some(starts & tests.head_changes[0]), is_found)
     altered = jnp.where(tables.draws[rule], altered, sure) if size.draws else sure
     is_same = tables.first[rule] == tables.first[turn.rule]
     after = after._replace(
-        waiting=jnp.where(simple, waiting.at[0].set(left), waiting),
-        pointer=jnp.where(simple, pointer, at),
-        applying=jnp.where(simple, left.any() & ~is_idle, is_found),
+        waiting=jnp.where(simple, waiting.at[0, 0].set(left), waiting),
+        pointer=select(simple, pointer, at),
+        applying=jnp.where(simple, planes.some(left) & ~is_idle, is_found),
         changed=(is_same & turn.changed) | altered,
         passes=jnp.where(is_same, turn.passes, 0),
         any_changed=turn.any_changed | altered,
@@ -154,7 +155,7 @@ def _random_group(
     """
     tables = p.tables
     found, _ = matches.of_rule(p, tests, rule)
-    numbers = found.sum(axis=1, dtype=jnp.int32)
+    numbers = matches.number_of(found)
     before = jnp.maximum(turn.counted, 0)
     total = before + jnp.prod(numbers, dtype=jnp.int32)
     after = turn._replace(counted=total, rule=turn.rule + 1)
@@ -168,7 +169,11 @@ def _random_group(
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
     counting = select(tables.last[rule], select(total > 0, chosen, none), after)
     # Second scan: find the tuple and apply it.
-    at = _tuple(found, numbers, turn.target - before)
+    index, ranks = turn.target - before, []
+    for row in range(p.size.rows):  # row 0 varies fastest
+        ranks.append(index % jnp.maximum(numbers[row], 1))
+        index = index // jnp.maximum(numbers[row], 1)
+    at = matches.nth(found, jnp.stack(ranks), matches.is_vertical(p, rule))
     where = replacements.targets(p, rule, at, jnp.bool_(True))
     applied, altered = replacements.replaced(p, turn, *where, draw)
     applied = applied._replace(
@@ -178,17 +183,6 @@ def _random_group(
     )
     seeking = select(turn.target < total, _left(p, applied, altered), after)
     return select(turn.target < 0, counting, seeking)
-
-
-def _tuple(
-    found: Bool[Array, "rows matches"], numbers: Int32[Array, " rows"], index: Int32[Array, ""]
-) -> Int32[Array, " rows"]:
-    """Return the matches of the tuple with an index; row 0 varies fastest."""
-    ranks = []
-    for row in range(found.shape[0]):
-        ranks.append(index % jnp.maximum(numbers[row], 1))
-        index = index // jnp.maximum(numbers[row], 1)
-    return planes.first(found & (planes.rank(found) == jnp.stack(ranks)[:, None]))
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:

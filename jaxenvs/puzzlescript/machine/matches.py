@@ -1,8 +1,8 @@
 """Where rules match: tests of patterns on bit planes, and matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
-brackets, and a row match is a cell at which it starts, with the gap of its ellipsis if it has one.
-A tuple has one match for each row of a rule; the rule is applied to every tuple in turn.
+brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
+skips. A tuple has one match for each row of a rule; the rule is applied to every tuple in turn.
 """
 
 from typing import NamedTuple
@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import planes
-from .planes import ALL, DOWN, LEFT
-from .state import Board, Program, Turn
+from .planes import ALL, DOWN
+from .sizes import WORD
+from .state import Board, Place, Program, Turn
 
 
 class Tested(NamedTuple):
@@ -120,94 +121,154 @@ def _starts(p: Program, tail: Array, direction: Array, length: Array) -> Array:
 
 
 def is_vertical(p: Program, rule: Array) -> Bool[Array, ""]:
-    """Return whether a rule applies up or down."""
+    """Return whether a rule applies up or down; its matches are then ordered column by column."""
     return p.tables.direction[rule] % 2 == DOWN
-
-
-def _ordered(p: Program, plane: Array, rule: Array) -> Bool[Array, "*batch outer inner"]:
-    """Return the cells of planes in the order in which the engine scans for the rule."""
-    cells = planes.cells(plane)
-    return jnp.where(is_vertical(p, rule), jnp.swapaxes(cells, -1, -2), cells)
 
 
 def of_rule(
     p: Program, tests: Tested, rule: Int32[Array, ""]
-) -> tuple[Bool[Array, "rows matches"], Bool[Array, "rows matches"]]:
-    """Return the matches of each row of a rule in order, and which would change something.
+) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
+    """Return where each row of a rule matches, and where a match would change something.
 
-    Match m starts at cell m // gaps in the order of `_ordered`, with an ellipsis of m % gaps cells.
+    There is a plane of starts for each number of cells that an ellipsis skips, from 0.
     """
     size, length = p.size, p.tables.length[rule]
-    head, change = (_ordered(p, part, rule) for part in (tests.head, tests.head_changes))
-    head, change = head[..., None], change[..., None]
+    found, change = tests.head[:, None], tests.head_changes[:, None]
     if size.tail:
-        tail = _behind(p, tests.tail, rule)
-        tail_change = _behind(p, tests.tail_changes, rule)
+        tail, tail_change = (
+            _behind(p, part, rule, length) for part in (tests.tail, tests.tail_changes)
+        )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
-        no_gap = planes.index(size.gaps) == 0
-        change = jnp.where(has_tail, change & tail | head & tail_change, change & no_gap)
-        head = jnp.where(has_tail, head & tail, head & no_gap)
-    found, change = (part.reshape(size.rows, -1) for part in (head, change))
-    absent = (length == 0)[:, None]  # the rule has fewer rows: count one match without effect
-    first = planes.index(found.shape[1])[None] == 0
-    return jnp.where(absent, first, found), jnp.where(absent, False, change)
+        no_gap = (planes.index(size.gaps) == 0)[:, None, None]
+        alone = [jnp.where(no_gap, part, jnp.uint32(0)) for part in (found, change)]
+        change = jnp.where(has_tail, change & tail | found & tail_change, alone[1])
+        found = jnp.where(has_tail, found & tail, alone[0])
+    # A rule with fewer rows has one match without effect for each row that it lacks.
+    absent = (length == 0)[:, None, None, None]
+    only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
+    only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
+    return jnp.where(absent, only, found), jnp.where(absent, jnp.uint32(0), change)
 
 
 def _behind(
-    p: Program, tail: UInt32[Array, "rows side words"], rule: Int32[Array, ""]
-) -> Bool[Array, "rows outer inner gaps"]:
-    """Return whether the part behind an ellipsis matches, for each start of a row and each gap."""
-    size, length = p.size, p.tables.length[rule]
-    place, gap = planes.index(size.side), planes.index(size.gaps)
-    sign = jnp.where(p.tables.direction[rule] < LEFT, 1, -1)
-    begins = place[:, None] + sign * (length[:, None, None] + gap)
-    is_inside = ((begins >= 0) & (begins < size.side))[:, None]
-    index = jnp.clip(begins, 0, size.side - 1).reshape(size.rows, 1, -1)
-    read = jnp.take_along_axis(_ordered(p, tail, rule), index, axis=2)
-    return read.reshape(size.rows, size.side, size.side, size.gaps) & is_inside
+    p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return the starts of rows whose part behind the ellipsis matches, for each gap."""
+    direction = p.tables.direction[rule]
+    most = p.size.cells + p.size.gaps
+    shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
+    by = length[:, None] + planes.index(p.size.gaps)
+    return shifted[by, planes.index(p.size.rows)[:, None]]
+
+
+NOWHERE = -1  # gap of the place before all matches
+
+
+def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
+    """Return whether each row has a match at its place."""
+    words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
+    return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
+
+
+def first(
+    found: UInt32[Array, "*batch gaps side words"], vertical: Bool[Array, ""]
+) -> tuple[Bool[Array, "*batch"], Place]:
+    """Return whether there is a match, and the first: by line or column, then cell, then gap."""
+    cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
+    lines = (cells != 0).any(axis=-1)
+    columns = jax.lax.reduce(cells, jnp.uint32(0), jax.lax.bitwise_or, (cells.ndim - 2,))
+    y = planes.first(lines)
+    line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
+    x = planes.lowest(jnp.where(vertical, columns, line))
+    here = jnp.take_along_axis(found, (x // WORD)[..., None, None, None], -1)[..., 0]
+    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # gaps, lines
+    y = jnp.where(vertical, planes.first(at_x.any(axis=-2)), y)
+    gap = planes.first(jnp.take_along_axis(at_x, y[..., None, None], -1)[..., 0])
+    return lines.any(axis=-1), Place(x, y, gap)
+
+
+def behind(
+    p: Program, at: Place, vertical: Bool[Array, ""]
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return all places behind a place of each row, in the order of `first`."""
+    size = p.size
+    x, y, gap = (each[:, None, None, None] for each in at)
+    column = planes.columns_behind(x, size.words)
+    bit = planes.column(x, size.words)
+    line = planes.index(size.side)[:, None]
+    later_gap = jnp.where(planes.index(size.gaps)[:, None, None] > gap, bit, jnp.uint32(0))
+    same = line == y
+    by_line = jnp.where(same, column | later_gap, jnp.where(line > y, planes.ALL, jnp.uint32(0)))
+    below = jnp.where(line > y, bit, jnp.uint32(0))
+    by_column = column | below | jnp.where(same, later_gap, jnp.uint32(0))
+    return jnp.where(gap == NOWHERE, planes.ALL, jnp.where(vertical, by_column, by_line))
 
 
 def next_tuple(
-    able: Bool[Array, "rows matches"],
-    counts: Bool[Array, "rows matches"],
-    pointer: Int32[Array, " rows"],
-) -> tuple[Bool[Array, ""], Int32[Array, " rows"]]:
+    p: Program,
+    able: UInt32[Array, "rows gaps side words"],
+    counts: UInt32[Array, "rows gaps side words"],
+    pointer: Place,
+    vertical: Bool[Array, ""],
+) -> tuple[Bool[Array, ""], Place]:
     """Return whether a tuple follows `pointer`, and the first one; row 0 varies fastest.
 
-    All its matches are `able`, and at least one also `counts`. A pointer of -1 is before all.
+    All its matches are `able`, and at least one also `counts`. A `pointer` at `NOWHERE` is before
+    all tuples.
     """
-    rows = able.shape[0]
-    fresh = pointer[0] < 0
-    at = jnp.clip(pointer, 0)
-    able_at = jnp.take_along_axis(able, at[:, None], 1)[:, 0]
-    counts_at = jnp.take_along_axis(counts, at[:, None], 1)[:, 0]
-    end = jnp.zeros(1, jnp.bool_)  # so that index `rows` is about all rows
-    lower = planes.rank(jnp.concatenate([counts.any(axis=1), end])) > 0  # a row below counts
-    whole = planes.rank(jnp.concatenate([~able.any(axis=1), end])) == 0  # all rows below match
-    is_found, best = jnp.bool_(False), jnp.zeros(rows, jnp.int32)
+    rows, later = p.size.rows, behind(p, pointer, vertical)
+    # Candidates of each row: the first match that is able, that counts, and the same behind.
+    both = jnp.stack([able, counts], 1)
+    exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
+    counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
+    fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
+    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0  # a row below counts
+    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0  # all rows below match
+    able_at, counts_at = has(able, pointer), has(counts, pointer)
+    is_found, best = jnp.bool_(False), pointer
     # A tuple with the matches of `pointer` in the rows above `turned`, and a later match there.
     # The lowest such row gives the first tuple. Without a pointer, all rows start anew.
     for turned in range(rows, -1, -1):
-        counted = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
-        picked, fine = at, whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)
+        done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
+        fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)
         if turned < rows:
             fine &= able_at[turned + 1 :].all()
+        picked = pointer
         for row in range(min(turned, rows - 1), -1, -1):
-            allowed = jnp.where(counted | lower[row], able[row], counts[row])
-            if row == turned:
-                allowed &= planes.index(able.shape[1]) > pointer[row]
-                fine &= allowed.any()
-            first = planes.first(allowed)
-            picked = picked.at[row].set(first)
-            counted |= counts[row, first]
-        best = jnp.where(fine, picked, best)
+            needs = ~(done | lower[row])  # only a match that counts will do
+            candidate = needs.astype(jnp.int32) + (2 if row == turned else 0)
+            fine &= exists[row, candidate]
+            picked = Place(
+                *(a.at[row].set(b[row, candidate]) for a, b in zip(picked, place, strict=True))
+            )
+            done |= counted[row, candidate]
+        best = Place(*(jnp.where(fine, a, b) for a, b in zip(picked, best, strict=True)))
         is_found |= fine
     return is_found, best
 
 
-def cell_of(p: Program, match: Array, rule: Array) -> tuple[Array, Array, Array]:
-    """Return the column and line of the first cell of matches, and their gap."""
-    start, gap = jnp.divmod(match, p.size.gaps)
-    outer, inner = jnp.divmod(start, p.size.side)
-    vertical = is_vertical(p, rule)
-    return jnp.where(vertical, outer, inner), jnp.where(vertical, inner, outer), gap
+def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
+    """Return the number of matches of each row."""
+    return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
+
+
+def nth(
+    found: UInt32[Array, "rows gaps side words"],
+    number: Int32[Array, " rows"],
+    vertical: Bool[Array, ""],
+) -> Place:
+    """Return match `number` (from 0) of each row, in the order of `first`."""
+    cells = planes.cells(found)
+    count = cells.sum(axis=1, dtype=jnp.int32)
+    count = jnp.where(vertical, count.swapaxes(-1, -2), count)
+    side = count.shape[-1]
+    total = jnp.cumsum(count.reshape(len(found), -1), axis=1, dtype=jnp.int32)
+    cell = planes.first(total > number[:, None])
+    before = jnp.take_along_axis(total, cell[:, None], 1) - jnp.take_along_axis(
+        count.reshape(len(found), -1), cell[:, None], 1
+    )
+    outer, inner = cell // side, cell % side
+    x, y = jnp.where(vertical, outer, inner), jnp.where(vertical, inner, outer)
+    gaps = cells[planes.index(len(found)), :, y, x]
+    rank = number - before[:, 0]
+    return Place(x, y, planes.first(gaps & (planes.rank(gaps) == rank[:, None])))

@@ -98,19 +98,32 @@ def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
     return flags(plane, plane.shape[-2])
 
 
-def packed(found: Bool[Array, "*batch side side"], words: int) -> Plane:
-    """Pack flags [..., line, column] into a plane."""
-    pad = [(0, 0)] * (found.ndim - 1) + [(0, words * WORD - found.shape[-1])]
-    bits = jnp.pad(found, pad).reshape(*found.shape[:-1], words, WORD).astype(jnp.uint32)
-    return (bits << jnp.arange(WORD, dtype=jnp.uint32)).sum(-1, dtype=jnp.uint32)
+def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
+    """Return the position of the lowest bit of words; undefined if there is none."""
+    number = first(words != 0)
+    word = jnp.take_along_axis(words, number[..., None], -1)[..., 0]
+    below = jax.lax.population_count((word & -word) - np.uint32(1)).astype(jnp.int32)
+    return number * np.int32(WORD) + below
+
+
+def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
+    """Return the bit of column `x` in a line of words."""
+    place = x - np.int32(WORD) * index(words)
+    bit = jnp.uint32(1) << (place & WORD - 1).astype(jnp.uint32)
+    return jnp.where((place >= 0) & (place < WORD), bit, jnp.uint32(0))
+
+
+def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
+    """Return the bits of all columns behind column `x` in a line of words."""
+    place = (x + 1 - np.int32(WORD) * index(words)).clip(0, WORD)
+    bits = ALL << (place & WORD - 1).astype(jnp.uint32)
+    return jnp.where(place == WORD, jnp.uint32(0), bits)
 
 
 def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
     """Return the plane with the bit of one cell; it is empty for a cell outside."""
     line = index(side)[:, None] == y[..., None, None]
-    column = x[..., None, None] - np.int32(WORD) * index(words)
-    bit = jnp.uint32(1) << (column & WORD - 1).astype(jnp.uint32)
-    return jnp.where(line & (column >= 0) & (column < WORD), bit, jnp.uint32(0))
+    return jnp.where(line, column(x[..., None, None], words), jnp.uint32(0))
 
 
 def level(width: Int32[Array, ""], height: Int32[Array, ""], side: int, words: int) -> Plane:

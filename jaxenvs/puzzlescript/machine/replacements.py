@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from . import matches, planes
+from . import planes
 from .sizes import BITS
-from .state import Program, Turn
+from .state import Place, Program, Turn
 
 Draw = Callable[[Int32[Array, ""]], Float32[Array, ""]]  # i -> random number i, in [0, 1)
 
@@ -75,32 +75,26 @@ def _random(
 
 def at_once(
     p: Program,
-    waiting: Bool[Array, "rows matches"],
-    able: Bool[Array, "rows matches"],
+    waiting: UInt32[Array, "side words"],
+    able: UInt32[Array, "side words"],
     rule: Int32[Array, ""],
-) -> tuple[UInt32[Array, "side words"], Bool[Array, " matches"]]:
-    """Return the starts at which a rule of one row can be applied now, and the matches that wait.
+) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
+    """Return the starts at which a rule of one row can be applied now, and the starts that wait.
 
     A match waits if an earlier waiting match overlaps it. One that is not `able` is dropped.
     """
-    size = p.size
-    starts, now = (part[0].reshape(-1, size.gaps)[:, 0] for part in (waiting, able))
-    lines = starts.reshape(size.side, size.side)  # the last axis is along the rule
-    blocked = jnp.zeros_like(lines)
-    for by in range(1, size.cells):
-        shifted = jnp.pad(lines, ((0, 0), (by, 0)))[:, : size.side]
-        blocked |= shifted & (by < p.tables.length[rule, 0])
-    free = lines & ~blocked
-    applied = free & now.reshape(lines.shape)
-    applied = jnp.where(matches.is_vertical(p, rule), applied.T, applied)
-    left = jnp.pad((lines & ~free).reshape(-1, 1), ((0, 0), (0, size.gaps - 1)))
-    return planes.packed(applied, size.words), left.reshape(-1)
+    axis = p.tables.direction[rule] % 2  # matches are ordered to the right or down
+    blocked = jnp.zeros_like(waiting)
+    for by in range(1, p.size.cells):
+        overlaps = by < p.tables.length[rule, 0]
+        blocked |= jnp.where(overlaps, planes.forth(waiting, axis, by), jnp.uint32(0))
+    return waiting & ~blocked & able, waiting & blocked
 
 
 def targets(
     p: Program,
     rule: Int32[Array, ""],
-    at: Int32[Array, " rows"],
+    at: Place,
     is_found: Bool[Array, ""],
     starts: UInt32[Array, "side words"] | None = None,
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
@@ -109,7 +103,7 @@ def targets(
     These are the cells of the tuple `at` if `is_found`, and those of row 0 from all `starts`.
     """
     size, tables = p.size, p.tables
-    x, y, gap = matches.cell_of(p, at, rule)
+    x, y, gap = at
     direction, length = tables.direction[rule], tables.length[rule][:, None]
     offset = jnp.broadcast_to(planes.index(size.cells), (size.rows, size.cells))
     used, patterns = offset < length, tables.cells[rule]

@@ -22,6 +22,14 @@ class Board(NamedTuple):
     stuck: Bool[Array, ""]  # whether the limit of `again` turns stopped a turn
 
 
+class Place(NamedTuple):
+    """A match: the cell at which it starts, and how many cells its ellipsis skips."""
+
+    x: Int32[Array, "*batch"]
+    y: Int32[Array, "*batch"]
+    gap: Int32[Array, "*batch"]
+
+
 class Turn(NamedTuple):
     """A turn between two micro-steps."""
 
@@ -38,8 +46,8 @@ class Turn(NamedTuple):
     loops: Int32[Array, ""]  # number of loop jumps
     commands: UInt8[Array, ""]  # queued commands, one bit each
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
-    waiting: Bool[Array, "rows matches"]  # matches of the rule's rows when it was found, in order
-    pointer: Int32[Array, " rows"]  # match of each row that was applied last; -1: none yet
+    waiting: UInt32[Array, "rows gaps side words"]  # matches of the rule when it was found
+    pointer: Place  # match of each row that was applied last
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
     place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
     is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
@@ -103,8 +111,8 @@ def empty_turn(size: Size, board: Board) -> Turn:
         loops=zero,
         commands=jnp.uint8(0),
         applying=false,
-        waiting=jnp.zeros((size.rows, size.side**2 * size.gaps), jnp.bool_),
-        pointer=jnp.full(size.rows, -1, jnp.int32),
+        waiting=jnp.zeros((size.rows, size.gaps, *shape), jnp.uint32),
+        pointer=Place(*jnp.zeros((3, size.rows), jnp.int32)),
         vacated=jnp.zeros((size.layers, *shape), jnp.uint32),
         place=jnp.int32(-2),
         is_start=false,
