@@ -26,6 +26,7 @@ from jaxenvs.craft import CLASSIC, Block, floors
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.look import layers, sprites
 from jaxenvs.craft.tables import Item
+from jaxenvs.puzzlescript import library
 from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -99,6 +100,16 @@ def puzzle_sheet() -> np.ndarray:
                 break
         boards.append((id, session.env, session.state(), ""))
     return sheet(boards, 5, 28)
+
+
+def puzzlescript_sheet() -> np.ndarray:
+    """Return the first level of each shipped PuzzleScript game, with its title below it."""
+    boards = []
+    for path in sorted(library.SHIPPED.glob("*.txt")):
+        env = jaxenvs.make("PuzzleScript-v0", game=path.stem, level=0)
+        state = jax.jit(env.reset)(jax.random.key(0)).state
+        boards.append((path.stem, env, state, ""))
+    return sheet(boards, COLUMNS, 28)
 
 
 def contact_sheet() -> np.ndarray:
@@ -176,6 +187,7 @@ def main(run: str | None = None) -> None:
     gif.write_png(HERE / "craft-sprites.png", craft_sprites())
     gif.write_png(HERE / "craft-floors.png", floors_sheet())
     gif.write_png(HERE / "puzzles.png", puzzle_sheet())
+    gif.write_png(HERE / "puzzlescript.png", puzzlescript_sheet())
     gif.write_png(HERE / "xland.png", task_sheet())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"

@@ -81,7 +81,7 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
-    "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {"": "actions"}),
+    "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
     "bench": Command(
         "measure steps per second",
         "jaxenvs.benchmarks.throughput",

@@ -1,4 +1,4 @@
-"""Boards as packed words: what a search stores and compares, and an episode's state."""
+"""Boards as packed words, the form in which episodes and searches store them."""
 
 import jax
 import jax.numpy as jnp
@@ -96,7 +96,7 @@ def _encoded(
 def _decoded(
     library: Library, instance: Instance, words: UInt32[Array, " packed"]
 ) -> UInt32[Array, "objects side words"]:
-    """Return the cells of each object; those of layers that cannot change are the level's."""
+    """Return the cells of each object. Layers that cannot change are taken from the level."""
     size, codes, count = library.size, library.codes, _per_word(library)
     packed = words.reshape(-1, 1, size.words)
     lines = [packed >> np.uint32(i * size.side) for i in range(count)]

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import ARROWS, ActionKeys, Controls
 from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, hashed, mix
 from ..core.registry import register
@@ -29,8 +30,8 @@ MOST_BOARDS = 20_000  # boards that `ending` visits in search of a solution
 class PuzzleScript(PackedPuzzle):
     """Play a PuzzleScript game, or a folder of games, from its source text.
 
-    A turn equals that of the original engine (increpare/PuzzleScript 4db08ebe) with all `again`
-    turns. Messages and sounds are skipped, and `undo` is not an action.
+    A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
+    `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
     Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
         games have `noaction`, tick unless a game has `realtime_interval`.
@@ -75,7 +76,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """Whether a rule of a game draws random numbers; then no search is possible."""
+        """True if a rule of a game draws random numbers; then no search is possible."""
         return bool(self.library.random)
 
     # Spaces.
@@ -84,6 +85,12 @@ class PuzzleScript(PackedPuzzle):
     def action_names(self) -> tuple[str, ...]:
         """Names of the inputs that a game has."""
         return tuple(name for name, _ in self._inputs)
+
+    @property
+    def controls(self) -> Controls:
+        """Arrow keys, X for action and T to let time pass."""
+        keys = {**ARROWS, "action": ("x", "space"), "tick": ("t",)}
+        return Controls(tuple(ActionKeys(name, keys[name]) for name in self.action_names))
 
     @property
     def _inputs(self) -> list[tuple[str, int]]:
@@ -96,7 +103,7 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _allowed(self) -> np.ndarray:
-        """Whether a game has an action, bool (games, actions)."""
+        """Mask of the actions that each game has, bool (games, actions)."""
         allowed = [
             [
                 number < ACTION

@@ -11,12 +11,12 @@ from .text import GameError
 
 
 class Report(NamedTuple):
-    """What `jaxenvs games check` prints of a game that can be loaded."""
+    """Report of `jaxenvs games check` on a game that can be loaded."""
 
     size: Size | None  # least size for the game and all its levels; None if it is unsupported
     fits: str  # name of the least of `SIZES` that holds it, "exact" if none does
     features: tuple[str, ...]
-    unsupported: str  # what the interpreter lacks, with the line; "" if nothing
+    unsupported: str  # message about an unsupported rule; "" if there is none
 
 
 def report(game: Game) -> Report:

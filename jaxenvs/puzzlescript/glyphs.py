@@ -68,7 +68,7 @@ def explained(game: Game, cells: list[list[int]]) -> str:
 def parsed(game: Game, text: str) -> list[list[int]]:
     """Parse the text of `written` into object masks, line by line.
 
-    Raises `ValueError` with line and column of what is wrong. A shorter line repeats its last
+    Raises `ValueError` with the line and column of a mistake. A shorter line repeats its last
     glyph, as in a game's source.
     """
     glyphs, lines = dict(game.glyphs), []

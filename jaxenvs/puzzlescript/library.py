@@ -96,7 +96,7 @@ def read(game: str, level: int | None, size: str) -> Library:
     """Read the games of a name, file or folder. Later changes of the files have no effect.
 
     With a `level`, only that level of the only game. Raises `GameError` (a `ValueError`) that names
-    the file and what is wrong or too large.
+    the file and the mistake, or the quantity that is too large.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]

@@ -5,27 +5,31 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import matches, planes, sizes
-from .state import DONE, RULES, Program, Turn, next_turn
+from .matches import Literals
+from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 
 
-def step(p: Program, turn: Turn) -> Turn:
+def step(p: Program, turn: Turn, found: Literals) -> Turn:
     """Carry out the queued commands, check the win conditions, and start the next turn if any.
 
     A game with draws tries an `again` turn first, because the engine's trial uses draws, too.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
-    cancelled = (p.tables.must_move.all & _no_player_moved(p, turn)) | (queue & sizes.CANCEL > 0)
+    cancelled = (p.tables.must_move.all & _no_player_moved(p, turn, found)) | (
+        queue & sizes.CANCEL > 0
+    )
     restarted = ~cancelled & (queue & sizes.RESTART > 0) & ~turn.is_start & is_real
     objects = jnp.where(cancelled, turn.before, turn.objects)
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
     restarts = restarted & p.tables.at_start.all  # run_rules_on_level_start: another turn follows
-    holds = wins(p, turn._replace(objects=objects))
+    checks = restarted & ~restarts  # win conditions are checked on the restarted board
+    holds = wins(p, found)
     won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
-    won = (won | (turn.is_restart & holds)) & is_real & ~restarts
-    goes_on = ~cancelled & ~won & ~restarts
+    won = (won | (turn.is_restart & holds)) & is_real & ~restarted
+    goes_on = ~cancelled & ~won & ~restarted
     again = goes_on & is_real & (queue & sizes.AGAIN > 0) & modified
     others = queue & ~jnp.uint8(sizes.CANCEL) > 0
     ends = queue & (sizes.WIN | sizes.RESTART) > 0
@@ -39,44 +43,47 @@ def step(p: Program, turn: Turn) -> Turn:
     )
     more = restarts | confirmed | (again & ~is_last)
     objects = jnp.where(turn.is_trial, turn.before, objects)
-    return next_turn(turn._replace(board=after), objects)._replace(
+    following = next_turn(turn._replace(board=after), objects)._replace(
         is_start=restarts,
         is_restart=restarts,
         is_trial=again if p.size.draws else jnp.bool_(False),
         agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
+    # `found` describes the board before the restart. So the next micro-step ends the turn again,
+    # without commands, and checks the win conditions on the new board.
+    ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
+    return following._replace(phase=ends_again)
 
 
-def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
+def _no_player_moved(p: Program, turn: Turn, found: Literals) -> Bool[Array, ""]:
     """Return whether the turn has an input, and all cells that had a player still have one."""
-    players = players_of(p, turn)
+    players = players_of(p, found)
     return planes.some(turn.players) & ~planes.some(turn.players & ~players)
 
 
-def players_of(p: Program, turn: Turn) -> UInt32[Array, "side words"]:
+def players_of(p: Program, found: Literals) -> UInt32[Array, "side words"]:
     """Return the cells with a player."""
-    return matches.matching(p, matches.literals(p, turn), p.tables.player.all)
+    return matches.matching(p, found, p.tables.player.all)
 
 
-def wins(p: Program, turn: Turn) -> Bool[Array, ""]:
+def wins(p: Program, found: Literals) -> Bool[Array, ""]:
     """Return whether there are win conditions, and all of them hold."""
-    x, y = _conditions(p, turn)
+    x, y = _conditions(p, found)
     kind = p.tables.win_kind.all
     are_some, are_all = planes.some(x & y), ~planes.some(x & ~y)
     each = jnp.where(kind == 0, are_all, jnp.where(kind == 1, are_some, ~are_some))
     return (each | (kind < 0)).all() & (kind >= 0).any()
 
 
-def missing(p: Program, turn: Turn) -> Int32[Array, ""]:
+def missing(p: Program, found: Literals) -> Int32[Array, ""]:
     """Return the largest number of cells with X but not Y over the conditions `all X on Y`."""
-    x, y = _conditions(p, turn)
+    x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()
 
 
-def _conditions(p: Program, turn: Turn) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
+def _conditions(p: Program, found: Literals) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
     """Return the cells of X and of Y for each win condition."""
-    found = matches.literals(p, turn)
     x = matches.matching(p, found, p.tables.win_x.all)
     return x, matches.matching(p, found, p.tables.win_y.all)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from . import matches, planes, replacements, sizes
-from .matches import Tested
+from .matches import Literals, Tested
 from .replacements import Draw
 from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
 
@@ -17,13 +17,13 @@ MOST_PASSES = 200  # of a group, as in the engine
 MOST_LOOPS = 200  # loop jumps, after which the engine leaves the whole list of rules
 
 
-def step(p: Program, turn: Turn, draw: Draw) -> Turn:
+def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     """Test the next rules; apply the first that has an effect, or go on behind them."""
     size, tables = p.size, p.tables
     end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
     is_valid, barrier = _window(p, turn, window, end)
-    tests = matches.tested(p, matches.literals(p, turn), window)
+    tests = matches.tested(p, found, window)
     has_match, has_change = matches.row_results(p, tests, window)
     news = queued(turn.commands, tables.commands[window]) != turn.commands
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
@@ -51,8 +51,8 @@ def _window(
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
     """Return which rules can be tested together, and whether the last of them ends a group.
 
-    The window stops behind the last rule of a group that repeats or of a loop that jumps, before a
-    random group, and at the end of the list.
+    The window ends with the last rule of a group that repeats or of a loop that jumps. It also
+    ends before a random group and at the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -100,7 +100,7 @@ def _apply(
     changes: Bool[Array, ""],
     draw: Draw,
 ) -> Turn:
-    """Apply a rule, or as much of it as one micro-step can.
+    """Apply a rule, or the part of it that one micro-step can apply.
 
     A rule with one row, without ellipsis and draws: all matches that no earlier one overlaps. Any
     other rule: the next tuple that still matches and has an effect.

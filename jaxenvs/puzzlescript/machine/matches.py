@@ -1,4 +1,4 @@
-"""Where rules match: tests of patterns on bit planes, and matches in the engine's order.
+"""Matches of rules: tests of patterns on bit planes, and the matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
 brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
@@ -16,11 +16,13 @@ from .planes import ALL, DOWN
 from .sizes import WORD
 from .state import Board, Place, Program, Turn
 
+Literals = UInt32[Array, "literals side words"]  # result of `literals`
+
 
 class Tested(NamedTuple):
     """Planes of the cells at which rows of rules match, or would change something.
 
-    `head` is the part of a row before its ellipsis, or the whole row; `tail` the part behind it.
+    `head` is the part of a row before its ellipsis, or the whole row. `tail` is the rest.
     The leading axes are the rules that were tested, if several, and their rows.
     """
 
@@ -35,7 +37,7 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
     return planes.level(board.width, board.height, p.size.side, p.size.words)
 
 
-def literals(p: Program, turn: Turn) -> UInt32[Array, "literals side words"]:
+def literals(p: Program, turn: Turn) -> Literals:
     """Return the planes that literals index: see `Tables`. Index 0 is unused."""
     inside = level_cells(p, turn.board)[None]
     base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *inside.shape[1:])])
@@ -45,27 +47,27 @@ def literals(p: Program, turn: Turn) -> UInt32[Array, "literals side words"]:
     return jnp.concatenate([inside, inside, base, unions])
 
 
-def _read(found: UInt32[Array, "literals side words"], numbers: Array) -> UInt32[Array, "..."]:
+def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
     """Return the planes of literals; a negative one stands for the other cells of the level."""
     numbers = numbers.astype(jnp.int32)
     plane = found[jnp.abs(numbers)]
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 
-def matching(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return the plane of the cells that match each pattern; `found` is from `literals`."""
+def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
+    """Return the plane of the cells that match each pattern."""
     read = _read(found, p.tables.test[patterns])
     return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
 
 
-def _changing(p: Program, found: Array, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
+def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that each pattern's replacement would change."""
     read = _read(found, p.tables.change[patterns])
     return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (read.ndim - 3,))
 
 
-def tested(p: Program, found: Array, rules: Int32[Array, " w"]) -> Tested:
-    """Test every row of some rules in all cells; `found` is from `literals`."""
+def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
+    """Test every row of some rules in all cells."""
     tables = p.tables
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
     head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
@@ -77,7 +79,7 @@ def tested(p: Program, found: Array, rules: Int32[Array, " w"]) -> Tested:
 
 
 def _segment(
-    p: Program, found: Array, patterns: Array, length: Array, direction: Array
+    p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
     """Return where consecutive cells match the patterns, and where one of them would change."""
     match = matching(p, found, patterns)
@@ -153,7 +155,7 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return the starts of rows whose part behind the ellipsis matches, for each gap."""
+    """Return the starts of rows whose cells after the ellipsis match, for each gap."""
     direction = p.tables.direction[rule]
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
@@ -190,7 +192,7 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return all places behind a place of each row, in the order of `first`."""
+    """Return all places after a place of each row, in the order of `first`."""
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)

@@ -100,7 +100,7 @@ def targets(
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
     """Return the patterns of a rule, and the cells in which each is to be replaced.
 
-    These are the cells of the tuple `at` if `is_found`, and those of row 0 from all `starts`.
+    Cells of the tuple `at` are included if `is_found`, and cells of row 0 from all `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -81,7 +81,7 @@ def _wide(read: Array) -> Array:
 
 
 class Program(NamedTuple):
-    """What a micro-step interprets: the tables of one game, and the static size."""
+    """The program of a micro-step: the tables of one game, and the static size."""
 
     size: Size
     tables: Any  # the fields of `Tables`, each a `Row`

@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
-that a batch may contain different games. The results are those of the engine increpare/PuzzleScript
-(4db08ebe, 2026-08-15) with its quirks.
+that a batch may contain different games. The results equal those of the engine
+increpare/PuzzleScript (4db08ebe, 2026-08-15), with its quirks.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
-from . import ending, groups, movement, planes
+from . import ending, groups, matches, movement, planes
 from .replacements import Draw
 from .sizes import BITS, Size, Tables
 from .state import (
@@ -73,20 +73,22 @@ class Machine(NamedTuple):
     def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
         """Return the largest number of X that a win condition `all X on Y` still lacks."""
         program = Program.of(self.size, tables, game, self.again_limit)
-        return ending.missing(program, empty_turn(self.size, board))
+        found = matches.literals(program, empty_turn(self.size, board))
+        return ending.missing(program, found)
 
 
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     """Go on in a turn by one step of its phase; a turn that is over stays as it is."""
+    found = matches.literals(p, turn)
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
-    after = select(in_rules, groups.step(p, turn, draw), turn)
+    after = select(in_rules, groups.step(p, turn, found, draw), turn)
     after = select(turn.phase == MOVES, movement.step(p, turn), after)
-    return select(turn.phase == ENDS, ending.step(p, turn), after)
+    return select(turn.phase == ENDS, ending.step(p, turn, found), after)
 
 
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     """Give the objects of the players the movement of an action."""
-    players = ending.players_of(p, turn)
+    players = ending.players_of(p, matches.literals(p, turn))
     on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
     mine = (on_layer & p.tables.movers.all)[..., None, None]
     there = jnp.where(mine, turn.objects & players, jnp.uint32(0))
