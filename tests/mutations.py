@@ -31,6 +31,7 @@ class Mutation(NamedTuple):
 
 
 FULL = "craft/test_full_differential.py"
+PLAYS = "puzzlescript/test_machine.py -k different_games"
 
 MUTATIONS = {
     "a full hand picks up": Mutation(
@@ -398,6 +399,70 @@ MUTATIONS = {
         "values = legal(values, mask)",
         "values = values + 0",
         "baselines/test_masks.py",
+    ),
+    "the first row of a rule varies slowest": Mutation(
+        "jaxenvs/puzzlescript/machine/groups.py",
+        "    is_found, at = matches.next_tuple(able, counts, pointer)\n",
+        "    is_found, at = matches.next_tuple(able[::-1], counts[::-1], pointer[::-1])\n"
+        "    at = at[::-1]\n",
+        PLAYS,
+    ),
+    "a later match is not checked again": Mutation(
+        "jaxenvs/puzzlescript/machine/groups.py",
+        "able, simple = waiting & found,",
+        "able, simple = waiting,",
+        PLAYS,
+    ),
+    "a loop forgets the changes before it": Mutation(
+        "jaxenvs/puzzlescript/machine/groups.py",
+        "any_changed=turn.any_changed & ~jumps,",
+        "any_changed=turn.any_changed & ~jumps & ~(target == tables.loop.all).any(),",
+        PLAYS,
+    ),
+    # Only the order of matches that a draw selects shows from which side a rule is scanned.
+    "a rule to the left is scanned from the right": Mutation(
+        "jaxenvs/puzzlescript/machine/groups.py",
+        "at = _tuple(found, numbers, turn.target - before)",
+        "to_left = tables.direction[rule] == 2\n"
+        "    mirrored = jnp.where(to_left, total - 1 - turn.target, turn.target - before)\n"
+        "    at = _tuple(found, numbers, mirrored)",
+        PLAYS,
+    ),
+    "a new object keeps the movement of its layer": Mutation(
+        "jaxenvs/puzzlescript/expand.py",
+        "_unique([_stationary(rule, names) for rule in concrete])",
+        "_unique([*concrete])",
+        PLAYS,
+    ),
+    "the first of equal rules stays": Mutation(
+        "jaxenvs/puzzlescript/expand.py",
+        "        for rule in reversed([*group]):\n",
+        "        for rule in group:\n",
+        PLAYS,
+    ),
+    "cancel does not end again": Mutation(
+        "jaxenvs/puzzlescript/machine/ending.py",
+        "(queue & sizes.CANCEL > 0)",
+        "((queue & sizes.CANCEL > 0) & (turn.agains == 0))",
+        PLAYS,
+    ),
+    "a turn without change never wins": Mutation(
+        "jaxenvs/puzzlescript/machine/ending.py",
+        "won = ~cancelled & ~turn.is_start &",
+        "won = ~cancelled & ~turn.is_start & modified &",
+        PLAYS,
+    ),
+    "an arrival does not inherit a movement": Mutation(
+        "jaxenvs/puzzlescript/machine/movement.py",
+        "turn.moves[:, :4] & ~movers[",
+        "turn.moves[:, :4] & occupied[:, None] & ~movers[",
+        PLAYS,
+    ),
+    "late rules run before the movement": Mutation(
+        "jaxenvs/puzzlescript/machine/groups.py",
+        "end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)",
+        "end = tables.end.all",
+        PLAYS,
     ),
 }
 

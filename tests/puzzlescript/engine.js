@@ -4,7 +4,10 @@
 // A request is a line of JSON, and so is its answer:
 //   {"source": TEXT}                              the compiled tables, or the errors
 //   {"source": TEXT, "level": N, "inputs": [...]} also the board after every input; "draws": the
-//                                                 random numbers to use, over and over
+//                                                 random numbers to use, over and over; "stay":
+//                                                 stop at a win instead of loading the next level
+//   {"source": TEXT, "level": N, "solve": [...]}  a shortest solution from these inputs, or null if
+//                                                 there is none among the first "most" boards
 // Inputs: 0 up, 1 left, 2 down, 3 right, 4 action, "tick", "undo", "restart".
 'use strict';
 const fs = require('fs');
@@ -38,6 +41,8 @@ vm.runInThisContext(code + `
     start() { unitTesting = true; lazyFunctionGeneration = false; resetParserErrorState(); },
     errors: () => errorStrings, count: () => errorCount, state: () => state, level: () => level,
     curlevel: () => curlevel, settle() { let n = 0; while (againing && n++ < 500) { againing = false; processInput(-1); } return n; },
+    restore(saved) { restoreLevel(saved[0]); restartTarget = saved[1]; backups = []; winning = false; },
+    saved: () => [backupLevel(), restartTarget], stay(on) { nextLevel = on ? () => { winning = true; } : engine.next; }, next: nextLevel,
     restartTarget: () => restartTarget, uniform: RNG.prototype.uniform, draw(uniform) { RNG.prototype.uniform = uniform; }, winning: () => winning,
 };`, { filename: 'engine' });
 global.stripHTMLTags = text => text.replace(/<\/?[a-zA-Z][^>]*>/g, '').trim();
@@ -77,22 +82,64 @@ function tables() {
 
 const board = l => Array.from({ length: l.n_tiles }, (_, i) => big(l.getCell(i)));
 
+function load(request) {
+    compile(['loadLevel', request.level || 0], request.source, request.seed === undefined ? null : request.seed);
+    engine.settle();
+}
+
+function enter(value) {
+    if (value === 'undo') DoUndo(false, true);
+    else if (value === 'restart') DoRestart();
+    else processInput(value === 'tick' ? -1 : value);
+    engine.settle();
+}
+
 function play(request) {
     let drawn = 0;
     const seen = [];
-    const see = () => seen.push({ board: board(engine.level()), level: engine.curlevel(), drawn });
+    const see = () => seen.push({ board: board(engine.level()), level: engine.curlevel(), drawn, won: engine.winning() });
     engine.draw(request.draws ? () => request.draws[drawn++ % request.draws.length] : engine.uniform);
-    compile(['loadLevel', request.level || 0], request.source, request.seed === undefined ? null : request.seed);
-    engine.settle();
+    engine.stay(request.stay);
+    load(request);
     see();
     for (const value of request.inputs) {
-        if (value === 'undo') DoUndo(false, true);
-        else if (value === 'restart') DoRestart();
-        else processInput(value === 'tick' ? -1 : value);
-        engine.settle();
+        if (engine.winning()) break;
+        enter(value);
         see();
     }
     return seen;
+}
+
+// Search breadth-first. The command `checkpoint` makes the board to which `restart` returns part of a state.
+function solve(request) {
+    const words = part => Buffer.from(new Int32Array(part.dat).buffer).toString('latin1');
+    const key = saved => words(saved[0]) + words(saved[1]);
+    engine.stay(true);
+    load(request);
+    let wave = [[engine.saved(), null]];
+    const seen = new Set([key(wave[0][0])]);
+    while (wave.length > 0) {
+        const next = [];
+        for (const node of wave) {
+            for (const value of request.solve) {
+                engine.restore(node[0]);
+                enter(value);
+                const made = [engine.saved(), [value, node[1]]];
+                if (engine.winning()) {
+                    const path = [];
+                    for (let step = made[1]; step; step = step[1]) path.unshift(step[0]);
+                    return path;
+                }
+                const name = key(made[0]);
+                if (seen.has(name)) continue;
+                if (seen.size >= request.most) return null;
+                seen.add(name);
+                next.push(made);
+            }
+        }
+        wave = next;
+    }
+    return null;
 }
 
 function answer(request) {
@@ -100,8 +147,9 @@ function answer(request) {
     const result = {};
     try {
         if (request.inputs) result.boards = play(request);
+        else if (request.solve) result.solution = solve(request);
         else compile(['restart'], request.source);
-        result.tables = request.inputs && !request.tables ? undefined : tables();
+        result.tables = (request.inputs || request.solve) && !request.tables ? undefined : tables();
     } catch (error) {
         result.crash = String(error.stack).slice(0, 400);
     }

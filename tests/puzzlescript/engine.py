@@ -1,23 +1,32 @@
 """Run the original engine in Node, and convert its tables to the loader's format.
 
-`python tests/puzzlescript/engine.py` writes `tables.json`: digests of the engine's tables for the
-games in `games/`. JAXENVS_PUZZLESCRIPT is the path of a checkout of increpare/PuzzleScript.
+`python tests/puzzlescript/engine.py` writes two files for the shipped games and those in `games/`:
+`tables.json`, digests of the engine's tables, and `traces.json`, digests of the boards in plays.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of increpare/PuzzleScript.
 """
 
 import hashlib
 import json
 import os
+import random
 import subprocess
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxenvs import puzzlescript
+from jaxenvs.puzzlescript.library import SHIPPED
 from jaxenvs.puzzlescript.tables import ANY, BITS, MOVEMENT, Groups, Pattern
 
 HERE = Path(__file__).parent
-GAMES = sorted((HERE / "games").glob("*.txt"))
-TABLES = HERE / "tables.json"
+GAMES = [*sorted((HERE / "games").glob("*.txt")), *sorted(SHIPPED.glob("*.txt"))]
+TABLES, TRACES = HERE / "tables.json", HERE / "traces.json"
 CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
+DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]  # used over and over
+INPUTS = 40  # inputs of a random play
+PLAYS = 2  # random plays of each level
+MOST = 600_000  # boards that a search for a solution may visit
 KINDS = {"all": 1, "some": 0, "no": -1}
 
 
@@ -124,11 +133,76 @@ def digests(tables: dict[str, Any]) -> dict[str, str]:
     }
 
 
+class Trace(NamedTuple):
+    """A play of a level in the engine."""
+
+    level: int  # index in the game's levels, messages included
+    inputs: str  # digits of the engine's inputs, `t` for a tick
+    boards: str  # digests of the boards, eight digits each: at the start, and after every input
+    won: bool  # whether the last input wins
+    drawn: tuple[int, ...] = ()  # random numbers used before each input; empty if always none
+
+
+def digest(masks: Iterable[Any]) -> str:
+    """Return a digest of the cells' object masks, column by column."""
+    return f"{zlib.crc32(','.join(map(str, masks)).encode()):08x}"
+
+
+def inputs_of(game: puzzlescript.Game) -> list[Any]:
+    """Return the inputs that a game has."""
+    action = [] if "noaction" in game.prelude else [4]
+    return [0, 1, 2, 3, *action, *(["tick"] if "realtime_interval" in game.prelude else [])]
+
+
+def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
+    """Play in the engine until the inputs or the level end."""
+    answer = node.ask(source=source, level=level, inputs=inputs, draws=DRAWS, stay=True)
+    boards = answer["boards"]
+    drawn = tuple(each["drawn"] for each in boards[:-1])
+    return Trace(
+        level,
+        "".join(str(each)[0] for each in inputs[: len(boards) - 1]),
+        "".join(digest(each["board"]) for each in boards),
+        boards[-1]["won"],
+        drawn if any(drawn) else (),
+    )
+
+
+def traces(node: Engine, path: Path) -> list[Trace]:
+    """Play every level of a game: at random, and a shortest solution if nothing is drawn."""
+    source = path.read_text("utf-8")
+    game = puzzlescript.parse(source, path.name)
+    inputs, found = inputs_of(game), []
+    for level, each in enumerate(game.levels):
+        if isinstance(each, str):
+            continue
+        for play in range(PLAYS):
+            draw = random.Random(f"{path.stem} {level} {play}")
+            chosen = [draw.choice(inputs) for _ in range(INPUTS)]
+            found.append(traced(node, source, level, chosen))
+        if not any(trace.drawn for trace in found):
+            answer = node.ask(source=source, level=level, solve=inputs, most=MOST)
+            if answer["solution"]:
+                found.append(traced(node, source, level, answer["solution"]))
+    return found
+
+
+def recorded() -> dict[str, list[Trace]]:
+    """Return the recorded traces of each game."""
+    content = json.loads(TRACES.read_text("utf-8"))
+    return {name: [Trace(*row) for row in rows] for name, rows in content.items()}
+
+
 def main() -> None:
-    """Write the digests of the engine's tables."""
-    engine = Engine()
-    found = {path.stem: digests(engine.tables(path.read_text("utf-8"))) for path in GAMES}
+    """Write the digests of the engine's tables and of its plays."""
+    node = Engine()
+    found = {path.stem: digests(node.tables(path.read_text("utf-8"))) for path in GAMES}
     TABLES.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    games = []
+    for path in GAMES:
+        rows = ",\n".join(f"  {json.dumps(trace)}" for trace in traces(node, path))
+        games.append(f' "{path.stem}": [\n{rows}\n ]')
+    TRACES.write_text("{\n" + ",\n".join(games) + "\n}\n", "utf-8")
 
 
 if __name__ == "__main__":

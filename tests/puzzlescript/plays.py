@@ -1,0 +1,69 @@
+"""Plays in the interpreter, several at once, and their boards in the engine's format."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from engine import DRAWS
+
+from jaxenvs.puzzlescript import Game
+from jaxenvs.puzzlescript.machine import TICK, Board, Machine, Packer, Size, Tables
+from jaxenvs.puzzlescript.tables import Level
+
+ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # of the engine's inputs
+WORD = 32
+# Plays compute much more than other tests, for which optimised code does not pay.
+OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
+
+
+def common(sizes: Sequence[Size]) -> Size:
+    """Return the least size that holds all others."""
+    return Size(*(max(values) for values in zip(*sizes, strict=True)))
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """Stack the leaves of pytrees on a new first axis."""
+    return jax.tree.map(lambda *leaves: np.stack([*map(np.asarray, leaves)]), *trees)
+
+
+def tables(packers: Sequence[Packer], size: Size) -> Tables:
+    """Return the tables of games for one interpreter."""
+    return stacked([packer.tables(size) for packer in packers])
+
+
+def start(packer: Packer, level: Level, size: Size) -> Board:
+    """Return a level before its first turn."""
+    objects = packer.board(level, size)
+    no = np.bool_(False)
+    return Board(objects, objects, np.int32(level.width), np.int32(level.height), no, no)
+
+
+def turn(
+    machine: Machine, tables: Tables, game: Any, board: Board, action: Any, drawn: Any
+) -> tuple[Board, Any]:
+    """Play an action after `drawn` random numbers were used; numbers come from `DRAWS`."""
+    numbers = jnp.asarray(DRAWS, jnp.float32)
+    return machine.play(
+        tables, game, board, action, lambda i: numbers[(i + drawn) % np.int32(len(DRAWS))]
+    )
+
+
+@functools.cache
+def program(machine: Machine, in_batch: bool) -> Any:
+    """Return the jitted turn of one play, or of a batch of plays."""
+    one = functools.partial(turn, machine)
+    return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one, compiler_options=OPTIONS)
+
+
+def masks(game: Game, board: Board) -> list[int]:
+    """Return the object mask of each cell, column by column, of a board without batch axes."""
+    width, height = int(board.width), int(board.height)
+    planes = np.asarray(board.objects)[: len(game.objects), :height]
+    x = np.arange(width)
+    found = (planes[..., x // WORD] >> (x % WORD).astype(np.uint32) & 1).transpose(2, 1, 0)
+    kind = np.uint64 if len(game.objects) <= 64 else object
+    powers = np.array([1 << i for i in range(len(game.objects))], kind)
+    return [int(mask) for mask in (found.astype(kind) * powers).sum(-1).reshape(-1)]

@@ -1,0 +1,171 @@
+"""The PuzzleScript interpreter equals the original engine, state by state."""
+
+import functools
+from typing import Any, NamedTuple
+
+import engine
+import jax
+import jax.numpy as jnp
+import numpy as np
+import plays
+import pytest
+
+from jaxenvs import puzzlescript
+from jaxenvs.puzzlescript.machine import START, Machine, Packer
+
+DIGITS = 8  # of a digest
+BATCH = 15  # plays at once
+QUICK = 14  # inputs of a random play in the default tests
+SLOW = ("porter.txt", "prism.txt", "garden.txt")
+
+
+class Lanes(NamedTuple):
+    """All recorded plays as one batch."""
+
+    packers: list[Packer]
+    traces: list[engine.Trace]
+    machine: Machine
+    tables: Any
+    game: Any
+    boards: Any
+
+
+@functools.cache
+def lanes() -> Lanes:
+    """Return the recorded plays of all games, and one interpreter that holds them."""
+    recorded = engine.recorded()
+    packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
+    rows = [
+        (number, trace) for number, path in enumerate(engine.GAMES) for trace in recorded[path.stem]
+    ]
+    levels = [packers[number].game.levels[trace.level] for number, trace in rows]
+    size = plays.common(
+        [packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)]
+    )
+    boards = [
+        plays.start(packers[n], level, size) for (n, _), level in zip(rows, levels, strict=True)
+    ]
+    return Lanes(
+        packers,
+        [trace for _, trace in rows],
+        Machine(size),
+        plays.tables(packers, size),
+        np.array([number for number, _ in rows], np.int32),
+        plays.stacked(boards),
+    )
+
+
+def inputs(traces: list[engine.Trace], i: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return action i of each play, the first one being the start, and the numbers drawn before."""
+    at = [min(i, len(trace.inputs)) - 1 for trace in traces]
+    rows = [*zip(traces, at, strict=True)]
+    actions = [START if j < 0 else plays.ACTIONS[trace.inputs[j]] for trace, j in rows]
+    drawn = [trace.drawn[j] if trace.drawn and j >= 0 else 0 for trace, j in rows]
+    return np.array(actions, np.int32), np.array(drawn, np.int32)
+
+
+def quick(lanes: Lanes) -> list[int]:
+    """Return the first random play of each level, and its solution."""
+    seen: set[tuple[int, int]] = set()
+    found = []
+    for i, trace in enumerate(lanes.traces):
+        place = (int(lanes.game[i]), trace.level)
+        if trace.won or place not in seen:
+            found.append(i)
+        seen.add(place)
+    return found
+
+
+def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
+    """Replay recorded plays with a compiled turn, and return where plays differ from the engine.
+
+    Of plays that are not won, only the first `most` inputs are replayed.
+    """
+    traces = [lanes.traces[i] for i in chosen]
+    game = lanes.game[np.array(chosen)]
+    boards = jax.tree.map(lambda leaf: leaf[np.array(chosen)], lanes.boards)
+    lengths = [length(trace, most) for trace in traces]
+    wrong = {}
+    for i in range(max(lengths) + 1):
+        boards, _ = play(lanes.tables, game, boards, *inputs(traces, i))
+        boards = jax.tree.map(np.asarray, boards)
+        for n, (trace, board) in enumerate(zip(traces, rows(boards), strict=True)):
+            if i > lengths[n] or n in wrong:
+                continue
+            name = lanes.packers[game[n]].game.name
+            found = engine.digest(plays.masks(lanes.packers[game[n]].game, board))
+            ends = trace.won and i == len(trace.inputs)
+            if found != trace.boards[DIGITS * i : DIGITS * (i + 1)] or board.won != ends:
+                wrong[n] = f"{name}, level {trace.level}, after {trace.inputs[:i]!r}"
+    return [*wrong.values()]
+
+
+def length(trace: engine.Trace, most: int) -> int:
+    """Return the number of inputs of a play that are replayed."""
+    return len(trace.inputs) if trace.won else min(most, len(trace.inputs))
+
+
+def rows(boards: Any) -> list[Any]:
+    """Return the boards of a batch."""
+    leaves, tree = jax.tree.flatten(boards)
+    return [tree.unflatten(row) for row in zip(*leaves, strict=True)]
+
+
+def one_by_one(play: Any, tables: Any, *batch: Any) -> Any:
+    """Play the turns of a batch one after another."""
+    game, boards, actions, drawn = batch
+    each = zip(game, rows(boards), actions, drawn, strict=True)
+    return plays.stacked([play(tables, *arguments) for arguments in each])
+
+
+def parts(lanes: Lanes, chosen: list[int], most: int = 1000) -> list[list[int]]:
+    """Split plays into batches of equal size; plays that take as long share a batch."""
+
+    def cost(i: int) -> int:
+        slow = lanes.packers[lanes.game[i]].game.name in SLOW
+        return length(lanes.traces[i], most) + 1000 * slow
+
+    order = sorted(chosen, key=cost)
+    order = order[:1] * (-len(order) % BATCH) + order
+    return [order[i : i + BATCH] for i in range(0, len(order), BATCH)]
+
+
+def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
+    found = lanes()
+    play = plays.program(found.machine, True)
+    for part in parts(found, quick(found), QUICK):
+        assert not mistakes(found, part, play, QUICK)
+    assert play._cache_size() == 1  # one compiled program plays all games
+
+
+@pytest.mark.full
+def test_all_recorded_plays_equal_the_engine():
+    found = lanes()
+    for part in parts(found, [*range(len(found.traces))]):
+        assert not mistakes(found, part, plays.program(found.machine, True))
+
+
+def test_plays_alone_equal_the_engine_as_in_the_batch():
+    found = lanes()
+    play = plays.program(found.machine, False)
+    short = sorted(range(len(found.traces)), key=lambda i: len(found.traces[i].inputs))
+    games = [*{int(found.game[i]): i for i in reversed(short)}.values()]
+    chosen = sorted(games, key=short.index)[:5]
+    assert not mistakes(found, chosen, functools.partial(one_by_one, play))
+    others = np.array(games)
+    boards = jax.tree.map(lambda leaf: leaf[others], found.boards)
+    starts = (part[others] for part in inputs(found.traces, 0))
+    one_by_one(play, found.tables, found.game[others], boards, *starts)
+    assert play._cache_size() == 1
+
+
+def test_every_level_without_draws_has_a_recorded_solution():
+    found = lanes()
+    for path in engine.SHIPPED.glob("*.txt"):
+        traces = engine.recorded()[path.stem]
+        if any(trace.drawn for trace in traces):
+            continue
+        game = puzzlescript.load(path)
+        levels = {i for i, each in enumerate(game.levels) if not isinstance(each, str)}
+        assert {trace.level for trace in traces if trace.won} == levels, path.stem
+    assert jnp.all(found.boards.width <= 16)
