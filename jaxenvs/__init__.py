@@ -16,7 +16,17 @@ from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
 if TYPE_CHECKING:  # declared for type checkers; `__getattr__` imports them at their first use
-    from . import adapters, babyai, classic, craft, grid, puzzles, search, xland  # noqa: F401
+    from . import (  # noqa: F401
+        adapters,
+        babyai,
+        classic,
+        craft,
+        grid,
+        puzzles,
+        puzzlescript,
+        search,
+        xland,
+    )
     from .render.pictures import Renderer, animate
 
     render: Renderer

@@ -49,19 +49,26 @@ DIFFERENTIAL = (
 # Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
 # levels and instructions. Ids in `COMPARED` need no check by default either.
 GOLDEN_FULL = (
+    "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
     "BabyAI-FindObjS5-v0",
+    "BabyAI-GoTo-v0",
+    "BabyAI-GoToDoor-v0",
     "BabyAI-GoToImpUnlock-v0",
     "BabyAI-GoToLocal-v0",
     "BabyAI-GoToRedBall-v0",
     "BabyAI-GoToRedBlueBall-v0",
     "BabyAI-KeyCorridor-v0",
     "BabyAI-MoveTwoAcrossS5N2-v0",
+    "BabyAI-OneRoomS8-v0",
+    "BabyAI-Open-v0",
+    "BabyAI-OpenDoor-v0",
     "BabyAI-OpenDoorsOrderN2-v0",
     "BabyAI-Pickup-v0",
     "BabyAI-PickupAbove-v0",
     "BabyAI-PutNextLocal-v0",
     "BabyAI-PutNextS5N2Carrying-v0",
+    "BabyAI-Unlock-v0",
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockToUnlock-v0",
 )

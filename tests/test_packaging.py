@@ -103,6 +103,7 @@ class WithoutTypeOnly(ast.NodeTransformer):
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
+@functools.cache
 def all_imports(types: bool = True) -> list[Import]:
     """Return all imports between modules; `types` includes imports for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
@@ -178,8 +179,11 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 KNOWN = {"Env", "Wrapper", "Puzzle"}
 # Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# This benchmark measures a feature of one family.
-ABOUT = {"jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland"}
+# A benchmark of a feature of one family, and a command for the games of another.
+ABOUT = {
+    "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",
+    "jaxenvs.commands.games": "jaxenvs.puzzlescript",
+}
 
 
 def named_families(module: str, code: str) -> list[str]:

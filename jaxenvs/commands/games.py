@@ -6,7 +6,7 @@ from pathlib import Path
 from ..core.checks import counted
 from ..puzzlescript import GameError, features, library, load
 from ..puzzlescript.tables import Level
-from .parser import Parser, guarded
+from .parser import Parser, UsageError, guarded
 
 SUMMARY = """Check PuzzleScript games: errors with their lines, features and size.
 
@@ -28,7 +28,10 @@ def _run(argv: list[str]) -> int:
         "games", nargs="+", metavar="GAME", help="file, folder, or name of a shipped game"
     )
     options = made.read(argv)
-    paths = [path for game in options.games for path in library.paths(game)]
+    try:
+        paths = [path for game in options.games for path in library.paths(game)]
+    except GameError as error:
+        raise UsageError(str(error)) from error
     able = [_check(path) for path in paths]
     if len(able) > 1:
         print(f"{sum(able)} of {counted(len(able), 'game')} can be played")

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from defaults import with_full
 from test_dqn import resumes_bit_identically
 from tiny import Push
 
@@ -22,6 +23,8 @@ from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 
 ALL = ("sac", "td3", "tqc", "crossq")
+# CrossQ has the most kinds of layers; the networks of the others are made by the same code.
+ONE = [*with_full("sac", "td3", "tqc"), "crossq"]
 
 
 class Drop(Push):
@@ -78,7 +81,7 @@ def shapes_of(agent, seeds=1):
     return jax.eval_shape(functools.partial(loop.start, agent), keys)
 
 
-@pytest.mark.parametrize("algorithm", ALL)
+@pytest.mark.parametrize("algorithm", ONE)
 def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
     """An update is traced under strict dtype promotion, and weights stay float32."""
     agent = tiny.learner(Push(), algorithm, bfloat16=True, layer_norm=True, dropout=0.1)
@@ -91,7 +94,7 @@ def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
     assert {leaf.dtype for leaf in floats} == {jnp.dtype("float32")}
 
 
-@pytest.mark.parametrize("algorithm", ALL)
+@pytest.mark.parametrize("algorithm", ONE)
 def test_actions_may_be_matrices_and_observations_dicts(algorithm):
     agent = tiny.learner(Square(), algorithm)
     before = shapes_of(agent)
@@ -209,6 +212,7 @@ def test_learning_continues_beyond_2_31_steps(fallen):
     np.testing.assert_array_equal(counts[0] - counted[0], agent.settings.gradient_steps)
 
 
+@pytest.mark.full
 def test_seeds_are_independent(fallen):
     """Train two seeds together; the second one gets the same weights as if trained alone."""
     agent, _, _, _, after, _ = fallen

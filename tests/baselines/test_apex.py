@@ -165,7 +165,11 @@ def plain(record, first, env):
 
 @pytest.mark.parametrize(
     ("id", "ends"),
-    [("Countdown-v0", 1), ("Puzzle-SlidingTile-3x3-v0", 0), ("gym:tiny_gym:Fussy-v0", 1)],
+    [
+        ("Countdown-v0", 1),
+        pytest.param("Puzzle-SlidingTile-3x3-v0", 0, marks=pytest.mark.full),
+        ("gym:tiny_gym:Fussy-v0", 1),
+    ],
 )
 def test_items_equal_a_plain_loop(id, ends):
     """Compare n-step rewards, discounts, next observations, masks and TD errors.

@@ -323,7 +323,7 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
             assert leaf.shape[0] == 4
 
 
-@pytest.mark.parametrize("power", [0.0, 2.0])
+@pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.full), 2.0])
 def test_epsilon_falls_from_environment_to_environment(power):
     """Test the epsilon of each environment, and the mean epsilon in the metrics."""
     agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)

@@ -73,7 +73,9 @@ def test_what_minigrid_shows_is_an_observation_of_ours():
     assert cells.dtype == np.uint8 and (cells == 2).all()
 
 
-@pytest.mark.parametrize("id", ["Grid-LavaGapS5-v0", "Classic-CartPole-v0"])
+@pytest.mark.parametrize(
+    "id", [pytest.param("Grid-LavaGapS5-v0", marks=pytest.mark.full), "Classic-CartPole-v0"]
+)
 def test_random_play_is_as_long_there_as_here(id):
     policy = uniform(id)
     ours = command.here(policy, jax.random.key(1), 200)

@@ -113,7 +113,7 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
     assert done.any()
 
 
-@pytest.mark.parametrize("size", [1.0, 300.0])
+@pytest.mark.parametrize("size", [pytest.param(1.0, marks=pytest.mark.full), 300.0])
 def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
     """Bonuses stay accurate over 4,000 steps with forty different observations."""
     rng = np.random.default_rng(0)
@@ -157,7 +157,7 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
     assert surprise(curiosity, nothing) == 0.0
 
 
-@pytest.mark.parametrize("kind", [noveld.NovelD, e3b.E3B])
+@pytest.mark.parametrize("kind", [noveld.NovelD, pytest.param(e3b.E3B, marks=pytest.mark.full)])
 def test_devices_share_what_is_learned(kind):
     """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
     bonus = kind(SPACE, gamma=0.9, minibatches=4, width=16, num_actions=3)
@@ -182,7 +182,7 @@ def test_devices_share_what_is_learned(kind):
     assert all(jax.tree.leaves(same))
 
 
-@pytest.mark.parametrize("novelty", ["noveld", "e3b"])
+@pytest.mark.parametrize("novelty", ["noveld", pytest.param("e3b", marks=pytest.mark.full)])
 def test_bonuses_are_added_where_the_episode_goes_on(novelty):
     agent, plain = (learner(Clock(), bonus=weight, novelty=novelty) for weight in (0.5, 0.0))
     keys = jax.random.split(KEY, 1)
@@ -195,7 +195,14 @@ def test_bonuses_are_added_where_the_episode_goes_on(novelty):
     np.testing.assert_array_equal(rollout.returns, bare.returns)
 
 
-@pytest.mark.parametrize("novelty", ["rnd", "noveld", "e3b"])
+@pytest.mark.parametrize(
+    "novelty",
+    [
+        "rnd",
+        pytest.param("noveld", marks=pytest.mark.full),
+        pytest.param("e3b", marks=pytest.mark.full),
+    ],
+)
 def test_a_bonus_does_not_see_the_previous_action(novelty):
     env = wrapped(Clock(), {"previous": True})
     agent = learner(env, "ppo-rnn", bonus=0.5, novelty=novelty, previous=True)

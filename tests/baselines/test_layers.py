@@ -61,7 +61,9 @@ def test_every_package_has_a_rank():
     assert folders <= RANK.keys()
 
 
-@pytest.mark.parametrize("names", [PPO, LEARNERS], ids=["one", "all"])
+@pytest.mark.parametrize(
+    "names", [pytest.param(PPO, marks=pytest.mark.full), LEARNERS], ids=["one", "all"]
+)
 def test_learners_load_no_command_line(names):
     """Importing a learner as a library loads no parsers, plots or checkpoints."""
     code = f"import sys, {names}\nprint([name for name in {HEAVY} if name in sys.modules])"

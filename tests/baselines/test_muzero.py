@@ -200,7 +200,7 @@ def test_windows_hold_the_steps_of_the_environment():
 
 
 def test_prioritised_windows_are_real_steps_ranked_by_error():
-    agent = learner(Clock(), priority=0.6)
+    agent = learner(Clock(), priority=0.6, simulations=2)
     runners = loop.start(agent, KEY[None])
     for _ in range(3):
         runners, _ = loop.run_chunk(agent, runners)
@@ -344,18 +344,23 @@ def test_board_predictions_equal_plain_numpy():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"reconstruction": 1.0, "consistency": 0.0}, {"codes": 3, "value_consistency": 0.5}],
+    [
+        {"codes": 3, "value_consistency": 0.5, "reconstruction": 1.0},
+        pytest.param({"reconstruction": 1.0, "consistency": 0.0}, marks=pytest.mark.full),
+    ],
 )
 def test_it_learns_on_boards(settings):
     """Train updates on boards, with chance codes and without.
 
-    Binary boards have one feature per cell.
+    Binary boards have one feature per cell. Windows and searches have few steps, because each step
+    is compiled separately.
     """
 
     class Ones(Board):
         top = 1
 
-    agent = learner(Ones(), lines=5, latent=12, **settings)
+    few = {"unroll_steps": 1, "simulations": 2, "gradient_steps": 1}
+    agent = learner(Ones(), lines=5, latent=12, **few, **settings)
     assert isinstance(agent.network, BoardNetwork)
     runners, metrics = loop.start(agent, KEY[None]), {}
     step = jax.jit(jax.vmap(functools.partial(muzero.update, agent), axis_name=SEEDS))

@@ -178,7 +178,9 @@ def test_lines_need_a_square_board(id):
         policies.ActorCritic.of(jaxenvs.make(id), (8,), 0, lines=4)
 
 
-@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
+@pytest.mark.parametrize(
+    "id", [pytest.param("Grid-DoorKey-5x5-v0", marks=pytest.mark.full), "BabyAI-GoToLocal-v0"]
+)
 def test_bfloat16_is_of_activations_alone(id):
     """Weights and outputs are float32 even if activations are bfloat16.
 
@@ -195,7 +197,14 @@ def test_bfloat16_is_of_activations_alone(id):
     np.testing.assert_allclose((*logits, value), (*near, close), atol=0.02)
 
 
-@pytest.mark.parametrize("obs", ["image", "onehot", "rgb"])
+@pytest.mark.parametrize(
+    "obs",
+    [
+        "image",
+        pytest.param("onehot", marks=pytest.mark.full),
+        pytest.param("rgb", marks=pytest.mark.full),
+    ],
+)
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
     """Accelerators run another program, whose outputs and gradients must agree.
 

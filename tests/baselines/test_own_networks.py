@@ -71,7 +71,7 @@ def test_the_generic_unroll_equals_the_faster_one():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), fast, slow)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn"])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("ppo-rnn", marks=pytest.mark.full)])
 def test_actor_and_critic_share_nothing(algorithm):
     """With `separate`, one network returns the logits and the other the values."""
     agent = learner(Countdown(), algorithm, separate=True)

@@ -107,7 +107,14 @@ def test_seeds_share_one_branch_for_truncations():
     assert text.count("cond[") == 1
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn", "dqn"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "ppo",
+        pytest.param("ppo-rnn", marks=pytest.mark.full),
+        pytest.param("dqn", marks=pytest.mark.full),
+    ],
+)
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
     """With one seed, no matrix product may have a batch axis; it would double the time on a CPU."""
     agent = learner(Endless(), algorithm)
@@ -123,7 +130,7 @@ def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
     assert any("batching_dims" in line for line in products(2))
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
+@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("pqn", marks=pytest.mark.full)])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
     """Accelerators update all weights as one vector; the optimiser's state keeps its structure."""
     agent = learner(Clock(), algorithm)

@@ -179,7 +179,7 @@ def test_minibatches_are_whole_environments(collected):
     assert len({rows[4 * epoch][0, 0] for epoch in range(3)}) > 1 or (rows[0] != rows[4]).any()
 
 
-@pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl"])
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", pytest.param("ppo-trxl", marks=pytest.mark.full)])
 def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm):
     agent = learner(Clock(), algorithm, num_envs=4, rollout_steps=12, memory=8)
     keys = jax.random.split(jax.random.key(0), 1)

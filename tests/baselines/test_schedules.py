@@ -187,7 +187,14 @@ def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
     assert after.plans == ((60, PLANNED),)
 
 
-@pytest.mark.parametrize("name", ["rate", "rate of sac", "rate of davi"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rate",
+        pytest.param("rate of sac", marks=pytest.mark.full),
+        pytest.param("rate of davi", marks=pytest.mark.full),
+    ],
+)
 def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
     """If the learning rate has fallen to 0, more steps would teach nothing."""
     algorithm, id, given, value = SCHEDULES[name]
@@ -249,7 +256,7 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     ("algorithm", "env", "given"),
     [
         ("dqn", Endless(), {"warm_up": 96}),
-        ("sac", Push(), {"warm_up": 76}),
+        pytest.param("sac", Push(), {"warm_up": 76}, marks=pytest.mark.full),
         pytest.param("td3", Push(), {"warm_up": 76, "actor_every": 2}, marks=pytest.mark.full),
         pytest.param("muzero", Endless(), {"warm_up": 96}, marks=pytest.mark.full),
         pytest.param("dyna", SalaryMap(), {"warm_up": 192}, marks=pytest.mark.full),

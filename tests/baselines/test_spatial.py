@@ -129,7 +129,7 @@ def test_values_of_actions_are_read_as_a_policy_is():
         np.testing.assert_allclose(values, logits, atol=1e-5)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo-rnn", "pqn-rnn"])
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", pytest.param("pqn-rnn", marks=pytest.mark.full)])
 def test_results_are_not_rounded_to_bfloat16(algorithm):
     """Only the layers before the heads use bfloat16, so outputs are not rounded to it."""
     given = {"hidden": (8,), "embed": 4, "memory": 4, "neighbours": 2, "bfloat16": True}
@@ -239,6 +239,7 @@ def test_learners_that_cannot_take_a_setting_say_so():
         learner(jaxenvs.make("Grid-Empty-5x5-v0"), target_scaling=2.0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "flags",
     [

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import tiny
+from defaults import with_full
 from tiny import Countdown, Push, learner
 
 from jaxenvs.baselines import presets
@@ -96,11 +97,8 @@ def test_a_sweep_goes_on(tmp_path):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *("ppo", "crossq"),
-        *(
-            pytest.param(name, marks=pytest.mark.full)
-            for name in ("ppo-rnn", "pqn-rnn", "sac", "td3", "tqc")
-        ),
+        "ppo",
+        *with_full("ppo-rnn", "pqn-rnn", "sac", "td3", "tqc", "crossq"),
     ],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):

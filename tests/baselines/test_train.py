@@ -121,6 +121,7 @@ def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys
     )
 
 
+@pytest.mark.full
 def test_the_total_may_be_raised(finished, tmp_path, capsys):
     longer = tmp_path / "longer"
     shutil.copytree(finished, longer)
@@ -490,6 +491,7 @@ def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
     assert config.fields == config.env_fields == {} and config.env == Errand()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "id",
     ["Grid-MultiRoom-N2-S4-v0", pytest.param("BabyAI-PickupLoc-v0", marks=pytest.mark.full)],

@@ -250,7 +250,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
     np.testing.assert_allclose(got, (error * batch.weight).mean(), rtol=1e-3)
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "qr-dqn"])
+@pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
     """Compare with the paper: the target network's softmax policy over legal actions weighs values.
 
@@ -355,7 +355,12 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
 
 
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param("c51", marks=pytest.mark.full), "iqn", "rainbow"]
+    "algorithm",
+    [
+        pytest.param("c51", marks=pytest.mark.full),
+        pytest.param("iqn", marks=pytest.mark.full),
+        "rainbow",
+    ],
 )
 def test_an_update_learns_and_stays_finite(algorithm):
     agent = (
@@ -377,6 +382,7 @@ def test_an_update_learns_and_stays_finite(algorithm):
 EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power": 2.0}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [

@@ -215,7 +215,7 @@ def test_codes_are_packed_and_unpacked(tiles, moved):
     np.testing.assert_array_equal(one.board, after[1, 2])
 
 
-@pytest.mark.parametrize("algorithm", ["astar", "qstar"])
+@pytest.mark.parametrize("algorithm", ["astar", pytest.param("qstar", marks=pytest.mark.full)])
 def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     learner, runner = tiles
     plan = planner.of_world(learner, runner.weights)

@@ -209,7 +209,7 @@ def run_tests(folder: Path, processes: int, seconds: float) -> tuple[list[dict],
     return results.load(folder / "out.json")["rows"], done.stdout
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_each_test_has_a_record_and_is_not_repeated(tmp_path, processes):
     rows, said = run_tests(tmp_path, processes, 500.0)
     assert sorted(row["test"] for row in rows) == [f"test_some.py::test_a[{n}]" for n in range(6)]
@@ -217,7 +217,7 @@ def test_each_test_has_a_record_and_is_not_repeated(tmp_path, processes):
     assert ("bringing up nodes" in said) == (processes == 2)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.full), 2])
 def test_tests_stop_when_no_time_is_left(tmp_path, processes):
     rows, said = run_tests(tmp_path, processes, 10.0)
     assert len(rows) == 2 and "out of time" in said

@@ -53,10 +53,15 @@ ROUNDING = {
 }
 MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
-CHEAP = ("Classic-CartPole-v0", "Puzzle-SlidingTile-5x5-v0")
+CHEAP = ("Classic-CartPole-v0",)
 # Ids that run with the marker `full`: one of each family, and each id with rounded floats.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
-NAMED = ("Classic-Pendulum-v0", "Classic-MountainCarContinuous-v0", "Puzzle-TSP-20-v0")
+NAMED = (
+    "Puzzle-SlidingTile-5x5-v0",
+    "Classic-Pendulum-v0",
+    "Classic-MountainCarContinuous-v0",
+    "Puzzle-TSP-20-v0",
+)
 
 pytestmark = pytest.mark.gpu
 full = pytest.mark.full

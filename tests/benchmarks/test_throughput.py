@@ -139,6 +139,7 @@ def test_the_command_writes_a_table_figures_and_a_picture(tmp_path, capsys):
     assert "jaxenvs (pool)" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_minigrid_is_measured_in_the_same_turns(tmp_path):
     pytest.importorskip("minigrid")
     assert run(tmp_path, "--ids", LEVEL, "--batches", "4") == 0

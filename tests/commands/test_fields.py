@@ -45,7 +45,7 @@ def test_train_and_the_players_parse_values_alike(text, value, monkeypatch):
 SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(
     st.recursive(
         SIMPLE | st.dictionaries(st.text(), st.text() | st.integers()),

@@ -82,7 +82,12 @@ print(os.environ.get("XLA_FLAGS", ""))
 
 
 @pytest.mark.parametrize(
-    ("words", "computes"), [("eval nowhere", True), ("train --help", False), ("list Grid", False)]
+    ("words", "computes"),
+    [
+        ("eval nowhere", True),
+        ("train --help", False),
+        pytest.param("list Grid", False, marks=pytest.mark.full),
+    ],
 )
 def test_commands_that_compute_set_them_before_jax_starts(words, computes):
     variables = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}

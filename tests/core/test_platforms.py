@@ -35,7 +35,13 @@ def test_where_a_plugin_could_compile_for_an_accelerator_its_code_is_traced(monk
         platforms._has_plugin.cache_clear()
 
 
-@pytest.mark.parametrize("id", ["Craft-Classic-Pixels-v0", "Grid-Dynamic-Obstacles-5x5-v0"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        pytest.param("Craft-Classic-Pixels-v0", marks=pytest.mark.full),
+        "Grid-Dynamic-Obstacles-5x5-v0",
+    ],
+)
 def test_a_step_for_accelerators_has_the_types_of_one_for_cpus(monkeypatch, id):
     env = jaxenvs.make(id)
 

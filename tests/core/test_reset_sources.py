@@ -41,7 +41,7 @@ def assert_alike(one, other, states):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("batched", [False, True])
+@pytest.mark.parametrize("batched", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_levels_that_are_never_rejected(batched):
     states, starts = begun("Grid-DoorKey-5x5-v0", 20, batched)
     draw = functools.partial(reset_sources._first_candidates, starts)
@@ -54,7 +54,9 @@ def test_levels_that_are_never_rejected(batched):
 
 # With more lanes than rows, each iteration draws several candidate levels for a row. The second
 # case has fewer lanes than rows.
-@pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
+@pytest.mark.parametrize(
+    ("lanes", "batched"), [pytest.param(64, False, marks=pytest.mark.full), (7, True)]
+)
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):
     states, starts = begun("BabyAI-GoToLocal-v0", 20, batched)
     assert_alike(
@@ -64,7 +66,7 @@ def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):
     )
 
 
-@pytest.mark.parametrize("keys", ["one", "each"])
+@pytest.mark.parametrize("keys", [pytest.param("one", marks=pytest.mark.full), "each"])
 def test_a_pool_is_selected_from_or_listed(keys, monkeypatch):
     states, starts = begun("Grid-DoorKey-5x5-v0", 20, False)
     if keys == "each":

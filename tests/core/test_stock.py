@@ -65,8 +65,8 @@ def begun(venv, steps, reset, step, limit, key=KEY):
 # step is below, at or far above the size of a chunk or of the ring.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
-    (40, 16, 16, 1),
-    (9, 7, 3, 2),
+    pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
+    pytest.param(9, 7, 3, 2, marks=pytest.mark.full),
     pytest.param(70, None, None, 3, marks=pytest.mark.full),
 ]
 
@@ -83,6 +83,7 @@ def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
     assert (counters[:, 1] + venv._stock_chunk > venv._stock_size).all(), "it is refilled"
 
 
+@pytest.mark.parametrize("large", [False, *with_full(True)], indirect=True)
 def test_rejected_levels_are_left_out(large):
     venv, reset, step, _ = batch("BabyAI-GoToLocal-v0", 12, large, stock_size=8, chunk=5)
     state = reset(KEY).state

@@ -28,8 +28,8 @@ def public(kind):
 IDS = [
     "Puzzle-TSP-10-v0",
     "Grid-DoorKey-5x5-v0",
-    "Classic-Pendulum-v0",
-    "XLand-R1-9x9-v0",
+    pytest.param("Classic-Pendulum-v0", marks=pytest.mark.full),
+    pytest.param("XLand-R1-9x9-v0", marks=pytest.mark.full),
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]

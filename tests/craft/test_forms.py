@@ -58,7 +58,7 @@ def test_words_of_a_world_are_the_same(both, env):
     same(cpu, gpu)
 
 
-@pytest.mark.parametrize("obs", ["ids", "symbolic"])
+@pytest.mark.parametrize("obs", [pytest.param("ids", marks=pytest.mark.full), "symbolic"])
 def test_observations_are_the_same(both, env, obs):
     world, cells = crowded.worlds(env, COUNT, 1)
     light = np.random.default_rng(2).random(COUNT, np.float32)

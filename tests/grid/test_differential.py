@@ -196,7 +196,9 @@ def test_observations_are_those_of_the_wrappers(id, obs):
     assert upstream.differences(env, episodes)[0] == NO_DIFFERENCE
 
 
-@pytest.mark.parametrize("size", [3, 5, 9])
+@pytest.mark.parametrize(
+    "size", [3, pytest.param(5, marks=pytest.mark.full), pytest.param(9, marks=pytest.mark.full)]
+)
 def test_view_sizes_are_those_of_the_wrapper(size):
     id = "Grid-FourRooms-v0"
     theirs = ViewSizeWrapper(upstream.make(id), agent_view_size=size)

@@ -87,7 +87,7 @@ def pgx_2048():
     return loosely(jax.vmap(step, in_axes=(0, 0, None, 0)))
 
 
-@pytest.mark.parametrize("name", ["jumanji", "pgx"])
+@pytest.mark.parametrize("name", [pytest.param("jumanji", marks=pytest.mark.full), "pgx"])
 def test_2048_moves_rewards_masks_and_ends(name):
     step = {"jumanji": jumanji_2048, "pgx": pgx_2048}[name]()
     env = Game2048()
@@ -180,7 +180,7 @@ def test_minesweeper_numbers_rewards_and_ends():
 # Tests of Rubik's cube.
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_cube_stickers(size):
     """Make the same turns from the solved cube and compare all stickers after every turn."""
     package("jumanji", "jumanji")

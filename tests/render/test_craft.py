@@ -170,6 +170,7 @@ def test_boards_are_darker_at_night():
     assert pictures[0].mean() > 1.2 * pictures[1].mean()
 
 
+@pytest.mark.full
 def test_files_are_drawn_without_a_display(no_display, tmp_path, capsys):
     gif, png, again = (tmp_path / name for name in ("a.gif", "b.png", "c.gif"))
     keys = ["--keys", "w a space tab q 1 t", "--frames", "8"]

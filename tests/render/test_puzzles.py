@@ -179,7 +179,7 @@ def test_a_turn_is_drawn_into_a_gif(tmp_path):
         assert image.n_frames == 3 + 2 * 3
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.full)])
 def test_a_turn_ends_where_the_rules_put_the_stickers(size):
     env = jaxenvs.make(f"Puzzle-Cube-{size}x{size}-Half-v0")
     level = PuzzleLevel(board=env.sample_level(jax.random.key(1)).board)

@@ -243,7 +243,9 @@ def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[di
 
 
 @in_a_browser
-@pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0", "Classic-Pendulum-v0"])
+@pytest.mark.parametrize(
+    "id", [GRID, pytest.param("Classic-CartPole-v0", marks=pytest.mark.full), "Classic-Pendulum-v0"]
+)
 def test_a_browser_shows_the_compositors_frames(tmp_path, id):
     pictures, session = record(tmp_path / "a.html", id, tile_size=16)
     do = """
@@ -302,7 +304,7 @@ def test_a_browser_shows_the_mission_and_the_agents_view(tmp_path):
 
 
 @in_a_browser
-@pytest.mark.parametrize("window", [WINDOW, (1000, 600)])
+@pytest.mark.parametrize("window", [pytest.param(WINDOW, marks=pytest.mark.full), (1000, 600)])
 def test_the_controls_are_visible_without_scrolling(tmp_path, window):
     record(tmp_path / "a.html", GRID)
     do = """
@@ -376,7 +378,9 @@ def test_every_part_has_an_accessible_name_and_the_slider_a_value(tmp_path):
 
 
 @in_a_browser
-@pytest.mark.parametrize(("speed", "after"), [(10, "15 steps/s"), (0.5, "1 steps/s")])
+@pytest.mark.parametrize(
+    ("speed", "after"), [pytest.param(10, "15 steps/s", marks=pytest.mark.full), (0.5, "1 steps/s")]
+)
 def test_the_list_of_speeds_contains_the_given_one(tmp_path, speed, after):
     record(tmp_path / "a.html", GRID, tile_size=8, speed=speed)
     given, faster = probed(tmp_path, tmp_path / "a.html", 'note(); press("ArrowUp"); note();')

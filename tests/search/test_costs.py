@@ -119,7 +119,14 @@ def moved(todo, priorities, batch):
             todo = push(todo, entry, jnp.where(valid, priorities[entry], jnp.inf))
 
 
-@pytest.mark.parametrize("width", [1e-6, pytest.param(1.0, marks=pytest.mark.full), 1e6])
+@pytest.mark.parametrize(
+    "width",
+    [
+        pytest.param(1e-6, marks=pytest.mark.full),
+        pytest.param(1.0, marks=pytest.mark.full),
+        pytest.param(1e6, marks=pytest.mark.full),
+    ],
+)
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
     """The open list must find good ranges for priorities over nine orders of magnitude.
 

@@ -70,6 +70,7 @@ def eight():
     return search.astar(EIGHT, eight_levels(), terminate="optimal", **SMALL)
 
 
+@pytest.mark.full
 def test_the_hardest_eight_puzzle_takes_31_moves():
     result = search.astar(EIGHT, EIGHT.level(HARDEST), terminate="optimal", **SMALL)
     assert result.solved and result.optimal and result.cost == 31 and result.length == 31
@@ -216,7 +217,7 @@ def test_a_beam_ends_at_a_goal_whose_cost_overflows():
     ("run", "settings"),
     [
         (search.astar, {"bucket_width": 1e30, "weight": 1e30}),
-        (search.qstar, {"weight": 4.0}),
+        pytest.param(search.qstar, {"weight": 4.0}, marks=pytest.mark.full),
         pytest.param(search.astar, {"weight": 4.0}, marks=pytest.mark.full),
         pytest.param(search.qstar, {"bucket_width": 1e30, "weight": 1e30}, marks=pytest.mark.full),
     ],

@@ -28,7 +28,11 @@ def trivial() -> Benchmark:
 
 @pytest.mark.parametrize(
     "name",
-    [TRIVIAL, "small-1m", *(pytest.param(n, marks=pytest.mark.slow) for n in SETS if n[0] in "mh")],
+    [
+        TRIVIAL,
+        pytest.param("small-1m", marks=pytest.mark.full),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in SETS if n[0] in "mh"),
+    ],
 )
 def test_the_sets_are_those_of_the_script(name: str, as_a_user):
     """Draw each task set; `drawn` raises if its checksum differs from XLand-MiniGrid's."""

@@ -60,12 +60,12 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
     return jnp.pad(plane[tuple(index)], pad)
 
 
-def forth(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+def forth(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     """Move every bit by `by` cells in the direction of its plane, an array."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
-def back(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     """Move every bit by `by` cells against the direction of its plane, an array."""
     return _selected(plane, direction, by, OPPOSITE)
 

@@ -1,0 +1,236 @@
+"""`PuzzleScript-v0`: fields, packed boards, text, masks, search, and folders of games."""
+
+import shutil
+
+import engine
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import search
+from jaxenvs.puzzlescript import GameError, PuzzleScript, boards, library
+from jaxenvs.puzzlescript.features import is_random
+
+GAMES = sorted(path.stem for path in library.SHIPPED.glob("*.txt"))
+ALL = str(library.SHIPPED)
+SMALL = "crates"
+FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` has no action, `wildfire` has ticks
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory):
+    """Return an environment of a folder of games, with its compiled step."""
+    folder = tmp_path_factory.mktemp("games")
+    for game in FEW:
+        shutil.copy(library.SHIPPED / f"{game}.txt", folder)
+    env = PuzzleScript(game=str(folder), again_limit=20)
+    return env, jax.jit(jax.vmap(env.step, (0, 0, 0)))
+
+
+def levels(env):
+    """Return all levels of an environment, stacked."""
+    counts = env.library.levels
+    found = [env.level_of(n, game) for game in range(len(counts)) for n in range(counts[game])]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
+
+
+def test_boards_survive_packing_in_random_play(everything):
+    env, step = everything
+    level = levels(env)
+    count = len(level.instance.game)
+    keys = jax.random.split(jax.random.key(0), count)
+    state = jax.vmap(lambda key, one: env.reset_to(key, one).state)(keys, level)
+
+    @jax.jit
+    @jax.vmap
+    def packed_again(instance, words):
+        board = boards.unpacked(env.library, instance, words)
+        return boards.packed(env.library, instance, board), board.objects
+
+    draw = np.random.default_rng(0)
+    seen = set()
+    for _ in range(8):
+        words, objects = packed_again(state.instance, state.board)
+        np.testing.assert_array_equal(words, state.board)
+        same_level = zip(np.asarray(state.instance.start), np.asarray(words), objects, strict=True)
+        for start, mine, planes in same_level:
+            seen.add((start.tobytes(), mine[:-1].tobytes(), np.asarray(planes).tobytes()))
+        actions = jnp.asarray(draw.integers(0, env.num_actions, count), jnp.int32)
+        state = step(keys, state, actions).state
+    # Different boards of a level have different words, and the other way round.
+    assert len({(start, planes) for start, _, planes in seen}) == len(seen)
+    assert len({(start, words) for start, words, _ in seen}) == len(seen)
+
+
+def test_an_action_that_a_game_lacks_changes_nothing(everything):
+    env, step = everything
+    lacking = [(g, a) for g in range(len(FEW)) for a in range(6) if not env._allowed[g, a]]
+    assert {a for _, a in lacking} == {4, 5}  # action and tick
+    level = jax.tree.map(lambda *x: jnp.stack(x), *(env.level_of(0, g) for g, _ in lacking))
+    keys = jax.random.split(jax.random.key(0), len(lacking))
+    state = jax.vmap(lambda key, one: env.reset_to(key, one).state)(keys, level)
+    after = step(keys, state, jnp.array([a for _, a in lacking], jnp.int32)).state
+    np.testing.assert_array_equal(after.board, state.board)
+
+
+def test_reset_draws_all_games_and_levels(everything):
+    env, _ = everything
+    draw = jax.jit(jax.vmap(lambda key: env.draw_level(key, None).instance))
+    drawn = draw(jax.random.split(jax.random.key(0), 600))
+    pairs = set(
+        zip(np.asarray(drawn.game).tolist(), np.asarray(drawn.number).tolist(), strict=True)
+    )
+    assert pairs == {(g, n) for g, count in enumerate(env.library.levels) for n in range(count)}
+    assert np.bincount(drawn.game).min() > 600 / len(FEW) / 2
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_levels_survive_text(game):
+    env = PuzzleScript(game=game)
+    for number in range(env.library.levels[0]):
+        place = env.library.first[0] + number
+        start = boards.Instance(
+            game=jnp.int32(0),
+            number=jnp.int32(number),
+            width=jnp.int32(env.library.width[place]),
+            height=jnp.int32(env.library.height[place]),
+            start=jnp.asarray(env.library.boards[place]),
+        )
+        board = env.level_of(number).board if not env.library.has(AT_START) else None
+        if board is None:
+            continue  # its first board is not the level's
+        text = env.text(start, board)
+        read = env.read_level(text)
+        np.testing.assert_array_equal(read.instance.start, start.start)
+        assert env.text(read.instance, read.board) == text
+
+
+AT_START = "run_rules_on_level_start"
+
+
+def test_text_names_cells_without_a_glyph():
+    env = PuzzleScript(game=SMALL)
+    level = env.read_level("a.P\nO*.\na = target and wall")
+    text = env.text(level.instance, level.board)
+    assert text.splitlines()[-1].endswith(" = target and wall")
+    read = env.read_level(text)
+    np.testing.assert_array_equal(read.board, level.board)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("##\n#?", "line 2, column 2: '?' is not a glyph of the game; known are"),
+        ("##\n##\na = wal", "line 3: 'wal' is not an object; the objects are floor, target"),
+        ("", "the level is empty"),
+        ("#" * 30, "the level has 30 x 1 cells; this environment's levels have at most"),
+    ],
+)
+def test_a_wrong_level_is_explained(text, message):
+    with pytest.raises(ValueError, match=message.replace("?", r"\?").replace("(", r"\(")):
+        PuzzleScript(game=SMALL).read_level(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"game": "crate"}, "no such file or folder; the shipped games are .*crates"),
+        ({"level": 99}, "level=99, but there are 3 levels, numbered from 0"),
+        ({"level": 0, "game": ALL}, "a level can be chosen of one game, not of"),
+        ({"size": "tiny"}, "size"),
+        ({"observation": "pixels"}, "observation"),
+        ({"again_limit": -1}, "again_limit"),
+    ],
+)
+def test_a_wrong_field_is_explained(fields, message):
+    with pytest.raises(ValueError, match=message):
+        PuzzleScript(**{"game": SMALL, **fields})
+
+
+def test_a_game_too_large_for_a_size_is_explained(tmp_path):
+    source = (library.SHIPPED / "crates.txt").read_text("utf-8")
+    wide = tmp_path / "wide.txt"
+    wide.write_text(source.replace("######\n#O...#", "#" * 70 + "\n#O...#"), "utf-8")
+    assert PuzzleScript(game=str(wide)).library.size.side == 70
+    for size, most in (("small", 16), ("large", 64), ("auto", 64)):
+        with pytest.raises(GameError, match=rf"wide.txt has 70 cells .* \({most} fit\)"):
+            PuzzleScript(game=str(wide), size=size)
+
+
+def test_an_empty_folder_is_explained(tmp_path):
+    with pytest.raises(GameError, match=r"the folder has no \.txt file"):
+        PuzzleScript(game=str(tmp_path))
+
+
+def test_a_random_game_cannot_be_searched(everything):
+    env, _ = everything
+    name = next(game.name for game in env.library.games if is_random(game))
+    with pytest.raises(ValueError, match=f"{name} draws random numbers, so no search is possible"):
+        env.neighbours(env.level_of(0).instance, env.level_of(0).board)
+    assert env.action_mask(env.reset(jax.random.key(0)).state).sum() in (4, 5, 6)
+
+
+def test_a_named_size_plays_like_the_exact_one():
+    exact, small = (PuzzleScript(game=SMALL, level=0, size=size) for size in ("exact", "small"))
+    states = [env.reset(jax.random.key(0)).state for env in (exact, small)]
+    for action in (2, 3, 0, 1, 1, 2):
+        masks = [env.action_mask(state) for env, state in zip((exact, small), states, strict=True)]
+        np.testing.assert_array_equal(*masks)
+        states = [
+            env.step(jax.random.key(0), state, action).state
+            for env, state in zip((exact, small), states, strict=True)
+        ]
+        texts = [
+            env.text(s.instance, s.board) for env, s in zip((exact, small), states, strict=True)
+        ]
+        assert texts[0] == texts[1]
+
+
+def test_search_proves_the_length_that_breadth_first_finds():
+    env = PuzzleScript(game=SMALL, level=0)
+    level = env.level_of(0)
+    shortest = len(env.ending(level).actions)
+    for count in (False, True):
+        puzzle = PuzzleScript(game=SMALL, level=0, count=count)
+        found = search.astar(puzzle, level, batch_size=64, node_budget=20_000)
+        assert bool(found.solved) and int(found.cost) >= shortest
+        assert count or (bool(found.optimal) and int(found.cost) == shortest)
+
+
+def test_games_of_a_folder_play_as_alone(tmp_path, everything):
+    env, step = everything
+    for game in ("crates", "lodestone"):
+        alone, number = PuzzleScript(game=game), FEW.index(game)
+        key, state = jax.random.key(0), alone.reset_to(jax.random.key(0), alone.level_of(0)).state
+        both = env.reset_to(key, env.level_of(0, number)).state
+        for action in (3, 2, 1, 1, 0, 3):
+            state = alone.step(key, state, action).state
+            batch = jax.tree.map(lambda leaf: leaf[None], both)
+            actions = jnp.array([action], jnp.int32)
+            both = jax.tree.map(lambda leaf: leaf[0], step(key[None], batch, actions).state)
+            text = alone.text(state.instance, state.board)
+            assert env.text(both.instance, both.board) == text
+
+
+def test_the_command_reports_features_and_errors(tmp_path, capsys):
+    from jaxenvs import cli
+
+    bad = tmp_path / "bad.txt"
+    bad.write_text(engine.GAMES[0].read_text("utf-8").replace("Player", "Playr", 1), "utf-8")
+    shutil.copy(library.SHIPPED / "crates.txt", tmp_path)
+    assert cli.main(["games", "check", str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert "Crates\n  3 levels, 5 objects, 4 rules after expansion\n" in out
+    assert "size: small; search" in out and "1 of 2 games can be played" in out
+    assert f"{bad}" in err and "no object is called player" in err
+    assert cli.main(["games", "check", str(tmp_path / "none")]) == 2
+    assert "no such file or folder; the shipped games are" in capsys.readouterr().err
+
+
+def test_make_passes_the_fields():
+    env = jaxenvs.make("PuzzleScript-v0", game=SMALL, level=1, observation="planes")
+    obs, state = env.reset(jax.random.key(0))
+    assert obs.dtype == jnp.uint32 and int(state.instance.number) == 0
+    assert env.describe(state).startswith("Crates. ")
