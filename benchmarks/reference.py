@@ -249,30 +249,29 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner (`--algo`), then a row for each novelty bonus (`--novelty`).
 
-    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. The row of
-    a learner without a recorded run has only its option, its title and 0 ids.
+    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. A learner
+    without a recorded run has no row.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]
     known += _on_ray(json.loads(ray.read_text("utf-8")))
-    rows = [
-        _row(name, row.title, [r for r in known if r.get("algorithm", "ppo") == name])
+    found = {
+        (name, row.title): [r for r in known if r.get("algorithm", "ppo") == name]
         for name, row in ALGORITHMS.items()
-    ]
+    }
     runs = [run for of_an_id in trained.values() for run in of_an_id]
     for name, title in BONUSES.items():
         commands = {run["command"] for run in runs if title in run["apart"]}
-        found = [record for record in known if record["command"] in commands]
-        rows.append(_row(f"--novelty {name}", f"{title}, a bonus", found))
-    return rows
+        option = (f"--novelty {name}", f"{title}, a bonus")
+        found[option] = [record for record in known if record["command"] in commands]
+    return [_row(*option, records) for option, records in found.items() if records]
 
 
 def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, Any]:
-    row = {"option": option, "learner": title, "ids": len({record["id"] for record in records})}
-    if not records:
-        return row
     run = _largest(records)
     return {
-        **row,
+        "option": option,
+        "learner": title,
+        "ids": len({record["id"] for record in records}),
         "id": run["id"],
         "observation": observation(run),
         "seeds": run["seeds"],

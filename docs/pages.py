@@ -4,6 +4,7 @@ The repository does not contain the results. The pages of ids (`id_pages.py`) ta
 so each core runs `pages.py FOLDER MODULE...`, which writes the pages of some modules.
 """
 
+import ast
 import json
 import os
 import posixpath
@@ -78,18 +79,29 @@ def on_config(config: Any) -> Any:
 
 
 def learner_pages() -> list[Any]:
-    """Navigation of `docs/learners/`: pages of the learners by package, then the others.
+    """Navigation of `docs/learners/`: pages of the learners by package, then the others."""
+    pages = {path.stem: f"learners/{path.name}" for path in (ROOT / "docs/learners").glob("*.md")}
+    first, groups = pages.pop("index"), []
+    for package, title in LEARNERS.items():
+        names = learners(package)
+        groups.append({title: [pages.pop(name, f"learners/{name}.md") for name in names]})
+    return [first, *groups, *(pages[name] for name in sorted(pages))]
+
+
+def learners(package: str) -> dict[str, Path]:
+    """Return the learners of a package of `baselines/` with their modules.
 
     The registry is read as text: a documentation build does not install the learners' packages.
     """
     table = (ROOT / "baselines" / "registry.py").read_text("utf-8")
-    pages = {path.stem: f"learners/{path.name}" for path in (ROOT / "docs/learners").glob("*.md")}
-    first, groups = pages.pop("index"), []
-    for package, title in LEARNERS.items():
-        modules = re.findall(rf'"\.{package}\.(\w+)"', table)
-        names = [name for name in (each.replace("_", "-") for each in modules) if name in pages]
-        groups.append({title: [pages.pop(name) for name in names]})
-    return [first, *groups, *(pages[name] for name in sorted(pages))]
+    modules = re.findall(rf'"\.{package}\.(\w+)"', table)
+    folder = ROOT / "baselines" / package
+    return {module.replace("_", "-"): folder / f"{module}.py" for module in modules}
+
+
+def docstring_page(name: str, module: Path) -> str:
+    """Return the page of a learner without a file in `docs/learners`: its module's docstring."""
+    return f"# {name}\n\n{ast.get_docstring(ast.parse(module.read_text('utf-8')))}\n"
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -114,6 +126,10 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
         yield target, (ROOT / source).read_text("utf-8")
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         yield f"notebooks/{path.stem}.md", notebook(json.loads(path.read_text("utf-8")))
+    for package in LEARNERS:
+        for name, module in learners(package).items():
+            if not (ROOT / "docs" / "learners" / f"{name}.md").exists():
+                yield f"learners/{name}.md", docstring_page(name, module)
     yield "envs/index.md", id_pages.overview()
     for family in id_pages.families():
         yield f"envs/{family}/index.md", id_pages.listing(family)

@@ -167,14 +167,15 @@ class ReplayWriter:
         episodes: list[dict[str, Any]] = []
         first = 0
         for board, recording in enumerate(self._recordings):
-            starts = [i for i, moment in enumerate(recording.moments) if _begins(recording, i)]
+            moments = recording.moments
+            starts = [i for i, moment in enumerate(moments) if not i or moment[0] == NO_ACTION]
             for number, start in enumerate(starts):
-                end = [*starts, len(recording.moments)][number + 1]
+                end = [*starts, len(moments)][number + 1]
                 where = f"board {board + 1}, " if len(self._recordings) > 1 else ""
-                name = f"{where}episode {recording.moments[start][5] + 1}"
-                row = _episode(name, first + start, recording.moments[start:end])
+                name = f"{where}episode {moments[start][5] + 1}"
+                row = _episode(name, first + start, moments[start:end])
                 episodes.append({**row, "mission": recording.missions[number]})
-            first += len(recording.moments)
+            first += len(moments)
         return episodes
 
     def _atlas(self) -> bytes:
@@ -202,10 +203,6 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
         writer.add(session)
     names = policy.env.controls.names
     return writer.write(path, policy.env_id, names, session.pilot.name, session.speed)
-
-
-def _begins(recording: Recording, i: int) -> bool:
-    return i == 0 or recording.moments[i][0] == NO_ACTION
 
 
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:

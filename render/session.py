@@ -308,8 +308,9 @@ def _compiled(
             memory=pilot.begin(),
         )
 
-    def stepped(key: PRNGKeyArray, moment: Moment, command: Array) -> Moment:
-        key_choice, key_step = jax.random.split(key)
+    def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
+        _, key_steps = jax.random.split(key)
+        key_choice, key_step = jax.random.split(jax.random.fold_in(key_steps, clock))
         memory, drawn = pilot.choose(key_choice, env, moment.state, params, moment.memory)
         action, taken = _commanded(env, drawn, command)
         given = taken if jax.tree.leaves(taken) else action.clip(0)
@@ -331,10 +332,6 @@ def _compiled(
             earned=info.get("achievements", moment.earned),
             memory=memory,
         )
-
-    def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
-        _, key_steps = jax.random.split(key)
-        return stepped(jax.random.fold_in(key_steps, clock), moment, command)
 
     begun = over_rows(first, (0, 0, None), boards)
     return jax.jit(begun), jax.jit(over_rows(advance, (0, 0, None, 0), boards))

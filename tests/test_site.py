@@ -138,6 +138,20 @@ def test_the_pages_of_a_family_are_in_its_part_of_the_navigation(pages):
         assert members == [{id: f"envs/{id}.md"} for id in ids]
 
 
+def test_the_docstring_of_a_learner_is_its_page_if_it_has_no_file(pages, tmp_path, monkeypatch):
+    module = pages.learners("off_policy")["qr-dqn"]
+    text = pages.docstring_page("qr-dqn", module)
+    assert text.startswith("# qr-dqn\n\nQR-DQN") and "`jaxenvs train ID --algo qr-dqn`" in text
+    (tmp_path / "docs" / "learners").mkdir(parents=True)
+    for name in ("index", "c51"):
+        (tmp_path / "docs" / "learners" / f"{name}.md").touch()
+    (tmp_path / "baselines").symlink_to(ROOT / "baselines")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    first, *groups = pages.learner_pages()
+    listed = {page for group in groups for names in group.values() for page in names}
+    assert first == "learners/index.md" and {"learners/c51.md", "learners/qr-dqn.md"} <= listed
+
+
 def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     chosen = ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"]
     monkeypatch.setenv("IDS", " ".join(chosen))

@@ -142,35 +142,28 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "value_weight": 0.5,
 }
 
+# Classic control: small networks, and short rollouts in few environments.
+CLASSIC = {"num_envs": 16, "rollout_steps": 64, "hidden": (64, 64), "chunk": 8}
+
 # CartPole: every step has a reward, so values are near a hundred, and the value loss is large.
 # Actor and critic are one network, whose gradient is clipped to a maximal norm. With the default
 # weight, the value loss would therefore leave almost nothing of the policy's gradient.
-BALANCE = {
-    "total_steps": 250_000,
-    "num_envs": 16,
-    "rollout_steps": 64,
-    "value_weight": 0.01,
-    "entropy": 0.0,
-    "hidden": (64, 64),
-    "chunk": 8,
-}
+BALANCE = {**CLASSIC, "total_steps": 250_000, "value_weight": 0.01, "entropy": 0.0}
 
 # Acrobot and MountainCar: every step has a cost until the goal, which random play seldom reaches.
 SWING_UP = {
+    **CLASSIC,
     "total_steps": 500_000,
-    "num_envs": 16,
-    "rollout_steps": 64,
     "normalize_obs": True,
     "reward_scaling": True,
     "gae_lambda": 0.98,
     "entropy": 0.01,
-    "hidden": (64, 64),
-    "chunk": 8,
 }
 
 # Pendulum: an episode has 200 steps, each with a cost. Values have magnitudes near a thousand, so
 # rewards are scaled.
 TORQUE = {
+    **CLASSIC,
     "total_steps": 250_000,
     "num_envs": 8,
     "rollout_steps": 128,
@@ -178,20 +171,17 @@ TORQUE = {
     "gamma": 0.95,
     "entropy": 0.0,
     "reward_scaling": True,
-    "hidden": (64, 64),
-    "chunk": 8,
 }
 
 # MountainCarContinuous: the only reward is at the flag, and force has a cost. Until the agent has
 # found the flag, it gets the highest return by staying at the bottom.
 FORCE = {
+    **CLASSIC,
     "total_steps": 250_000,
-    "num_envs": 16,
     "rollout_steps": 256,
     "normalize_obs": True,
     "reward_scaling": True,
     "entropy": 0.01,
-    "hidden": (64, 64),
     "chunk": 4,
 }
 

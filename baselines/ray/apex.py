@@ -110,11 +110,8 @@ network = QNetwork.of
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Return initial weights and an equal target network; the actors hold the environments."""
-    key_weights, key_obs, key_rest = jax.random.split(key, 3)
-    weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
-    optimiser = minibatches.optimiser(learner.settings).init(weights)
-    target, key_data = jax.tree.map(jnp.copy, weights), jax.random.key_data(key_rest)
-    return Runner(weights, target, optimiser, jnp.int32(0), key_data)
+    weights, optimiser, key_data = launch.fresh(learner, key)
+    return Runner(weights, jax.tree.map(jnp.copy, weights), optimiser, jnp.int32(0), key_data)
 
 
 def update(

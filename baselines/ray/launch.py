@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jaxtyping import Array
 
 from jaxenvs.core.extras import require
 
 from .. import GYM, registry
+from ..core import minibatches
 from ..core.learner import Algorithm, Learner
 from ..registry import ALGORITHMS
 from ..run import loop, options
@@ -28,6 +30,14 @@ def check(settings: Any) -> None:
     for name, reason in (("chunk", "each update is a call"), ("unroll", "actors use CPUs")):
         if getattr(settings, name) != 1:
             raise ValueError(f"{name}={getattr(settings, name)}: here {reason}; give --{name} 1")
+
+
+def fresh(learner: Learner[Any], key: Array) -> tuple[Any, Any, Array]:
+    """Return initial weights, the optimiser's state, and the data of the run's PRNG key."""
+    key_weights, key_obs, key_rest = jax.random.split(key, 3)
+    weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
+    optimiser = minibatches.optimiser(learner.settings).init(weights)
+    return weights, optimiser, jax.random.key_data(key_rest)
 
 
 def command(

@@ -76,10 +76,8 @@ network = ppo.network
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Return the initial training state, without environments: the actors hold these."""
-    key_weights, key_obs, key_rest = jax.random.split(key, 3)
-    weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
-    optimiser = minibatches.optimiser(learner.settings).init(weights)
-    return Runner(weights, optimiser=optimiser, key=jax.random.key_data(key_rest))
+    weights, optimiser, key_data = launch.fresh(learner, key)
+    return Runner(weights, optimiser=optimiser, key=key_data)
 
 
 def update(

@@ -75,7 +75,6 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     import jaxenvs
     from jaxenvs.baselines import registry
     from jaxenvs.baselines.core.policy import Policy
-    from jaxenvs.baselines.run import loop
 
     env = jaxenvs.make(setting["env"])
     row = registry.ALGORITHMS[setting["algorithm"]]
@@ -89,24 +88,42 @@ def ours(setting: dict[str, Any], library: str) -> Train:
         return policy.choose(jax.random.key(0), outputs, greedy=True)
 
     def train(seed: int) -> dict[str, Any]:
-        clock, metrics = Clock(setting["mark"]), []
-        runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
-        for made in range(settings.chunk, settings.updates + 1, settings.chunk):
-            runners, chunk = loop.run_chunk(learner, runners)
-            metrics.append(jax.device_get(chunk))
-            clock.look(made * settings.steps_per_update)
-        jax.block_until_ready(runners)
+        clock = Clock(setting["mark"])
+        ended = trained(learner, seed, clock.look)
         figures = clock.figures(settings.updates * settings.steps_per_update)
-        returns, episodes = (
-            np.concatenate([each[name][0] for each in metrics])
-            for name in ("return_sum", "episodes")
-        )
-        last = last_mean(returns, episodes)
-        weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+        last, weights = result(*ended)
         score = evaluate(functools.partial(act, weights), setting["env"], seed)
         return {**figures, "last_return": last, "evaluation": score}
 
     return train
+
+
+def trained(learner: Any, seed: int, look: Callable[[int], None]) -> tuple[Any, Any]:
+    """Train a learner of this library in chunks; return the final state and all chunks' metrics.
+
+    `look` is called after each chunk with the number of steps made so far.
+    """
+    import jax
+
+    from jaxenvs.baselines.run import loop
+
+    settings, metrics = learner.settings, []
+    runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
+    for made in range(settings.chunk, settings.updates + 1, settings.chunk):
+        runners, chunk = loop.run_chunk(learner, runners)
+        metrics.append(jax.device_get(chunk))
+        look(made * settings.steps_per_update)
+    return jax.block_until_ready(runners), metrics
+
+
+def result(runners: Any, metrics: list[dict[str, Any]]) -> tuple[float | None, Any]:
+    """Return the mean return of the last training episodes, and the trained weights."""
+    import jax
+
+    returns, episodes = (
+        np.concatenate([chunk[name][0] for chunk in metrics]) for name in ("return_sum", "episodes")
+    )
+    return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
 
 
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .off_policy import LAST, last_mean, serve
+from .off_policy import LAST, last_mean, result, serve, trained
 
 ID = "Classic-CartPole-v0"  # this library's id; the other libraries use CartPole-v1
 HIDDEN = (64, 64)  # layer widths of the actor and of the critic, with tanh activation
@@ -119,7 +119,6 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines import registry
     from jaxenvs.baselines.core import rollouts
     from jaxenvs.baselines.on_policy import ppo
-    from jaxenvs.baselines.run import loop
 
     # All remaining fields of `Setting` have the same names in this library's settings.
     equal = dataclasses.asdict(setting)
@@ -132,17 +131,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
         learner = dataclasses.replace(learner, network=network)
 
     def train(seed: int) -> tuple[float | None, Any]:
-        runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
-        metrics = []
-        for _ in range(settings.updates // settings.chunk):
-            runners, chunk = loop.run_chunk(learner, runners)
-            metrics.append(jax.device_get(chunk))
-        jax.block_until_ready(runners)
-        returns, episodes = (
-            np.concatenate([chunk[name][0] for chunk in metrics])
-            for name in ("return_sum", "episodes")
-        )
-        return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
+        return result(*trained(learner, seed, lambda steps: None))
 
     return Trainer(train, lambda weights, obs: rollouts.predict(learner, weights, obs)[0])
 

@@ -12,7 +12,6 @@ MANY = 10
 # Column heading -> index of the episode within an RL^2 trial.
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
 GOOD = 0.9  # smallest return that counts as good in the summary of many seeds
-NONE = "none exists"  # text of a cell if the learner has no recorded run
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
@@ -97,11 +96,9 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    The cell is empty if the learner has no recorded run. For learners that are judged by their
-    plans and so have no return, it refers to a later table on the page.
+    For learners that are judged by their plans and so have no return, it refers to a later table on
+    the page.
     """
-    if not row["ids"]:
-        return ""
     return "see below" if row["return"] is None else fixed(3)(row["return"])
 
 
@@ -109,7 +106,7 @@ LEARNERS: dict[str, Column] = {
     "option": of("option", "`{}`".format),
     "learner": of("learner"),
     "ids with a recorded run": of("ids"),
-    "its run with the most seeds": lambda row: f"`{row['id']}`" if row["ids"] else NONE,
+    "its run with the most seeds": of("id", "`{}`".format),
     "observation": of("observation"),
     "seeds": of("seeds"),
     "steps of each": of("steps", short),

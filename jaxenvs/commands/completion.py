@@ -83,7 +83,7 @@ def _words(name: str, command: Command) -> Words:
 def _kinds() -> dict[str, tuple[str, ...]]:
     """Return all words of each kind that `Command.takes` can name, such as all ids."""
     specs = [registry.spec(id) for id in registry.list()]
-    ids = _ids()
+    ids = (*registry.list(), *(alias for spec in specs for alias in spec.aliases))
     return {
         "families": tuple(registry.families()),
         "ids": ids,
@@ -98,11 +98,6 @@ def main() -> int:
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
-
-
-def _ids() -> tuple[str, ...]:
-    ids = registry.list()
-    return (*ids, *(alias for id in ids for alias in registry.spec(id).aliases))
 
 
 def _help(name: str, *argv: str) -> str:

@@ -61,26 +61,18 @@ class Parser(argparse.ArgumentParser):
 
     def add_fields(self, example: str) -> None:
         """Add the options `--set` and `--param`, whose values are passed to `make_env`."""
-        self.add_argument(
-            fields.FLAG,
-            dest="fields",
-            nargs="+",
-            default=[],
-            metavar="NAME=VALUE",
-            help=f"set constructor fields of the environment, such as {example}",
-        )
+        words = f"set constructor fields of the environment, such as {example}"
+        self._add_pairs(fields.FLAG, "fields", words)
         self.add_params()
 
     def add_params(self) -> None:
         """Add the option `--param`, which replaces default params of the environment."""
-        self.add_argument(
-            fields.PARAM,
-            dest="params",
-            nargs="+",
-            default=[],
-            metavar="NAME=VALUE",
-            help=f"set params of the environment, such as {fields.EXAMPLES[fields.PARAM]}",
-        )
+        words = f"set params of the environment, such as {fields.EXAMPLES[fields.PARAM]}"
+        self._add_pairs(fields.PARAM, "params", words)
+
+    def _add_pairs(self, flag: str, dest: str, words: str) -> None:
+        pairs: dict[str, Any] = {"nargs": "+", "default": [], "metavar": "NAME=VALUE"}
+        self.add_argument(flag, dest=dest, help=words, **pairs)
 
     def add_best(self) -> None:
         """Add the option `--best`, whose value is passed to `load_policy`."""

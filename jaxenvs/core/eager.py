@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import jax
 import jax.core
 import numpy as np
-from jaxtyping import PyTree
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -51,7 +50,7 @@ def compiled(method: Method) -> Method:
             params = given.arguments.get("params")
             if params is not None and hasattr(owner, "check_values"):
                 owner.check_values(params, method.__name__)
-            arguments = _arrays((given.args[1:], given.kwargs))
+            arguments = jax.tree.map(_array, (given.args[1:], given.kwargs))
             return compiled_for(owner)(*arguments)
         except jax.errors.JaxRuntimeError:
             raise
@@ -147,16 +146,12 @@ def _trace_state() -> tuple[Callable[[], Any], Any]:
         return current, current()
 
 
-def _arrays(tree: PyTree) -> PyTree:
-    """Convert the leaves of a pytree to strongly typed arrays.
+def _array(leaf: Any) -> jax.Array | np.ndarray:
+    """Convert a leaf of a pytree to a strongly typed array.
 
     As a result, `2`, `np.int32(2)` and `jnp.asarray(2)` use the same compiled program. Raises
     `TypeError` for a leaf that is not a number, or for an integer that does not fit JAX's dtype.
     """
-    return jax.tree.map(_array, tree)
-
-
-def _array(leaf: Any) -> jax.Array | np.ndarray:
     if isinstance(leaf, jax.core.Tracer):
         raise TypeError("a traced value outside its trace")
     if isinstance(leaf, jax.Array):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Integer, UInt8
 
 from . import permutations
-from .sprites import CUBE, NIGHT
+from .sprites import CUBE, INK
 
 # Labels of points: background, plastic between stickers, first sticker (sticker i is FIRST + i).
 BACK, PLASTIC, FIRST = range(3)
@@ -42,7 +42,7 @@ def painted(
     colours = jnp.asarray(np.array(CUBE, np.float32))[stickers.astype(jnp.int32)]
     if shades is not None:
         colours = colours * shades[:, None]
-    palette = jnp.concatenate([np.array([NIGHT, BLACK], np.float32), colours])
+    palette = jnp.concatenate([np.array([INK, BLACK], np.float32), colours])
     points = palette[jnp.asarray(labels).astype(jnp.int32)]
     height, width = labels.shape[0] // FINE, labels.shape[1] // FINE
     mean = points.reshape(height, FINE, width, FINE, 3).mean(axis=(1, 3))

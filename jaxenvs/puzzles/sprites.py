@@ -9,14 +9,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..core.looks import BRICKS, FLOOR, GROOVE, GROUND, INK, ROCK, ROCK_TOP, WHITE, WHOLE
 from ..core.paint import RGB, Layer, block, disc, line, minus, paint, polygon, union
 from .digits import number
 
 Layers = tuple[Layer, ...]
 
-NIGHT, FLOOR, GROOVE = (16, 17, 24), (40, 43, 53), (53, 57, 69)
-INK, WHITE = (16, 17, 24), (250, 247, 238)
-STONE, STONE_TOP, STONE_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
 WOOD, WOOD_TOP, WOOD_DARK = (178, 126, 76), (206, 154, 98), (118, 78, 44)
 GREEN, BLUE, RED, YELLOW = (64, 178, 92), (92, 150, 250), (224, 72, 66), (246, 204, 62)
 CUBE = (  # colours of stickers: white, green, red, blue, orange, yellow
@@ -57,19 +55,8 @@ NUMBERS = (  # colours of Minesweeper's numbers, from 1
     (170, 176, 188),
 )
 
-WHOLE = block(0, 0, 1, 1)
 RAISED = block(1 / 16, 1 / 16, 15 / 16, 15 / 16, 1 / 8)
-NOTHING = (Layer(WHOLE, NIGHT),)
-GROUND = (
-    Layer(WHOLE, FLOOR),
-    Layer(union(block(0, 0, 1, 1 / 32), block(0, 0, 1 / 32, 1)), GROOVE),
-)
-BRICKS = (
-    Layer(WHOLE, STONE),
-    Layer(union(block(0, 0, 1, 1 / 16), block(0, 1 / 2, 1, 9 / 16)), STONE_TOP),
-    Layer(union(block(0, 7 / 16, 1, 1 / 2), block(0, 15 / 16, 1, 1)), STONE_JOINT),
-    Layer(union(block(7 / 16, 0, 1 / 2, 1 / 2), block(15 / 16, 1 / 2, 1, 1)), STONE_JOINT),
-)
+NOTHING = (Layer(WHOLE, INK),)
 PERSON = (
     Layer(disc(1 / 2, 1 / 2, 3 / 8), INK),
     Layer(disc(1 / 2, 1 / 2, 5 / 16), WHITE),
@@ -93,10 +80,10 @@ def _mixed(colour: RGB, other: RGB, share: float) -> RGB:
     return red, green, blue
 
 
-def _plate(colour: RGB, ground: RGB = FLOOR) -> Layers:
+def _plate(colour: RGB) -> Layers:
     """Return a raised tile with a light upper edge and a shadow below."""
     return (
-        Layer(WHOLE, ground),
+        Layer(WHOLE, FLOOR),
         Layer(RAISED, _mixed(colour, INK, 0.35)),
         Layer(block(1 / 16, 1 / 16, 15 / 16, 7 / 8, 1 / 8), _mixed(colour, WHITE, 0.3)),
         Layer(block(1 / 16, 3 / 32, 15 / 16, 7 / 8, 1 / 8), colour),
@@ -165,7 +152,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
         Layer(disc(1 / 2, 1 / 2, 1 / 4), INK),
         Layer(disc(13 / 32, 13 / 32, 1 / 16), WHITE),
     )
-    return _atlas(tile_size, [GROUND, *opened, _plate(STONE), mine])
+    return _atlas(tile_size, [GROUND, *opened, _plate(ROCK), mine])
 
 
 @functools.lru_cache(maxsize=8)
@@ -321,7 +308,7 @@ def maze(tile_size: int) -> np.ndarray:
     """Return sprites of floor, wall, target, player, and player on the target."""
     star = polygon((1 / 2, 3 / 16), (13 / 16, 1 / 2), (1 / 2, 13 / 16), (3 / 16, 1 / 2))
     target = (Layer(WHOLE, (38, 140, 76)), Layer(star, (206, 246, 178)))
-    wall = (Layer(WHOLE, STONE), Layer(block(0, 0, 1, 1 / 8), STONE_TOP))
+    wall = (Layer(WHOLE, ROCK), Layer(block(0, 0, 1, 1 / 8), ROCK_TOP))
     floor = (Layer(WHOLE, FLOOR),)
     looks = [floor, wall, target, (*floor, *PERSON), (*target, *PERSON)]
     return _atlas(tile_size, looks)

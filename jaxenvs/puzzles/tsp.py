@@ -106,7 +106,8 @@ class TSP(Puzzle):
         """Draw cities uniformly from the unit square; their coordinates are multiples of 2**-23."""
         drawn = words(key, 2 * self.cities) >> np.uint32(9)
         places = drawn.astype(jnp.float32) * np.float32(2.0**-23)
-        return PuzzleLevel(board=_at_home(), instance=places.reshape(self.cities, 2))
+        at_home = Tour(visited=jnp.uint32(1), city=jnp.int32(0))
+        return PuzzleLevel(board=at_home, instance=places.reshape(self.cities, 2))
 
     def apply(
         self, instance: Float32[Array, "cities 2"], board: Tour, action: Int32[Array, ""]
@@ -245,10 +246,6 @@ class TSP(Puzzle):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return the sprites in the order of `tiles`, uint8 (6, tile_size, tile_size, 3)."""
         return sprites.tsp(tile_size)
-
-
-def _at_home() -> Tour:
-    return Tour(visited=jnp.uint32(1), city=jnp.int32(0))
 
 
 def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from .colors import NAMES, OTHER_SPELLINGS
 from .text import Line, Problems
 
-Cells = tuple[int, ...]
-
 
 class Sprite(NamedTuple):
     """Picture of an object."""

@@ -99,7 +99,8 @@ class Fuzzer:
             step = jax.vmap(self.env.step)(row_keys, state.env, action, params)
             rules = jax.vmap(self._rules)(row_keys, state.env, action, step, params)
             again = venv.reset_rows(key_again, state.replace(env=step.state), step.done, params)
-            rules["first observation outside"] = step.done & ~self._inside(again.obs)
+            inside = jax.vmap(self.env.observation_space.contains)(again.obs)
+            rules["first observation outside"] = step.done & ~inside
             return again.state, {name: rule.sum(dtype=jnp.int32) for name, rule in rules.items()}
 
         _, counts = jax.lax.scan(one, state, jax.random.split(key_play, self.length))
@@ -107,9 +108,6 @@ class Fuzzer:
         for name in OF_SPACES:
             counts[name] = jnp.where(variation <= self.near, counts[name], 0)
         return counts
-
-    def _inside(self, obs: PyTree[Array]) -> Bool[Array, " rows"]:
-        return jax.vmap(self.env.observation_space.contains)(obs)
 
     def _vary(self, key: Key, variation: Array) -> Any:
         """Return params with random values per environment.

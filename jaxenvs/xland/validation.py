@@ -55,7 +55,7 @@ def _check_shapes(ruleset: Ruleset) -> None:
     for name, shape in _SHAPES.items():
         array = getattr(ruleset, name)
         given, dtype = np.shape(array), getattr(array, "dtype", None)
-        wanted = (*batch, *(size for size in shape))
+        wanted = (*batch, *shape)
         fits = len(given) == len(wanted) and all(
             b in (None, a) for a, b in zip(given, wanted, strict=True)
         )

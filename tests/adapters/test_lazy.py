@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from worlds import FAMILIES
@@ -14,11 +16,11 @@ import jaxenvs
 from jaxenvs import adapters
 from jaxenvs.core.typed import installation
 assert dir(adapters) == sorted(adapters.__all__), dir(adapters)
-loaded = {"dm_env", "gymnasium", "gymnax", "mctx", "stable_baselines3"} & set(sys.modules)
+loaded = PACKAGES & set(sys.modules)
 assert not loaded, loaded
 adapters.to_gymnasium
 assert "gymnasium" in sys.modules and "dm_env" not in sys.modules
-for name in ("dm_env", "gymnasium", "gymnax", "mctx", "stable_baselines3"):
+for name in PACKAGES:
     sys.modules[name] = None  # as if it were not installed
 for name, extra in EXTRAS.items():
     for module in [name for name in sys.modules if name.startswith("jaxenvs.adapters.")]:
@@ -42,21 +44,18 @@ for id in IDS:
         to_gymnasium_vec(env, 2, params=params)
     assert not xla_bridge._backends, id
 """
-EXTRAS = {
-    "mctx_recurrent_fn": "search",
-    "mctx_root_fn": "search",
-    "register_in_gymnasium": "gym",
-    "to_dm_env": "dm",
-    "to_gymnasium": "gym",
-    "to_gymnasium_vec": "gym",
-    "to_gymnax": "gymnax",
-    "to_sb3_vec": "sb3",
-}
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+EXTRAS = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["optional-dependencies"]
 
 
 def test_packages_load_at_first_use_and_errors_name_the_extra():
-    assert set(EXTRAS) == set(adapters.__all__)
-    code = f"EXTRAS = {EXTRAS!r}\n{LAZY}"
+    assert adapters.__all__ == sorted(adapters._HOMES)
+    needs = {name: adapters._PACKAGES[home] for name, home in adapters._HOMES.items()}
+    for package, extra in needs.values():
+        assert any(line.replace("-", "_").startswith(package) for line in EXTRAS[extra])
+    extras = {name: extra for name, (_, extra) in needs.items()}
+    packages = {package for package, _ in needs.values()}
+    code = f"EXTRAS, PACKAGES = {extras!r}, {packages!r}\n{LAZY}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 

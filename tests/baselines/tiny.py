@@ -1,5 +1,6 @@
 """Small environments and learners for the tests of the baselines."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -131,6 +132,7 @@ REPLAY = {
 }
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
+USUAL = {**REPLAY, "minibatches": 2, "memory": 8}  # settings of a learner that is not in `TINY`
 # Learner -> small settings for tests.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
@@ -174,8 +176,11 @@ TINY = {
 
 def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
     """Return a learner with small settings for tests, PPO by default."""
-    chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
-    return registry.build(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
+    kind = ALGORITHMS[algorithm].load().Settings
+    known = {field.name for field in dataclasses.fields(kind)}
+    usual = {name: value for name, value in USUAL.items() if name in known}
+    chosen = {"hidden": (8,), "embed": 2} | TINY.get(algorithm, usual) | settings
+    return registry.build(algorithm, env, kind(**chosen), devices)
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def test_a_disk_has_no_seams_between_tiles():
 
 def test_each_disk_is_half_a_tile_wider_on_each_side_than_the_next_smaller():
     atlas = sprites.hanoi(16, 5)
-    covered = [(tile != sprites.NIGHT).any(axis=(0, 2)).sum() for tile in atlas[[7, 11]]]
+    covered = [(tile != sprites.INK).any(axis=(0, 2)).sum() for tile in atlas[[7, 11]]]
     assert covered == [7, 15]
 
 
