@@ -179,8 +179,9 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 KNOWN = {"Env", "Wrapper", "Puzzle"}
 # Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# A benchmark of a feature of one family, and a command for the games of another.
+# Benchmarks of a feature of one family, and a command for the games of one.
 ABOUT = {
+    "jaxenvs.benchmarks.puzzlescript": "jaxenvs.puzzlescript",
     "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",
     "jaxenvs.commands.games": "jaxenvs.puzzlescript",
 }

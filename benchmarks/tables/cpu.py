@@ -150,6 +150,17 @@ SEARCHED: dict[str, Column] = {  # columns of the table of A*'s nodes per second
 of_rows("search", f"{RESULTS}/search.json", SEARCHED)
 
 
+GAMES: dict[str, Column] = {  # columns of the table of PuzzleScript games
+    "game": of("game"),
+    "games": of("games", whole),
+    "environments": of("num_envs", whole),
+    "turns/s": of("per_processor_second", short),
+    "the engine": of("engine", lambda value: short(value) if value else ""),
+    "compile": of("compile_seconds", seconds),
+}
+of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES)
+
+
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speeds: dict[str, Any]) -> Table:
     """Compare rule worlds with XLand-MiniGrid: steps per second of CPU time, and compile times."""

@@ -6,6 +6,7 @@
 //   {"source": TEXT, "level": N, "inputs": [...]} also the board after every input; "draws": the
 //                                                 random numbers to use, over and over; "stay":
 //                                                 stop at a win instead of loading the next level
+//   {..., "inputs": [...], "speed": true}         the seconds that the inputs take
 //   {"source": TEXT, "level": N, "solve": [...]}  a shortest solution from these inputs, or null if
 //                                                 there is none among the first "most" boards
 // Inputs: 0 up, 1 left, 2 down, 3 right, 4 action, "tick", "undo", "restart".
@@ -110,6 +111,15 @@ function play(request) {
     return seen;
 }
 
+// Seconds that the inputs take; a level that is won goes on.
+function seconds(request) {
+    engine.stay(true);
+    load(request);
+    const start = process.hrtime.bigint();
+    for (const value of request.inputs) enter(value);
+    return Number(process.hrtime.bigint() - start) / 1e9;
+}
+
 // Search breadth-first. The command `checkpoint` makes the board to which `restart` returns part of a state.
 function solve(request) {
     const words = part => Buffer.from(new Int32Array(part.dat).buffer).toString('latin1');
@@ -146,7 +156,8 @@ function answer(request) {
     engine.start();
     const result = {};
     try {
-        if (request.inputs) result.boards = play(request);
+        if (request.speed) result.seconds = seconds(request);
+        else if (request.inputs) result.boards = play(request);
         else if (request.solve) result.solution = solve(request);
         else compile(['restart'], request.source);
         result.tables = (request.inputs || request.solve) && !request.tables ? undefined : tables();
