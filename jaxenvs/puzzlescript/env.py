@@ -76,7 +76,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """True if a rule of a game draws random numbers; then no search is possible."""
+        """Whether a rule of any of the games draws random numbers, which rules out search."""
         return bool(self.library.random)
 
     # Spaces.

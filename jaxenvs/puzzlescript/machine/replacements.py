@@ -98,9 +98,10 @@ def targets(
     is_found: Bool[Array, ""],
     starts: UInt32[Array, "side words"] | None = None,
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
-    """Return the patterns of a rule, and the cells in which each is to be replaced.
+    """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
 
-    Cells of the tuple `at` are included if `is_found`, and cells of row 0 from all `starts`.
+    If `is_found`, the planes contain the cells of the tuple `at`. They also contain the cells of
+    row 0 for each start in `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -49,7 +49,9 @@ class Turn(NamedTuple):
     waiting: UInt32[Array, "rows gaps side words"]  # matches of the rule when it was found
     pointer: Place  # match of each row that was applied last
     vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
-    place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
+    # Last cell whose objects moved, if cells are handled one at a time; -1: none yet; -2: all cells
+    # are handled together.
+    place: Int32[Array, ""]
     is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
     is_restart: Bool[Array, ""]  # whether that turn follows `restart`: a win is checked
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
