@@ -1,4 +1,4 @@
-"""The games and levels of an environment, as arrays of one size."""
+"""The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
 
 import functools
 from collections.abc import Iterable
@@ -31,18 +31,21 @@ MEANINGS = {
     "sets": "sets of objects and movements",
     "patterns": "different cells in rules",
     "wins": "win conditions",
-}  # fields of `Size` in messages
+}  # field of `Size` -> what messages call it
 
 
 class Codes(NamedTuple):
-    """Encoding of a board: for each layer that can change, the binary number of its object.
+    """Encoding of a board: a binary number for each cell and each layer that can change.
 
-    Digit planes are numbered over all such layers; literal d + 1 is digit d, -(d + 1) its opposite.
+    The objects of a layer have the numbers from 1; 0 stands for no object. Each binary digit has a
+    plane, and digits are numbered over all these layers. Literal d + 1 stands for the cells whose
+    digit d is 1, and literal -(d + 1) for the cells whose digit d is 0.
     """
 
-    digits: UInt32[np.ndarray, "games digits words"]  # objects whose number has the digit
-    literals: Int8[np.ndarray, "games objects most"]  # digits of each object's number; 0: unused
-    fixed: UInt32[np.ndarray, "games words"]  # objects of layers that cannot change
+    digits: UInt32[np.ndarray, "games digits words"]  # mask of the objects whose digit is 1
+    # Literals of the digits of each object's number; 0: unused.
+    literals: Int8[np.ndarray, "games objects most"]
+    fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
 
 
 class Library(NamedTuple):
@@ -50,29 +53,32 @@ class Library(NamedTuple):
 
     games: tuple[Game, ...]
     size: Size
-    tables: Tables  # with a first axis of games
+    tables: Tables  # tables of all games, stacked along a first axis
     codes: Codes
     boards: UInt32[np.ndarray, "levels objects side words"]
     width: Int32[np.ndarray, " levels"]
     height: Int32[np.ndarray, " levels"]
     game: Int32[np.ndarray, " levels"]  # index of each level's game
-    first: Int32[np.ndarray, " games"]  # first level of each game
+    first: Int32[np.ndarray, " games"]  # index of each game's first level
     levels: Int32[np.ndarray, " games"]  # number of levels of each game
     random: tuple[str, ...]  # names of the games whose rules draw random numbers
 
     def has(self, option: str) -> bool:
-        """Return whether a game has an option in its prelude."""
+        """Return whether any of the games has an option in its prelude."""
         return any(option in game.prelude for game in self.games)
 
     def commands(self, *names: str) -> bool:
-        """Return whether a rule of a game has one of the commands."""
+        """Return whether any rule of any game has one of the commands."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
         rules = (rule for groups in lists for group in groups for rule in group)
         return any(name in rule.commands for rule in rules for name in names)
 
 
 def paths(game: str) -> list[Path]:
-    """Return the files of a shipped game's name, a file, or a folder; raise `GameError` if none."""
+    """Return the files of `game`: the name of a shipped game, a file, or a folder.
+
+    Raises `GameError` if there is no file.
+    """
     shipped = SHIPPED / f"{game}.txt"
     if shipped.parent == SHIPPED and shipped.exists():
         return [shipped]
@@ -93,10 +99,11 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Library:
-    """Read the games of a name, file or folder. Later changes of the files have no effect.
+    """Read the games of `game`, see `paths`. Later changes of the files have no effect.
 
-    With a `level`, only that level of the only game. Raises `GameError` (a `ValueError`) that names
-    the file and the mistake, or the quantity that is too large.
+    If `level` is a number, there must be a single game, and only this level is read. Raises
+    `GameError` (a `ValueError`) that names the file and the mistake, or the quantity that is too
+    large.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -141,10 +148,11 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 
 
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
-    """Return the size called `size` that holds all needed sizes, of games with these names.
+    """Return the size that `size` selects: "exact", "auto" or a key of `SIZES`.
 
-    "exact" is the least size, "auto" the least of `SIZES`. Raises `GameError` for one that is too
-    small, with the quantity and the game that exceed it.
+    "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest of `SIZES`
+    that does. `names` are the games of `needed`. If the size is too small, raises `GameError` with
+    each quantity that exceeds it and the game.
     """
     needed, names = [*needed], [*names]
     least = Size(*(max(values) for values in zip(*needed, strict=True)))
