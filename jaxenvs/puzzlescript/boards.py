@@ -19,8 +19,8 @@ class Instance(Struct):
 
     game: Int32[Array, ""]  # index of the game, in the order of the files' names
     number: Int32[Array, ""]  # number of the level in its game, from 0
-    width: Int32[Array, ""]  # columns
-    height: Int32[Array, ""]  # lines
+    width: Int32[Array, ""]  # number of columns
+    height: Int32[Array, ""]  # number of lines
     start: UInt32[Array, "objects side words"]  # cells of each object at the start of the level
 
 

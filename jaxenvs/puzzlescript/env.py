@@ -33,8 +33,8 @@ class PuzzleScript(PackedPuzzle):
     A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
     `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
-    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
-        games have `noaction`, tick unless a game has `realtime_interval`.
+    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). `action` is absent if
+        all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
     Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
         the same as bits, uint32 (objects, side, words): bit x % 32 of word x // 32 of line y is the
         cell in column x.
@@ -46,11 +46,11 @@ class PuzzleScript(PackedPuzzle):
     """
 
     game: str = "crates"  # name of a shipped game, or path of a file or of a folder of games
-    level: int | None = None  # number of the only level, from 0, without messages; None: all
+    level: int | None = None  # number of the level, from 0, not counting messages; None: all
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
     observation: str = "objects"  # objects or planes
-    # Whether `heuristic` counts the cells with X but not Y in win conditions `all X on Y`, which may
-    # overestimate the number of actions; otherwise it is 0.
+    # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
+    # may overestimate the number of actions; otherwise it is 0.
     count: bool = False
     again_limit: int = 200  # maximum number of `again` turns after an action
 

@@ -55,7 +55,7 @@ class Game:
     sprites: tuple[Sprite, ...]  # sprite of each id
     layer_of: tuple[int, ...]  # collision layer of each id
     layers: int  # number of collision layers
-    background: int  # id of the default background
+    background: int  # id of the default background object
     player: int  # mask of the player's objects
     player_is_aggregate: bool  # whether a player is all objects of `player` in one cell
     main: Groups
@@ -116,7 +116,7 @@ class _Reading:
 
     def read(self, section: str, line: Line) -> None:
         """Parse a line of a section."""
-        if section in ("objects", "levels"):  # blank lines are significant there
+        if section in ("objects", "levels"):  # in these sections, blank lines have a meaning
             (self.objects.read if section == "objects" else self._read_level)(line)
         elif line.text:
             self._readers[section](line)

@@ -21,7 +21,7 @@ class Replacement(NamedTuple):
     ms: int = 0  # movements set
     ml: int = 0  # movements cleared on whole layers before `ms` is set
     re: int = 0  # objects of which one, drawn at random, is set
-    rd: int = 0  # movements of the layers that get a random direction
+    rd: int = 0  # all movements of each layer that gets a random direction
 
 
 class Pattern(NamedTuple):
