@@ -124,7 +124,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Measure as the command-line arguments ask; print results; write them to the file `--json`."""
     parser = instrument.parser("rule_worlds", __doc__)
     add = parser.add_argument
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])

@@ -25,7 +25,11 @@ from .tables.text import tabulated
 def measure(
     env_id: str, batch_size: int, levels: int, node_budget: int, seed: int, repeats: int
 ) -> dict[str, Any]:
-    """Search random levels; return sums over the levels and the median speed over the repeats."""
+    """Search random levels; return how many were solved, node counts and nodes per second.
+
+    The numbers of nodes and of expanded nodes are totals of all levels. The speed is the median of
+    the repeats.
+    """
     puzzle = jaxenvs.make(env_id)
     keys = jax.random.split(jax.random.key(seed), levels)
     drawn = [jax.jit(puzzle.sample_level)(key) for key in keys]
@@ -63,7 +67,7 @@ def measure(
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Measure as the command-line arguments ask; print a table; write results to `--json`."""
     parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")

@@ -166,7 +166,8 @@ def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rec
     """Return rectangles for the boards and for a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = math.ceil(tall * scale)  # rounded up, because a block that lacks a pixel does not fit
+    # Rounded up: a panel block does not fit if the area is even one pixel too short.
+    low = math.ceil(tall * scale)
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 

@@ -120,7 +120,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of one sample of the replay buffer, for error messages."""
+        """What error messages call one sample of the replay buffer."""
         return "a window"
 
     @property

@@ -37,8 +37,10 @@ class Network(nn.Module):
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`
-    lines: int = 0  # features of each row and of each column of a square board, see `Encoder`
-    neighbours: int = 0  # features of a cell's 3 x 3 neighbourhood, for spatial networks only
+    # Number of features of each row and of each column of a square board, see `Encoder`; 0: none.
+    lines: int = 0
+    # Number of features of each cell's 3 x 3 neighbourhood, for spatial networks only; 0: none.
+    neighbours: int = 0
 
     @property
     def activate(self) -> Callable[[Array], Array]:

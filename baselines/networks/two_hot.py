@@ -60,8 +60,8 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     that need no change are not returned.
     """
     end = float(squeezed(jnp.float32(largest)))
-    # If `largest`, an observed number, is already covered, only values that the network predicted
-    # were too large. Then double the range.
+    # `largest` is the largest observed number. If the atoms already cover it, only numbers that the
+    # network predicted were outside the range, and their size is not known here: double the range.
     if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))

@@ -105,9 +105,9 @@ def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollo
     """Return PPO's targets for a rollout that older weights sampled, corrected by V-trace.
 
     Returns the rollout, advantages and value targets, as `ppo.targets` does. The log-probabilities
-    and values in the rollout are recomputed with the current weights. PPO's clipping thus starts
-    from the current policy, and several epochs are possible. Truncated episodes are bootstrapped
-    with the values that the actor computed with its older weights.
+    and values in the rollout are recomputed with the current weights. So PPO's probability ratio
+    starts at 1, and several epochs are possible. Truncated episodes are bootstrapped with the
+    values that the actor computed with its older weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)

@@ -30,7 +30,7 @@ MULTIPROCESSORS = 132  # number of multiprocessors of an H200
 # Number of threads that can run at once. If there are more elements, a thread computes several.
 RESIDENT = MULTIPROCESSORS * 2048
 UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
-# If a fusion contains one of these opcodes, each thread of the loop emitter computes one element.
+# Opcodes that prevent unrolling: in a fusion with one of them, each thread computes one element.
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}

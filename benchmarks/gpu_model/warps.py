@@ -3,9 +3,9 @@
 XLA compiles a fusion to a function of the output's index. For each output element, the function
 computes all values that the element depends on, so a value that several elements need is computed
 several times. This module follows the indices of a few warps (groups of 32 lanes, which are threads
-that run together) from the outputs back to the parameters. Equal indices of an instruction count
-once, because the compiler eliminates common subexpressions. A branch of a concatenation or pad
-counts in every warp in which at least one lane takes it.
+that run together) from the outputs back to the parameters. An instruction that is needed several
+times at the same indices is counted once, because the compiler eliminates common subexpressions. A
+branch of a concatenation or pad is counted in every warp in which at least one lane takes it.
 """
 
 import dataclasses
@@ -97,7 +97,7 @@ class Work:
 
 
 class Walk:
-    """Evaluation of one fused computation that counts the work of sampled warps.
+    """Counter of the work that sampled warps do for one fused computation.
 
     `read` requests values, and `run` follows the requests back to the parameters.
     """

@@ -17,7 +17,7 @@ import jaxenvs
 
 from ..harness.contestants import GRIDS, Game, craftax_level, one_of, peer_obs
 
-TURN = 100  # number of steps of the batch that a timed run makes at least, see `Game.turn`
+TURN = 100  # minimum number of batch steps in a timed run, see `Game.turn`
 
 
 def level(env_id: str) -> str:

@@ -22,7 +22,7 @@ class Line(NamedTuple):
     job: str
     where: Mapping[str, Any]  # entries by which the measured rows of the job are selected
     unit: str = "steps/s"
-    others: Mapping[str, str] = {}  # contestant of another library -> its name in the table
+    others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table
 
 
 GRIDS = {"NAVIX": "NAVIX", "XLand-MiniGrid": "XLand-MiniGrid"}

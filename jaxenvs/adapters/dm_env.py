@@ -30,7 +30,8 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._number = 0
         # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Latest state, whose statistics the next reset carries over; None if `env` keeps none.
+        # Latest state; the next reset takes over statistics from it. None before the first reset,
+        # or if `env` keeps no statistics across episodes.
         self._ended: Any = None
         self._compile()
 
@@ -82,7 +83,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
 
 
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
-    """Return an environment (or the environment of an id) as a `dm_env.Environment`.
+    """Return a `dm_env.Environment` that plays `env`, an environment or the id of one.
 
     `seed` determines all random numbers; `params` apply to all episodes; `fields` are arguments of
     `jaxenvs.make`, for an id. Raises the errors of `jaxenvs.make`.
@@ -109,5 +110,5 @@ def compiled(env: Env) -> tuple[Any, Any]:
 
 
 def _copied(obs: Any) -> Any:
-    """Return copies of an observation's arrays, which the caller may change."""
+    """Copy the arrays of an observation, so that the caller may change them."""
     return jax.tree.map(np.array, obs)

@@ -43,11 +43,13 @@ def pip() -> str:
 
 
 def _requirement(extra: str) -> str:
-    """Return the argument for `pip install`: jaxenvs with an extra, and its source.
+    """Return the argument of `pip install` that adds an extra, from the source of this jaxenvs.
 
-    It is a plain package name only if jaxenvs was installed from a package index.
+    If jaxenvs was installed from a package index, the argument is `"jaxenvs[extra]"`. Otherwise it
+    also contains the URL or the folder from which jaxenvs was installed.
     """
-    # Often two results: a build leaves an egg-info folder in the repository.
+    # `distributions` often finds two, because a build leaves an egg-info folder in the repository.
+    # The first one with a `direct_url.json` tells the source.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:

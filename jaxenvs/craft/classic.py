@@ -224,11 +224,11 @@ class CraftClassic(CraftEnv):
         wood, stone, iron sword. A sleeping player takes no action.
     Observation (field `obs`): `symbolic` float32 (1345,), Craftax's: for each of the 7 x 9 cells,
         row by row, 17 block flags and 4 flags for zombie, cow, skeleton, arrow; then 12 item counts
-        and health, food, drink, energy in tenths; 4 flags for left, right, up, down; light;
-        sleeping. `ids` uint8 (145,), the same as integers, named in `layout`: 0 to 62 blocks,
-        63 to 125 mobs (bits), 126 to 137 items, 138 to 141 health, food, drink, energy, 142 facing
-        (1 left, 2 right, 3 up, 4 down), 143 sleeping, 144 light (0 to 255). `pixels` uint8
-        (63, 63, 3).
+        and health, food, drink, energy in tenths; 4 flags for facing left, right, up, down; light;
+        sleeping. `ids` uint8 (145,), the same content as integers: entries 0 to 62 are blocks,
+        63 to 125 mobs (one bit per type), 126 to 137 items, 138 to 141 health, food, drink, energy,
+        142 facing (1 left, 2 right, 3 up, 4 down), 143 sleeping, 144 light (0 to 255); `layout`
+        names each entry. `pixels` uint8 (63, 63, 3).
     Reward: 1 for every achievement new in this episode, 0.1 for every point of health gained (-0.1
         for a point lost); with the field `task`, 1 for that achievement and 0 otherwise.
     Episode ends: without health, in lava, at the time limit.

@@ -1,4 +1,4 @@
-"""Keys of Craft-Classic, facts for the window's panel, and text descriptions of states."""
+"""Keyboard keys of Craft-Classic, facts for the window's panel, and text descriptions of states."""
 
 import functools
 from collections.abc import Callable, Iterable

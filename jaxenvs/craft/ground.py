@@ -24,7 +24,9 @@ _BITS = 31  # number of blocks whose bits share an int32; the sign bit is not us
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_REACH = 22  # largest squared distance at which a torch makes a cell visible: below 4.75 cells
+# Largest squared distance at which a torch makes a cell visible: distances below 4.75 cells have
+# squares up to 22.
+_REACH = 22
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 

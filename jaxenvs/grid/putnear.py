@@ -20,7 +20,7 @@ THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 @register_level("PutNear-6x6-N2-v0", size=6, objects=2)
 @register_level("PutNear-8x8-N3-v0", size=8, objects=3)
 class PutNear(SquareGridEnv):
-    """Put one object that the mission names next to another one.
+    """Put an object next to another one; the mission names both.
 
     The objects differ and are not adjacent at first; diagonal neighbours count as adjacent. The
     drop must be next to the cell where the other object lay at first, even if that object has

@@ -19,8 +19,8 @@ class Instance(Struct):
 
     game: Int32[Array, ""]  # index of the game, in the order of the files' names
     number: Int32[Array, ""]  # number of the level in its game, from 0
-    width: Int32[Array, ""]  # columns
-    height: Int32[Array, ""]  # lines
+    width: Int32[Array, ""]  # number of columns
+    height: Int32[Array, ""]  # number of lines
     start: UInt32[Array, "objects side words"]  # cells of each object at the start of the level
 
 
@@ -31,12 +31,12 @@ def words_of(library: Library) -> int:
 
 
 def has_checkpoints(library: Library) -> bool:
-    """Return whether boards must store where `restart` leads."""
+    """Return whether packed boards also store the objects that `restart` restores."""
     return library.commands("checkpoint") and library.commands("restart")
 
 
 def _rows(library: Library) -> int:
-    """Return the number of words of the digit planes of a board."""
+    """Return the number of words that store the digit planes (see `Codes`) of a board."""
     rows = library.codes.digits.shape[1] * library.size.side
     return -(-rows // _per_word(library)) * library.size.words
 
@@ -80,7 +80,7 @@ def is_set(words: UInt32[Array, " packed"], flag: int) -> Bool[Array, ""]:
 def _encoded(
     library: Library, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
-    """Write the object of each layer and cell as binary digits, one plane for each digit."""
+    """Pack the digit planes (see `Codes`) of the objects into words."""
     size = library.size
     chosen = planes.flags(jnp.asarray(library.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))

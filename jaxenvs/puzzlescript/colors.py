@@ -1,4 +1,4 @@
-"""Palettes: the colour of each name in a game's `color_palette`.
+"""Palettes: the RGB values that colour names have under a game's option `color_palette`.
 
 Source: increpare/PuzzleScript 4db08ebe, `colors.js`.
 """
@@ -90,7 +90,10 @@ OTHER_SPELLINGS = {"gray": "grey", "darkgray": "darkgrey", "lightgray": "lightgr
 
 
 def palette(name: str) -> dict[str, str] | None:
-    """Return `#rrggbb` of each colour in a palette, by name or number; None if it is unknown."""
+    """Return `#rrggbb` of each colour name in the palette `name`; None if there is no such palette.
+
+    `name` is a key of `PALETTES` or a number from 1.
+    """
     order = [*PALETTES]
     if name.isdigit() and 0 < int(name) <= len(order):
         name = order[int(name) - 1]

@@ -23,20 +23,21 @@ from .machine.replacements import Draw
 from .machine.sizes import SIZES, WORD
 
 ACTION = len(DIRECTIONS)
-MOST_BOARDS = 20_000  # boards that `ending` visits in search of a solution
+MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a solution
 
 
 @register("PuzzleScript-v0", representative=True)
 class PuzzleScript(PackedPuzzle):
-    """Play a PuzzleScript game, or a folder of games, from its source text.
+    """Play PuzzleScript games from their source text: one game, or all games of a folder.
 
     A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
     `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
-    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). Action is absent if all
-        games have `noaction`; tick is absent if no game has `realtime_interval`.
+    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). `action` is absent if
+        all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
     Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
-        the same as uint32 (objects, side, words), bit x of line y.
+        the same as bits, uint32 (objects, side, words): bit x % 32 of word x // 32 of line y is the
+        cell in column x.
     Reward: 1 for a win.
     Episode ends: with a win, or at the time limit.
     State: the board is packed: the object of each layer and cell in as few bits as possible.
@@ -45,12 +46,12 @@ class PuzzleScript(PackedPuzzle):
     """
 
     game: str = "crates"  # name of a shipped game, or path of a file or of a folder of games
-    level: int | None = None  # index of the only level, messages not counted; None: all levels
-    size: str = "exact"  # shape of the interpreter: exact, auto, small, medium or large
+    level: int | None = None  # number of the level, from 0, not counting messages; None: all
+    size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
     observation: str = "objects"  # objects or planes
-    count: bool = (
-        False  # whether `heuristic` counts what `all X on Y` lacks, which may overestimate
-    )
+    # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
+    # may overestimate the number of actions; otherwise it is 0.
+    count: bool = False
     again_limit: int = 200  # maximum number of `again` turns after an action
 
     reset_source: ClassVar[str] = "exact"
@@ -76,7 +77,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """True if any rule of any game draws random numbers, which makes search impossible."""
+        """Whether a rule of any of the games draws random numbers, which rules out search."""
         return bool(self.library.random)
 
     # Spaces.
@@ -94,7 +95,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def _inputs(self) -> list[tuple[str, int]]:
-        """Name and interpreter's action of each action."""
+        """Name of each action, and the number that the interpreter has for it."""
         library = self.library
         found = [(name, number) for number, name in enumerate(DIRECTIONS)]
         if any("noaction" not in game.prelude for game in library.games):
@@ -164,7 +165,7 @@ class PuzzleScript(PackedPuzzle):
         )
 
     def _started(self, instance: Instance, draw: Draw) -> PuzzleLevel:
-        """Return the level, after one turn if its game has `run_rules_on_level_start`."""
+        """Return the level, after a first turn if its game has `run_rules_on_level_start`."""
         no = jnp.bool_(False)
         board = Board(
             instance.start, instance.start, instance.width, instance.height, won=no, stuck=no
@@ -217,9 +218,10 @@ class PuzzleScript(PackedPuzzle):
         return boards.is_set(board, boards.WON)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0; with `count`, the largest number of X that a condition `all X on Y` lacks.
+        """Return 0 or, with `count`, the number of cells with X but not Y for `all X on Y`.
 
-        The count is no lower bound in general, because one turn may move many objects.
+        With several such conditions, the largest number is returned. It can be higher than the
+        number of actions to a win, because one turn may move many objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
@@ -251,7 +253,7 @@ class PuzzleScript(PackedPuzzle):
         return planes.cells(objects).transpose(1, 2, 0).astype(jnp.uint8)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
-        """Return the sprite of the topmost object of each cell; see `picture` for all of them."""
+        """Return the sprite of the topmost object of each cell; `picture` draws all objects."""
         library = self.library
         cells = planes.cells(self.objects(state.instance, state.board))
         number = planes.index(library.size.objects)[:, None, None] + np.int32(1)
@@ -334,10 +336,7 @@ class PuzzleScript(PackedPuzzle):
 
 
 def _draw(word: UInt32[Array, ""]) -> Draw:
-    """Return the function that draws a turn's random numbers, uniform in [0, 1).
-
-    Number i is a hash of `word` and i.
-    """
+    """Return the function `draw` of a turn: number i is a hash of `word` and i, in [0, 1)."""
 
     def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
         bits = mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1)))

@@ -75,7 +75,7 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """Return one rule for each direction, or only the first if the direction has no effect."""
+    """Return one rule for each direction; if they are all equivalent, only the first one."""
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
     is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
@@ -99,8 +99,8 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
 
-    As in PuzzleScript's engine, a pair (modifier, name) on the right is always kept if the pair
-    before it was dropped.
+    On the right, the (modifier, name) pair after a dropped pair is always kept, as in
+    PuzzleScript's engine.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -118,7 +118,7 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def _needed(cell: Cell, names: Names) -> Cell:
-    """Remove each pair ("no", X) from a cell on the left if the cell's other pairs imply it.
+    """Return a cell of the left side without each `no X` that its other pairs imply.
 
     A required object implies that no other object of its layer is in the cell.
     """
@@ -186,7 +186,7 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or a property on the left, and the number of places replaced."""
+    """New value of a modifier or a property on the left, how often it was set, and the place."""
 
     value: str
     times: int
@@ -222,10 +222,10 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace the modifier of `pair` by `to`, in the cells at `place` on both sides.
+    """Replace the modifier of a (modifier, name) pair by `to`, in one cell of both sides.
 
-    Returns the rule and updated copies of `pairs` and `modifiers`, which record what each pair and
-    each modifier was replaced by.
+    Returns the rule and the updated dicts `pairs` and `modifiers`, which record how each pair and
+    each modifier on the left was replaced.
     """
 
     def change(cell: Cell) -> Cell:
@@ -265,8 +265,8 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
     """Return one rule for each member of a property that cannot stay a property.
 
-    That is a property whose members are on several layers, or that the right side of a cell has and
-    the left side does not.
+    A property cannot stay if its members are on several layers, or if a cell has it on the right
+    side and not on the left.
     """
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {
@@ -310,7 +310,10 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
 
 
 def _named(name: str, member: str) -> Callable[[Cell], Cell]:
-    """Return a function that replaces `name` by `member` in a cell, except after `random`."""
+    """Return a function that replaces property `name` by `member` in a cell.
+
+    It keeps a property that follows the modifier `random`.
+    """
     return lambda cell: tuple(
         (m, member) if each == name and m != "random" else (m, each) for m, each in cell
     )
@@ -343,9 +346,10 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Add `stationary` to new objects of the right side that have no modifier; not in late rules.
+    """Add `stationary` to new objects of the right side that have no modifier.
 
-    An object is new if the same cell on the left names nothing on its layer.
+    An object is new if the same cell on the left names nothing on its layer. Late rules are not
+    changed.
     """
     if rule.late:
         return rule

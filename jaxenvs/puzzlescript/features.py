@@ -14,7 +14,7 @@ class Report(NamedTuple):
     """Report of `jaxenvs games check` on a game that can be loaded."""
 
     size: Size | None  # least size for the game and all its levels; None if it is unsupported
-    fits: str  # name of the least of `SIZES` that holds the game; "exact" if none does
+    fits: str  # name of the smallest of `SIZES` that holds it, "exact" if none does
     features: tuple[str, ...]
     unsupported: str  # message about an unsupported rule; "" if there is none
 

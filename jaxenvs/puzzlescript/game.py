@@ -50,14 +50,14 @@ class Game:
     """
 
     name: str
-    prelude: dict[str, str]  # options before the first section; "" for those without a value
+    prelude: dict[str, str]  # options before the first section; "" if an option has no value
     objects: tuple[str, ...]  # name of each id; an object listed twice also has an unused id
     sprites: tuple[Sprite, ...]  # sprite of each id
     layer_of: tuple[int, ...]  # collision layer of each id
     layers: int  # number of collision layers
-    background: int  # id of the default background
+    background: int  # id of the default background object
     player: int  # mask of the player's objects
-    player_is_aggregate: bool  # whether a player is all of these objects in one cell
+    player_is_aggregate: bool  # whether a player is all objects of `player` in one cell
     main: Groups
     late: Groups
     wins: tuple[Win, ...]
@@ -116,7 +116,7 @@ class _Reading:
 
     def read(self, section: str, line: Line) -> None:
         """Parse a line of a section."""
-        if section in ("objects", "levels"):  # blank lines are significant there
+        if section in ("objects", "levels"):  # in these sections, blank lines have a meaning
             (self.objects.read if section == "objects" else self._read_level)(line)
         elif line.text:
             self._readers[section](line)

@@ -37,7 +37,7 @@ def shown(game: Game, mask: int) -> int:
 
 
 def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
-    """Return a character for each kind of cell; those without a glyph of the game get a new one."""
+    """Return a character for each object mask in `cells`: a glyph of the game, or a new one."""
     known = {}
     for glyph, mask in game.glyphs.items():
         known.setdefault(shown(game, mask), glyph)
@@ -118,7 +118,7 @@ def _mask(game: Game, names: str, number: int) -> int:
 def to_planes(
     library: Library, lines: list[list[int]]
 ) -> tuple[UInt32[np.ndarray, "objects side words"], int, int]:
-    """Return the planes of object masks, and width and height.
+    """Convert a level's object masks to planes; also return its width and height.
 
     Raises `ValueError` for a level larger than the environment's side.
     """

@@ -1,4 +1,4 @@
-"""The games and levels of an environment, as arrays of one size."""
+"""The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
 
 import functools
 from collections.abc import Iterable
@@ -31,18 +31,21 @@ MEANINGS = {
     "sets": "sets of objects and movements",
     "patterns": "different cells in rules",
     "wins": "win conditions",
-}  # field of `Size` -> what it counts, for messages
+}  # field of `Size` -> what messages call it
 
 
 class Codes(NamedTuple):
-    """Encoding of a board: for each layer that can change, the binary number of its object.
+    """Encoding of a board: a binary number for each cell and each layer that can change.
 
-    Digit planes are numbered over all such layers; literal d + 1 is digit d, -(d + 1) its opposite.
+    The objects of a layer have the numbers from 1; 0 stands for no object. Each binary digit has a
+    plane, and digits are numbered over all these layers. Literal d + 1 stands for the cells whose
+    digit d is 1, and literal -(d + 1) for the cells whose digit d is 0.
     """
 
-    digits: UInt32[np.ndarray, "games digits words"]  # objects whose number has the digit
-    literals: Int8[np.ndarray, "games objects most"]  # digits of each object's number; 0: unused
-    fixed: UInt32[np.ndarray, "games words"]  # bit mask of the objects on layers that cannot change
+    digits: UInt32[np.ndarray, "games digits words"]  # mask of the objects whose digit is 1
+    # Literals of the digits of each object's number; 0: unused.
+    literals: Int8[np.ndarray, "games objects most"]
+    fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
 
 
 class Library(NamedTuple):
@@ -50,31 +53,31 @@ class Library(NamedTuple):
 
     games: tuple[Game, ...]
     size: Size
-    tables: Tables  # tables of all games, along the first axis of each array
+    tables: Tables  # tables of all games, stacked along a first axis
     codes: Codes
     boards: UInt32[np.ndarray, "levels objects side words"]
     width: Int32[np.ndarray, " levels"]
     height: Int32[np.ndarray, " levels"]
     game: Int32[np.ndarray, " levels"]  # index of each level's game
-    first: Int32[np.ndarray, " games"]  # first level of each game
+    first: Int32[np.ndarray, " games"]  # index of each game's first level
     levels: Int32[np.ndarray, " games"]  # number of levels of each game
     random: tuple[str, ...]  # names of the games whose rules draw random numbers
 
     def has(self, option: str) -> bool:
-        """Return whether any of the games has this option in its prelude."""
+        """Return whether any of the games has an option in its prelude."""
         return any(option in game.prelude for game in self.games)
 
     def commands(self, *names: str) -> bool:
-        """Return whether any rule of any game has at least one of these commands."""
+        """Return whether any rule of any game has one of the commands."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
         rules = (rule for groups in lists for group in groups for rule in group)
         return any(name in rule.commands for rule in rules for name in names)
 
 
 def paths(game: str) -> list[Path]:
-    """Return the source files of `game`, which is the name of a shipped game, a file or a folder.
+    """Return the files of `game`: the name of a shipped game, a file, or a folder.
 
-    Raises `GameError` if there is no such file.
+    Raises `GameError` if there is no file.
     """
     shipped = SHIPPED / f"{game}.txt"
     if shipped.parent == SHIPPED and shipped.exists():
@@ -96,10 +99,11 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Library:
-    """Read a shipped game, a file, or all games of a folder. Later changes of files have no effect.
+    """Read the games of `game`, see `paths`. Later changes of the files have no effect.
 
-    `level` selects one level, and then there must be only one game. Raises `GameError` (a
-    `ValueError`) that names the file and the mistake, or the quantity that is too large.
+    If `level` is a number, there must be a single game, and only this level is read. Raises
+    `GameError` (a `ValueError`) that names the file and the mistake, or the quantity that is too
+    large.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -144,11 +148,11 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 
 
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
-    """Return the size that is called `size`, and check that it holds all `needed` sizes.
+    """Return the size that `size` selects: "exact", "auto" or a key of `SIZES`.
 
-    "exact" means the smallest size that holds them, "auto" the smallest of `SIZES` that does.
-    `names` are the names of the games that need them. Raises `GameError` if the size is too small;
-    the message names the quantity that is too small and the game that needs more.
+    "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest of `SIZES`
+    that does. `names` are the games of `needed`. If the size is too small, raises `GameError` with
+    each quantity that exceeds it and the game.
     """
     needed, names = [*needed], [*names]
     least = Size(*(max(values) for values in zip(*needed, strict=True)))

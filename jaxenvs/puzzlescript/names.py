@@ -13,7 +13,8 @@ class Sprite(NamedTuple):
 
     line: int
     colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
-    rows: tuple[str, ...]  # digits (colours) and dots (transparent); (): a full square
+    # Digits (index in `colors`) and dots (transparent); (): all pixels have colour 0.
+    rows: tuple[str, ...]
 
 
 @dataclasses.dataclass
@@ -208,7 +209,7 @@ class Objects:
         self.expects = "name"
 
     def read(self, line: Line) -> None:
-        """Parse a line of the section; a blank one ends an object."""
+        """Parse a line of the section; a blank line ends an object."""
         if not line.text:
             self.expects = "name"
         elif self.expects == "colors":

@@ -9,14 +9,14 @@ from .game import Game
 from .library import Library
 from .machine import planes
 
-CELLS = 5  # pixels on a side of a sprite
+CELLS = 5  # number of pixels on a side of a sprite in a game's source
 OUTSIDE = "black"  # colour around a level if the game names none
 
 
 def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
-    """Return the sprites of games, uint8 (games, 1 + objects, tile, tile, 4) with opacity.
+    """Return the sprites of games as RGBA, uint8 (games, 1 + objects, tile, tile, 4).
 
-    Index 0 is the colour outside of a level.
+    Index 0 of the second axis is the colour outside of a level; index o + 1 is object o.
     """
     result = np.zeros((len(games), 1 + objects, tile, tile, 4), np.uint8)
     at = np.arange(tile) * CELLS // tile

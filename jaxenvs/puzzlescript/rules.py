@@ -13,11 +13,11 @@ MOVEMENTS = {
     "vertical": ("up", "down"),
     "orthogonal": ABSOLUTE,
     "moving": (*ABSOLUTE, "action"),
-}  # movements of each modifier that stands for several
+}  # modifier that stands for several movements -> these movements
 DIRECTIONS = {
     **{name: (name,) for name in ABSOLUTE},
     **{name: MOVEMENTS[name] for name in ("horizontal", "vertical", "orthogonal")},
-}  # directions that each flag of a rule stands for
+}  # direction flag of a rule -> the directions that it stands for
 MODIFIERS = (*ABSOLUTE, *RELATIVE, *MOVEMENTS, "action", "stationary", "no", "random", "randomdir")
 SOUNDS = tuple(f"sfx{i}" for i in range(11))
 COMMANDS = ("cancel", "restart", "checkpoint", "win", "again", "message", *SOUNDS)

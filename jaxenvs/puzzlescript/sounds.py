@@ -33,7 +33,7 @@ def check(line: Line, names: Names) -> None:
         return
     wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
     is_known = first in EVENTS or first in names
-    if wrong and not rest and is_known:  # only a warning, as in PuzzleScript
+    if wrong and not rest and is_known:  # nothing after the name: a warning, as in PuzzleScript
         names.problems.warn(line.number, wrong)
     elif wrong:
         names.problems.error(line.number, wrong)

@@ -13,7 +13,7 @@ MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell. `oc`, `os`, `re` are masks of objects, the rest of movements."""
+    """Effect of a rule on a cell. `oc`, `os` and `re` are object masks, the rest movement masks."""
 
     oc: int = 0  # objects cleared
     os: int = 0  # objects set
@@ -21,17 +21,17 @@ class Replacement(NamedTuple):
     ms: int = 0  # movements set
     ml: int = 0  # movements cleared on whole layers before `ms` is set
     re: int = 0  # objects of which one, drawn at random, is set
-    rd: int = 0  # movements of the layers that get a random direction
+    rd: int = 0  # all movements of each layer that gets a random direction
 
 
 class Pattern(NamedTuple):
-    """Condition of a rule on a cell. The all-zero pattern matches every cell."""
+    """Condition of a rule on a cell, as masks. The pattern of zeros matches every cell."""
 
-    op: int = 0  # objects present
-    om: int = 0  # objects missing
-    any: tuple[int, ...] = ()  # masks; at least one object of each mask is present
-    mp: int = 0  # movements present
-    mm: int = 0  # movements missing
+    op: int = 0  # objects that must be present
+    om: int = 0  # objects that must be missing
+    any: tuple[int, ...] = ()  # object masks; of each, at least one object must be present
+    mp: int = 0  # movements that must be present
+    mm: int = 0  # movements that must be missing
     replacement: Replacement | None = None  # None: the cell stays as it is
 
 
@@ -42,13 +42,13 @@ class TableRule(NamedTuple):
     direction: str
     rows: tuple[tuple[Pattern | None, ...], ...]
     commands: tuple[str, ...]
-    replaces: bool
+    replaces: bool  # whether the right side has cells, not only commands
     rigid: bool
     random: bool
 
 
 class Win(NamedTuple):
-    """A win condition: all, some or no cells with objects of mask `x` also have objects of `y`."""
+    """A win condition: all, some or no cells with objects in mask `x` also have objects in `y`."""
 
     kind: str  # all, some or no
     x: int
@@ -166,7 +166,8 @@ class _Masks:
     def _check_ellipsis(self) -> bool:
         """Return whether every ellipsis is alone between bars, with cells before and after it.
 
-        Records an error otherwise, and where both sides differ or a row has too many.
+        If not, records an error. Also records an error if the ellipses of both sides are at
+        different places, or if a row has more than two.
         """
         rule, error = self.expanded, self.names.problems.error
         fine = True
@@ -213,9 +214,9 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
-        """Return a cell's pattern, the name that it has on each layer, and why it never matches.
+        """Return a cell's pattern, the name it requires on each layer, and why it can never match.
 
-        The reason is "" if the cell can match.
+        The last result is "" if the cell can match.
         """
         made, used, clash = Pattern(), dict[int, str](), ""
         for modifier, name in cell:
@@ -235,7 +236,7 @@ class _Masks:
         return made, used, clash
 
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
-        """Return the effect of the cell `after` on the right side; None if nothing changes."""
+        """Return the effect of the right side's cell `after`; None if it changes nothing."""
         names = self.names
         new, seen, placed = Replacement(), {}, set()
         for modifier, name in after:
@@ -291,9 +292,9 @@ class _Masks:
         seen: dict[int, str],
         placed: set[int],
     ) -> Replacement | None:
-        """Return `new` so that it also clears objects and movements that only the left side has.
+        """Extend the effect `new`: clear the objects and movements that only the left side has.
 
-        None if nothing changes.
+        Returns None if nothing changes.
         """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)

@@ -47,7 +47,7 @@ class Problems:
             self.errors.append((line, message))
 
     def warn(self, line: int, message: str) -> None:
-        """Record a warning for a suspicious line or part that is ignored."""
+        """Record a warning about a line that is suspicious or partly ignored."""
         if (line, message) not in self.warnings:
             self.warnings.append((line, message))
 
@@ -68,7 +68,7 @@ class Problems:
 
 
 def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
-    """Yield (section, line) for each line except headings; the section is "" before the first.
+    """Yield (section, line) for each line except headings; before the first, the section is "".
 
     A blank line has an empty `text`. Lines of `=` and lines with only a comment are skipped.
     """
@@ -98,9 +98,9 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is a ruler of `=`; in levels, only if it has nothing else.
+    """Return whether a line is a ruler, which starts with `=`; in levels, it has only `=`.
 
-    Elsewhere, other text after the `=` is recorded as an error.
+    In other sections, text after the `=` is recorded as an error.
     """
     is_plain = set(text) == {"="}
     if section == "levels" or not text.startswith("="):

@@ -19,22 +19,23 @@ EMPTY = -1
 
 
 class Nodes(NamedTuple):
-    """A batch of nodes with one row per node; in a store, rows from `used` on are free."""
+    """Nodes, one per row. In a `Store`, only the first `used` rows hold nodes."""
 
     key: UInt32[Array, "rows words"]
     cost: Float32[Array, " rows"]  # cost of the actions from the start to this node
-    parent: Int32[Array, " rows"]  # row of the parent node, -1 for the start of a level
+    parent: Int32[Array, " rows"]  # row of the parent node; -1: this node is the start
     action: Int16[Array, " rows"]  # action that leads from the parent to this node
 
 
 class Store(NamedTuple):
     """All nodes of a search, and the hash table.
 
-    In addition to its key, a row needs 4 + 4 + 2 + 1 bytes, and 8 bytes in the hash table.
+    A row takes the bytes of its key, 4 + 4 + 2 + 1 bytes for the other arrays, and 8 bytes of the
+    hash table.
     """
 
     nodes: Nodes
-    stale: UInt8[Array, " rows"]
+    stale: UInt8[Array, " rows"]  # 1 if a later row has the same board at a lower cost
     slots: Int32[Array, " slots"]  # hash table: each slot has the row of a node, or EMPTY
     used: Int32[Array, ""]  # number of rows in use
 
@@ -67,14 +68,15 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    # Whether the new node has found neither a slot nor an equal board yet.
+    # Whether the new node still looks for a slot. It stops when it gets one, or when it meets its
+    # board in a node that costs no more.
     looks: Bool[Array, " lanes"]
     # Row of an earlier node with the same board and a higher cost, or -1.
     replaced: Int32[Array, " lanes"]
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
-    """Add the nodes whose boards are new, or cheaper than the stored node with the same board.
+    """Add each new node whose board is not stored yet, or is stored with a higher cost.
 
     New nodes with equal boards must be in order of descending cost. The store must have room for
     all nodes of `new`.
@@ -158,7 +160,7 @@ def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
 def path(
     nodes: Nodes, row: Int32[Array, ""], longest: int
 ) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
-    """Return the actions from the start to the node in a row, and their number.
+    """Return the actions from the start to the node in row `row`, and the number of actions.
 
     The actions are padded with -1 to length `longest`. If there are more than `longest` actions,
     all entries are -1.

@@ -64,7 +64,7 @@ class Moment(NamedTuple):
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
     put: Bool[Array, ""]  # whether the action is `PUT`
-    # Mask of the byte of `Scene.agent` that holds the cell in front of the agent. It is 0 if this
+    # Mask that selects, in `Scene.agent`, the byte of the cell in front of the agent; 0 if that
     # cell is below or right of the grid.
     in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent

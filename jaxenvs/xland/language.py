@@ -175,7 +175,8 @@ def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
     if name in ("hold", "on"):
         return _Test(name.upper(), _pair(_tile(arguments[0], fail)))
     if name == "near":
-        arguments.sort(key=lambda argument: argument == AGENT)  # `agent` may come first
+        # The text may name `agent` first; move it last.
+        arguments.sort(key=lambda argument: argument == AGENT)
     first, second = arguments
     a = _pair(_tile(first, fail))
     relation = "NEAR" if name == "near" else _SIDE_NAMES[SIDES.index(name)]

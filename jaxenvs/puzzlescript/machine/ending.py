@@ -12,7 +12,8 @@ from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 def step(p: Program, turn: Turn, found: Literals) -> Turn:
     """Carry out the queued commands, check the win conditions, and start the next turn if any.
 
-    A game with draws tries an `again` turn first, because the engine's trial uses draws, too.
+    If rules draw random numbers, an `again` turn is first played as a trial without effect, because
+    the engine plays such a trial too, and it uses up random numbers.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
@@ -82,13 +83,13 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return the largest number of cells with X but not Y over the conditions `all X on Y`."""
+    """Return the largest number of cells with X but not Y in a win condition `all X on Y`."""
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()
 
 
 def _conditions(p: Program, found: Literals) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
-    """Return the cells of X and of Y for each win condition."""
+    """Return two planes for each win condition: the cells with X, and the cells with Y."""
     x = matches.matching(p, found, p.tables.win_x.all)
     return x, matches.matching(p, found, p.tables.win_y.all)

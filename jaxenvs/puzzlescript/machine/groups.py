@@ -1,8 +1,9 @@
-"""The rules of a turn: one micro-step tests some rules and applies the first that has an effect.
+"""The rules of a turn: a micro-step tests several rules, and applies the first that has an effect.
 
-A rule without effect changes nothing, so skipping it equals the engine's one-by-one execution.
-Groups repeat until a pass changes nothing, loops jump back, and a random group applies one of its
-tuples (one match for each row of a rule, see matches.py).
+PuzzleScript's engine executes rules one by one. A rule without effect changes nothing, so skipping
+it gives the same result. A group of rules is repeated until a pass over it changes nothing. A loop
+jumps back to its first group if something changed. A random group applies one of its tuples (see
+`matches.py`), drawn at random.
 """
 
 import jax
@@ -14,12 +15,12 @@ from .matches import Literals, Tested
 from .replacements import Draw
 from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
 
-MOST_PASSES = 200  # maximum number of repeated passes over a group, as in the engine
-MOST_LOOPS = 200  # loop jumps, after which the engine leaves the whole list of rules
+MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
+MOST_LOOPS = 200  # number of loop jumps after which the engine skips all remaining rules
 
 
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
-    """Test the next rules; apply the first that has an effect, or skip them if none has one."""
+    """Test the next rules; apply the first that has an effect. If none has, go on behind them."""
     size, tables = p.size, p.tables
     end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
@@ -50,10 +51,10 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
 def _window(
     p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
-    """Return which rules of the window can be tested together, and whether a barrier ends them.
+    """Return which rules of the window can be tested together, and whether a jump back may follow.
 
-    A barrier is the last rule of a group that repeats or of a loop that jumps. The tested rules
-    end with the first barrier, and before a random group or the end of the list.
+    They end with the last rule of a group that has to be repeated, or of a loop that jumps back.
+    They also end before a random group and at the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -66,7 +67,7 @@ def _window(
 
 
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
-    """Continue behind rule `last`, or at the first rule of its group or loop if it repeats."""
+    """Go on behind rule `last`, or at the start of its group or loop if that is to be repeated."""
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)
     is_same = tables.first[at] == tables.first[turn.rule]
@@ -86,10 +87,10 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queue of commands after a rule's commands are added.
+    """Return the queue after the commands of a rule are added.
 
-    `cancel` and `restart` remove the earlier commands. After `cancel`, no command is added; after
-    `restart`, only a rule with `cancel` adds its commands.
+    `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
+    `restart`, only a rule with `cancel` does.
     """
     closed = queue & sizes.CANCEL > 0
     closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
@@ -107,7 +108,7 @@ def _apply(
 ) -> Turn:
     """Apply a rule, or the part of it that one micro-step can apply.
 
-    For a rule with one row, without ellipsis and draws, this part is all matches that no earlier
+    For a rule with one row, no ellipsis and no random numbers, this is every match that no earlier
     match overlaps. For any other rule, it is the next tuple that still matches and has an effect.
     """
     size, tables = p.size, p.tables
@@ -116,7 +117,7 @@ def _apply(
     nowhere = turn.pointer._replace(gap=jnp.full_like(turn.pointer.gap, matches.NOWHERE))
     pointer = select(turn.applying, turn.pointer, nowhere)
     able, simple, vertical = waiting & found, tables.simple[rule], matches.is_vertical(p, rule)
-    is_idle = ~turn.applying & ~changes  # only its commands have an effect
+    is_idle = ~turn.applying & ~changes  # whether only the rule's commands have an effect
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & changing
@@ -164,7 +165,7 @@ def _random_group(
     before = jnp.maximum(turn.counted, 0)
     total = before + jnp.prod(numbers, dtype=jnp.int32)
     after = turn._replace(counted=total, rule=turn.rule + 1)
-    # First scan: count. At its end, draw, or leave a group without tuples.
+    # First scan: count. At its end, draw an index, or leave the group if it has no tuples.
     chosen = turn._replace(
         counted=jnp.int32(0),
         rule=tables.first[rule],
@@ -175,7 +176,7 @@ def _random_group(
     counting = select(tables.last[rule], select(total > 0, chosen, none), after)
     # Second scan: find the tuple and apply it.
     index, ranks = turn.target - before, []
-    for row in range(p.size.rows):  # row 0 varies fastest
+    for row in range(p.size.rows):  # in the order of tuples, the match of row 0 varies fastest
         ranks.append(index % jnp.maximum(numbers[row], 1))
         index = index // jnp.maximum(numbers[row], 1)
     at = matches.nth(found, jnp.stack(ranks), matches.is_vertical(p, rule))
@@ -191,7 +192,7 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Leave a random group from any of its rules; it is not repeated."""
+    """Go on behind a random group, which is never repeated; `turn.rule` is any of its rules."""
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]
     turn = turn._replace(

@@ -20,10 +20,11 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 
 
 class Tested(NamedTuple):
-    """Planes of the cells at which rows of rules match, or would change something.
+    """Planes of the cells at which a part of a row starts to match.
 
-    `head` is the part of a row before its ellipsis, or the whole row. `tail` is the rest.
-    The leading axes are the rules that were tested, if several, and their rows.
+    `head` is the part before the ellipsis, or the whole row; `tail` is the part after the ellipsis.
+    `head_changes` and `tail_changes` contain only those matches that would change something. The
+    leading axes are the tested rules, if there are several, and their rows.
     """
 
     head: UInt32[Array, "*rules rows side words"]
@@ -38,7 +39,10 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 
 
 def literals(p: Program, turn: Turn) -> Literals:
-    """Return the planes that literals index: see `Tables`. Index 0 is unused."""
+    """Return the plane of each positive literal (see `Tables`), indexed by the literal.
+
+    No literal has index 0, which holds the cells of the level.
+    """
     inside = level_cells(p, turn.board)[None]
     base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *inside.shape[1:])])
     member = planes.flags(p.tables.sets.all, p.size.planes)
@@ -48,7 +52,7 @@ def literals(p: Program, turn: Turn) -> Literals:
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
-    """Return the planes of literals; a negative one stands for the other cells of the level."""
+    """Return the plane of each literal; for a negative literal, the other cells of the level."""
     numbers = numbers.astype(jnp.int32)
     plane = found[jnp.abs(numbers)]
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
@@ -81,7 +85,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
 def _segment(
     p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
-    """Return where consecutive cells match the patterns, and where one of them would change."""
+    """Return the starts of sequences of cells that match the patterns.
+
+    Also return the starts of those sequences in which a cell would change.
+    """
     match = matching(p, found, patterns)
     change = _changing(p, found, patterns) & match
     here = jnp.broadcast_to(found[0], match.shape[:-3] + match.shape[-2:])
@@ -110,7 +117,7 @@ def row_results(
 
 
 def _starts(p: Program, tail: Array, direction: Array, length: Array) -> Array:
-    """Return the cells from which some gap of the ellipsis leads to a cell of `tail`."""
+    """Return the starts of rows from which an ellipsis of any length leads to a cell of `tail`."""
     by = 1
     while by < p.size.side:
         tail |= planes.back(tail, direction, by)
@@ -132,7 +139,8 @@ def of_rule(
 ) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
     """Return where each row of a rule matches, and where a match would change something.
 
-    There is a plane of starts for each number of cells that an ellipsis skips, from 0.
+    Each result has one plane for each number of cells that the ellipsis skips, from 0. It contains
+    the cells at which the matches start.
     """
     size, length = p.size, p.tables.length[rule]
     found, change = tests.head[:, None], tests.head_changes[:, None]
@@ -145,7 +153,7 @@ def of_rule(
         alone = [jnp.where(no_gap, part, jnp.uint32(0)) for part in (found, change)]
         change = jnp.where(has_tail, change & tail | found & tail_change, alone[1])
         found = jnp.where(has_tail, found & tail, alone[0])
-    # A rule with fewer rows has one match without effect for each row that it lacks.
+    # If a rule has fewer rows than the arrays, each missing row gets one match without effect.
     absent = (length == 0)[:, None, None, None]
     only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
     only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
@@ -155,15 +163,15 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return the starts of rows whose cells after the ellipsis match, for each gap."""
-    direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
+    """Return, for each gap, the starts of rows whose part after the ellipsis starts in `tail`."""
+    direction = p.tables.direction[rule]
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
     by = length[:, None] + planes.index(p.size.gaps)
     return shifted[by, planes.index(p.size.rows)[:, None]]
 
 
-NOWHERE = -1  # gap of the place before all matches
+NOWHERE = -1  # `Place.gap` that marks the place before all matches
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
@@ -177,7 +185,7 @@ def first(
 ) -> tuple[Bool[Array, "*batch"], Place]:
     """Return whether there is a match, and the first match.
 
-    Matches are ordered by line (if `vertical`, by column), then by cell within it, then by gap.
+    Matches are ordered line by line, or column by column if `vertical`; in one cell, by gap.
     """
     cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
     lines = (cells != 0).any(axis=-1)
@@ -186,7 +194,7 @@ def first(
     line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
     x = planes.lowest(jnp.where(vertical, columns, line))
     here = jnp.take_along_axis(found, (x // WORD)[..., None, None, None], -1)[..., 0]
-    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # gaps, lines
+    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # axes: gap, line
     y = jnp.where(vertical, planes.first(at_x.any(axis=-2)), y)
     gap = planes.first(jnp.take_along_axis(at_x, y[..., None, None], -1)[..., 0])
     return lines.any(axis=-1), Place(x, y, gap)
@@ -195,7 +203,7 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return for each row all places after its place `at`, in the order of `first`."""
+    """Return the places that come after each row's place `at`, in the order of `first`."""
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)
@@ -216,25 +224,27 @@ def next_tuple(
     pointer: Place,
     vertical: Bool[Array, ""],
 ) -> tuple[Bool[Array, ""], Place]:
-    """Return whether a tuple follows `pointer`, and the first such tuple; row 0 varies fastest.
+    """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    All matches of the tuple are in `able`, and at least one is also in `counts`. A `pointer` at
-    `NOWHERE` is before all tuples.
+    A tuple is suitable if all its matches are in `able` and at least one is in `counts`. In the
+    order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
     """
     rows, later = p.size.rows, behind(p, pointer, vertical)
-    # Candidates of each row: the first match in `able`, the first match in `able` and `counts`, and
-    # the first matches of these two kinds behind `pointer`.
+    # Four candidates of each row: the first match in `able` and in `counts`, and the first match
+    # after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
     exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0  # a lower row can count
-    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0  # all lower rows have a match
+    # For each row: whether a lower row has a match in `counts`, and whether all lower rows have a
+    # match in `able`.
+    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0
+    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
     able_at, counts_at = has(able, pointer), has(counts, pointer)
     is_found, best = jnp.bool_(False), pointer
-    # Each iteration looks for a tuple that keeps the matches of `pointer` in the rows with an index
-    # above `turned`, and has a later match in row `turned`. The lowest `turned` with such a tuple
-    # gives the first tuple. Without a pointer, `turned` is `rows`, and no row keeps its match.
+    # The next tuple keeps the matches of `pointer` in the rows after `turned`, and has a later
+    # match in row `turned`. The lowest possible `turned` gives the first tuple. If `pointer` is at
+    # NOWHERE, `turned` is `rows`: no match is kept.
     for turned in range(rows, -1, -1):
         done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
         fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)
@@ -242,7 +252,7 @@ def next_tuple(
             fine &= able_at[turned + 1 :].all()
         picked = pointer
         for row in range(min(turned, rows - 1), -1, -1):
-            needs = ~(done | lower[row])  # only a match that counts will do
+            needs = ~(done | lower[row])  # whether this row must have the match in `counts`
             candidate = needs.astype(jnp.int32) + (2 if row == turned else 0)
             fine &= exists[row, candidate]
             picked = Place(

@@ -1,7 +1,8 @@
 """Movement: objects with a movement go to the next cell if no object of their layer is there.
 
-The engine visits cells column by column and repeats until a pass moves nothing. One micro-step here
-moves all objects whose outcome that order decides alike, and single cells where it matters.
+PuzzleScript's engine visits the cells column by column, and repeats such passes until one moves
+nothing. Here a micro-step handles all cells together. Only if a movement is on a layer of a cell
+without an object, a micro-step handles one cell, in the engine's order.
 """
 
 import jax
@@ -12,7 +13,8 @@ from . import matches, planes
 from .planes import DOWN, LEFT, OPPOSITE, RIGHT, UP
 from .state import LATE, Program, Turn
 
-# Movement bits in the order right, down, left, up. The tables have up, down, left, right, action.
+# Index of the movement bit of each direction, in the order right, down, left, up. The order of the
+# movement bits is up, down, left, right, action.
 BY_DIRECTION = (3, 1, 2, 0)
 
 
@@ -26,8 +28,8 @@ def step(p: Program, turn: Turn) -> Turn:
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
-    # If a cell has a movement on a layer but no object there, the first object that arrives on this
-    # layer inherits the movement. In this case the order of cells matters, and cells move singly.
+    # If a movement is on a layer of a cell without an object, the next object that arrives there
+    # takes it over. Then the order of cells matters, so they are handled one at a time.
     is_stale = planes.some(_or(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
@@ -48,9 +50,9 @@ def step(p: Program, turn: Turn) -> Turn:
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
-    """Return the cells that move right, down, left and up, by layer.
+    """Return, by layer, the cells with the single movement right, down, left or up.
 
-    Cells with several directions or with the movement `action` are left out.
+    Cells with several directions or with the movement `action` do not move.
     """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))
@@ -61,11 +63,11 @@ def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
 def _at_once(
     turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return the cells that move now, by layer and direction, if all cells are visited together.
+    """Return, by layer and direction, the cells whose objects move if all are handled together.
 
-    An empty cell takes the first neighbour in the order of cells: from the left, from above, from
-    below, from the right. The engine has already passed the left and upper neighbours of a cell
-    that became empty in this phase, so these come last there.
+    If objects of several neighbours would enter an empty cell, the first one in the engine's order
+    of cells does: from the left, from above, from below, from the right. If the cell became empty
+    in this phase, the engine has already passed its left and upper neighbours, so these come last.
     """
     asks = jnp.stack([planes.moved(wants[:, d], d) for d in range(4)], 1)
     movers = [jnp.zeros_like(empty) for _ in range(4)]
@@ -82,10 +84,7 @@ def _at_once(
 def _next_cell(
     p: Program, turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return the movers of one cell only: the first that can move after `turn.place`.
-
-    Cells are in the order column by column.
-    """
+    """Return the movers of one cell: column by column, the first after `turn.place` with any."""
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
@@ -97,15 +96,12 @@ def _next_cell(
 
 
 def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
-    """Return the place of the only cell that moves, counted column by column."""
+    """Return the index of the only cell with movers; cells are counted column by column."""
     return planes.first(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
-    """Return the objects after all movers have moved.
-
-    An object moves in a direction if its cell is in the plane of its layer and this direction.
-    """
+    """Return all objects, after each object in a cell of its layer's `movers` has moved."""
     mine = movers[p.tables.layer.all]
     after = objects & ~_or(mine, 1)
     for d in range(4):

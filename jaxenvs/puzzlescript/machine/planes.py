@@ -47,7 +47,7 @@ def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
 
 
 def _shifted(plane: Plane, axis: int, by: int) -> Plane:
-    """Shift whole entries along an axis; the entries that become free are 0."""
+    """Shift whole entries along an axis, and fill with zeros."""
     size = plane.shape[axis]
     if by == 0:
         return plane
@@ -60,13 +60,13 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
     return jnp.pad(plane[tuple(index)], pad)
 
 
-def forth(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move the bits of each plane by `by` cells in `direction`, given for each plane."""
+def forth(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+    """Move the bits of each plane by `by` cells in its direction, an entry of `direction`."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
-def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move the bits of each plane by `by` cells against `direction`, given for each plane."""
+def back(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+    """Move the bits of each plane by `by` cells against its direction, an entry of `direction`."""
     return _selected(plane, direction, by, OPPOSITE)
 
 
@@ -82,7 +82,7 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
 
 
 def some(plane: Plane) -> Bool[Array, "*batch"]:
-    """Return whether any bit of a plane is set."""
+    """Return whether any bit of each plane is set."""
     return (plane != 0).any(axis=(-2, -1))
 
 
@@ -107,21 +107,21 @@ def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
 
 
 def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
-    """Return a line of words in which only the bit of column `x` is set."""
+    """Return the words of a line in which only the bit of column `x` is set."""
     place = x - np.int32(WORD) * index(words)
     bit = jnp.uint32(1) << (place & WORD - 1).astype(jnp.uint32)
     return jnp.where((place >= 0) & (place < WORD), bit, jnp.uint32(0))
 
 
 def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
-    """Return a line of words in which the bits of all columns behind column `x` are set."""
+    """Return the words of a line in which the bits of all columns after column `x` are set."""
     place = (x + 1 - np.int32(WORD) * index(words)).clip(0, WORD)
     bits = ALL << (place & WORD - 1).astype(jnp.uint32)
     return jnp.where(place == WORD, jnp.uint32(0), bits)
 
 
 def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
-    """Return the plane in which only the bit of one cell is set; no bit for a cell outside."""
+    """Return the plane in which only one cell is set; none if the cell is outside of the plane."""
     line = index(side)[:, None] == y[..., None, None]
     return jnp.where(line, column(x[..., None, None], words), jnp.uint32(0))
 

@@ -22,7 +22,7 @@ def replaced(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
 
-    Also return whether any cell changed; this is always False in a size without draws.
+    Also return whether a cell changed; this flag is always False if `size.draws` is False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -49,11 +49,9 @@ def _random(
     draw: Draw,
     drawn: Int32[Array, ""],
 ) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
-    """Draw the random objects and directions of patterns.
+    """Draw the random objects and directions of patterns, each of which is replaced in one cell.
 
-    A rule with draws is applied to one tuple at a time, so that each of `patterns` has at most one
-    cell. Returns flags of the planes to clear and to set, and the number of random numbers that the
-    turn has used.
+    Returns flags of the planes to clear and to set, and the number of random numbers used so far.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
@@ -83,9 +81,10 @@ def at_once(
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
     """Return the starts at which a rule of one row can be applied now, and the starts that wait.
 
-    A match waits if an earlier waiting match overlaps it. One that is not `able` is dropped.
+    A match waits if an earlier match in `waiting` overlaps it. The others are applied if they are
+    in `able`, which means that they still match; else they are dropped.
     """
-    axis = p.tables.direction[rule] % 2  # matches are ordered to the right or down
+    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN, the order of matches
     blocked = jnp.zeros_like(waiting)
     for by in range(1, p.size.cells):
         overlaps = by < p.tables.length[rule, 0]
@@ -100,10 +99,10 @@ def targets(
     is_found: Bool[Array, ""],
     starts: UInt32[Array, "side words"] | None = None,
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
-    """Return the patterns of a rule, and for each a plane of the cells where it is to be replaced.
+    """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
 
-    If `is_found`, these are the cells of the tuple `at`. With `starts`, they include the cells of
-    all matches of row 0 that begin at `starts`.
+    If `is_found`, the planes contain the cells of the tuple `at`. They also contain the cells of
+    row 0 for each start in `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -9,7 +9,7 @@ from ..game import Game
 from ..tables import BITS, Groups, Level, Pattern, TableRule, Win
 from ..text import GameError
 
-WORD = 32  # bits of a word, and cells that it holds
+WORD = 32  # number of bits of a word; a bit stands for a cell, a plane or an object
 TRUE = 1  # literal that holds in every cell of the level; -TRUE holds in none
 FIRST = 2  # literal of the first plane
 DIRECTIONS = ("right", "down", "left", "up")  # directions of rules, by index in the tables
@@ -28,7 +28,7 @@ KINDS = ("all", "some", "no")  # kinds of win conditions, by index in the tables
 class Size(NamedTuple):
     """Static shape of a compiled interpreter. Each number is the most that a game may have."""
 
-    side: int  # cells on the longer side of a level
+    side: int  # number of cells on the longer side of a level
     objects: int  # number of objects
     layers: int  # number of collision layers
     rules: int  # number of rules after expansion
@@ -80,13 +80,14 @@ class Tables(NamedTuple):
     plane i, and FIRST + planes + i for set i. A negative literal stands for all other cells.
     """
 
-    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes; the set is their union
-    test: Int16[np.ndarray, "patterns tests"]  # literals that all hold in a matching cell
+    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
+    test: Int16[np.ndarray, "patterns tests"]  # literals; a cell matches the pattern if all hold
     # The replacement of a pattern changes a cell if one of these literals holds there.
     change: Int16[np.ndarray, "patterns changes"]
     clear: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to clear
     set: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to set afterwards
-    chosen: UInt32[np.ndarray, "patterns object_words"]  # objects of which one is set at random
+    # Bit mask of the objects of which one, drawn at random, is set.
+    chosen: UInt32[np.ndarray, "patterns object_words"]
     turned: Bool[np.ndarray, "patterns layers"]  # whether the layer gets a random direction
     cells: Int16[np.ndarray, "rules rows cells"]  # pattern index of each cell before the ellipsis
     tail: Int16[np.ndarray, "rules rows tail"]  # pattern index of each cell behind the ellipsis
@@ -120,7 +121,7 @@ def bits(mask: int) -> list[int]:
 
 
 class Packer:
-    """Builder of `Tables`: collects the patterns, sets and rules of a game."""
+    """A game's rules with numbered patterns and sets of planes; `tables` makes arrays of them."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -128,7 +129,8 @@ class Packer:
         self.masks: dict[int, int] = {}  # mask of a set's planes -> index of the set
         self.patterns: dict[Pattern, int] = {Pattern(): 0}
         self.rules: list[TableRule] = []
-        # (index of the first rule, of the last rule, `Tables.loop`, `Tables.random`) of each group
+        # For each group: its first and last rule, the first rule of the loop that ends with it or
+        # -1, and whether it is random.
         self.groups: list[tuple[int, int, int, bool]] = []
         self.late = 0
         self._check()
@@ -140,7 +142,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for a rigid rule or a row with two ellipses; neither is supported."""
+        """Raise `GameError` for a rigid rule or a row with two ellipses, which are unsupported."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 what = ""
@@ -177,11 +179,11 @@ class Packer:
         return KINDS.index(win.kind), x, y
 
     def planes(self, objects: int, movements: int) -> int:
-        """Return the mask of planes of a mask of objects and a mask of movements."""
+        """Combine a mask of objects and a mask of movements into a mask of planes."""
         return objects | movements << self.objects
 
     def _set(self, planes: int) -> tuple[int, int] | None:
-        """Return (0, plane) for one plane, (1, set) for the union of several, None for none."""
+        """Return a mask of planes as (0, plane), as (1, set) if it has several; None if empty."""
         if not planes:
             return None
         if planes & (planes - 1) == 0:
@@ -189,7 +191,7 @@ class Packer:
         return 1, self.masks.setdefault(planes, len(self.masks))
 
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
-        """Return the literals of a pattern's condition, and those that show a change of the cell.
+        """Return the literals of a pattern's condition, and those of its `change`, see `Tables`.
 
         A literal is ((kind, index), sign), see `_set`. None stands for a literal that always holds.
         """
@@ -210,7 +212,7 @@ class Packer:
 
     @property
     def size(self) -> Size:
-        """The least size of the game without its levels."""
+        """The smallest size that holds the game's rules; levels are not counted."""
         rows = [row for rule in self.rules for row in rule.rows]
         split = [row.index(None) if None in row else len(row) for row in rows]
         tails = [
@@ -233,7 +235,7 @@ class Packer:
         )
 
     def level_size(self, level: Level) -> Size:
-        """Return the least size that holds the game and a level."""
+        """Return the smallest size that holds the game and a level."""
         return self.size._replace(side=max(level.width, level.height))
 
     def tables(self, size: Size) -> Tables:
@@ -263,12 +265,12 @@ class _Filled:
         self.packer, self.size = packer, size
 
     def _plane(self, plane: int) -> int:
-        """Convert the index of a plane from the game's numbering to the numbering of the size."""
+        """Convert the index of a plane among the game's own planes to its index in this size."""
         exact = self.packer.objects
         return plane if plane < exact else plane - exact + self.size.objects
 
     def _words(self, mask: int, count: int) -> np.ndarray:
-        """Return a mask of planes as words."""
+        """Convert a mask of the game's own planes to uint32 words for this size."""
         found = 0
         for plane in bits(mask):
             found |= 1 << self._plane(plane)

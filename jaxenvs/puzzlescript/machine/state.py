@@ -19,7 +19,7 @@ class Board(NamedTuple):
     width: Int32[Array, ""]
     height: Int32[Array, ""]
     won: Bool[Array, ""]
-    stuck: Bool[Array, ""]  # whether the limit of `again` turns stopped a turn
+    stuck: Bool[Array, ""]  # whether a limit (`again` turns, micro-steps) stopped a turn
 
 
 class Place(NamedTuple):
@@ -36,9 +36,10 @@ class Turn(NamedTuple):
     objects: UInt32[Array, "objects side words"]
     moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
     before: UInt32[Array, "objects side words"]  # objects at the start of the turn
-    players: UInt32[Array, "side words"]  # player cells at the start; none in a turn without input
+    # Cells with a player at the start of the turn; none in a turn without input.
+    players: UInt32[Array, "side words"]
     board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
-    phase: Int32[Array, ""]
+    phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
     changed: Bool[Array, ""]  # whether this pass over the group of rules has changed something
     passes: Int32[Array, ""]  # number of repeated passes over the group
@@ -46,21 +47,29 @@ class Turn(NamedTuple):
     loops: Int32[Array, ""]  # number of loop jumps
     commands: UInt8[Array, ""]  # queued commands, one bit each
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
-    waiting: UInt32[Array, "rows gaps side words"]  # matches of the rule when it was found
-    pointer: Place  # match of each row that was applied last
-    vacated: UInt32[Array, "layers side words"]  # cells that objects left in this phase
-    place: Int32[Array, ""]  # cell that moved last if cells move singly; -1: none, -2: all at once
-    is_start: Bool[Array, ""]  # whether this is the turn at the start of a level: no win is checked
-    is_restart: Bool[Array, ""]  # whether this is such a turn after `restart`: a win is checked
+    # Matches that `rule` had before it was applied, without those that are already settled if the
+    # rule is `simple`.
+    waiting: UInt32[Array, "rows gaps side words"]
+    pointer: Place  # tuple that was applied last: a match of each row
+    vacated: UInt32[Array, "layers side words"]  # cells that an object left in this phase
+    # Last cell whose objects moved, if cells are handled one at a time; -1: none yet; -2: all cells
+    # are handled together.
+    place: Int32[Array, ""]
+    # Whether this is the turn at the start of a level, in which wins are not checked.
+    is_start: Bool[Array, ""]
+    # Whether this is such a turn after `restart`, in which win conditions are checked after all.
+    is_restart: Bool[Array, ""]
     is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
-    agains: Int32[Array, ""]  # number of `again` turns
-    drawn: Int32[Array, ""]  # number of random numbers used
-    counted: Int32[Array, ""]  # tuples counted so far in a random group; -1: not in such a group
-    target: Int32[Array, ""]  # index of the tuple of a random group to apply; -1: not drawn yet
+    agains: Int32[Array, ""]  # number of `again` turns since the action
+    drawn: Int32[Array, ""]  # number of random numbers used since the action
+    # Number of tuples of a random group counted so far; -1: in no random group.
+    counted: Int32[Array, ""]
+    # Index of the tuple of a random group that is to be applied; -1: not drawn yet.
+    target: Int32[Array, ""]
 
 
 class Row:
-    """The row of one game in a stacked table; only the elements that are read are gathered."""
+    """One game's row of a table that stacks all games; only elements that are read are gathered."""
 
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
@@ -76,7 +85,7 @@ class Row:
 
 
 def _wide(read: Array) -> Array:
-    """Return small integers of a table as int32, because JAX does not mix them in strict mode."""
+    """Convert int8 and int16 to int32: JAX's strict promotion does not mix integer types."""
     return read.astype(jnp.int32) if read.dtype in (jnp.int8, jnp.int16) else read
 
 
@@ -126,7 +135,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return a turn without input that begins with these objects."""
+    """Return a turn without input that starts with the board `objects`."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,
@@ -142,7 +151,7 @@ def next_turn(turn: Turn, objects: Array) -> Turn:
 
 
 def fresh(turn: Turn) -> Turn:
-    """Forget the changes, passes and loop jumps of the previous list of groups."""
+    """Reset the records of changes, passes and loop jumps, before the next list of groups."""
     return turn._replace(
         changed=jnp.bool_(False),
         passes=jnp.int32(0),
@@ -152,5 +161,5 @@ def fresh(turn: Turn) -> Turn:
 
 
 def select(condition: Array, one: Any, other: Any) -> Any:
-    """Select one of two pytrees."""
+    """Return the pytree `one` if `condition` is True, else `other`."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)

@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
-that a batch may contain different games. The results equal those of the engine
-increpare/PuzzleScript (4db08ebe, 2026-08-15), with its quirks.
+that a batch may contain different games. The results equal those of PuzzleScript's engine
+(increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from .state import (
     select,
 )
 
-INPUTS = (0, 3, 1, 2, 4)  # movement bits of the actions up, right, down, left, action
+INPUTS = (0, 3, 1, 2, 4)  # movement bit of each action: up, right, down, left, action
 TICK, START = 5, -1  # actions without a movement: let time pass; the start of a level
 
 
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
 
     size: Size
     again_limit: int = 200  # maximum number of `again` turns after an input
-    most_steps: int = 1_000_000  # number of micro-steps after which an input is cut short
+    most_steps: int = 1_000_000  # number of micro-steps after which an action is stopped
 
     def play(
         self,
@@ -46,12 +46,12 @@ class Machine(NamedTuple):
         action: Int32[Array, ""],
         draw: Draw | None = None,
     ) -> tuple[Board, Int32[Array, ""]]:
-        """Play an action and its `again` turns; also return the number of micro-steps.
+        """Play an action and its `again` turns; return the board and the number of micro-steps.
 
         The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
-        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, and `START`, after which rules run only
-        with `run_rules_on_level_start`. `draw(i)` is random number i of this action, in [0, 1);
-        a size with `draws` needs it.
+        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, and `START`, which runs rules only if
+        the game has `run_rules_on_level_start`. `draw(i)` is random number i of this action, in
+        [0, 1); it is required if `size.draws` is True.
         """
         program = Program.of(self.size, tables, game, self.again_limit)
         is_start = action == START
@@ -71,7 +71,7 @@ class Machine(NamedTuple):
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
     def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
-        """Return the largest number of X that a win condition `all X on Y` still lacks."""
+        """Return the largest number of cells with X but not Y in a win condition `all X on Y`."""
         program = Program.of(self.size, tables, game, self.again_limit)
         found = matches.literals(program, empty_turn(self.size, board))
         return ending.missing(program, found)
