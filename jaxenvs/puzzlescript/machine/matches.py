@@ -164,7 +164,7 @@ def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return, for each gap, the starts of rows whose part after the ellipsis starts in `tail`."""
-    direction = p.tables.direction[rule]
+    direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
     by = length[:, None] + planes.index(p.size.gaps)

@@ -60,12 +60,12 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
     return jnp.pad(plane[tuple(index)], pad)
 
 
-def forth(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+def forth(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     """Move the bits of each plane by `by` cells in its direction, an entry of `direction`."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
-def back(plane: Plane, direction: Int32[Array, "*batch"], by: int) -> Plane:
+def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     """Move the bits of each plane by `by` cells against its direction, an entry of `direction`."""
     return _selected(plane, direction, by, OPPOSITE)
 
