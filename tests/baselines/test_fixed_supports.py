@@ -110,6 +110,7 @@ REACHED = {
     "Puzzle-TSP-10-": (-10 * 2**0.5, 0),
     "Puzzle-TSP-20-": (-20 * 2**0.5, 0),
     "Puzzle-": (-1, 1),
+    "PuzzleScript-": (0, 1),
 }
 # Start of an id -> smallest and largest reward that play can reach, where `reward_range` is wider
 # than that.
