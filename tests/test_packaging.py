@@ -103,6 +103,22 @@ class WithoutTypeOnly(ast.NodeTransformer):
         return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
+def test_type_checkers_know_every_family():
+    """The imports for type checkers list the families that `registry.expect` declares."""
+    tree = ast.parse((ROOT / "jaxenvs" / "__init__.py").read_text())
+    blocks = [n for n in tree.body if isinstance(n, ast.If)]
+    (block,) = (n for n in blocks if getattr(n.test, "id", "") == "TYPE_CHECKING")
+    imports = [n for n in block.body if isinstance(n, ast.ImportFrom) and n.module is None]
+    listed = {alias.name for node in imports for alias in node.names}
+    assert listed - {"adapters", "search"} == WORLDS
+
+
+def test_only_the_compiler_package_of_craft_calls_barriers_of_xla():
+    craft = ROOT / "jaxenvs" / "craft"
+    callers = [p for p in craft.rglob("*.py") if "optimization_barrier" in p.read_text()]
+    assert callers == [craft / "compiler" / "barriers.py"]
+
+
 @functools.cache
 def all_imports(types: bool = True) -> list[Import]:
     """Return all imports between modules; `types` includes imports for type checkers only."""

@@ -1,4 +1,4 @@
-"""Presets of the model-based learners. baselines/README.md lists measured returns."""
+"""Presets of the model-based learners. docs/learners/results.md lists measured returns."""
 
 from ..core.preset import CARTPOLE, CRAFT_CLASSIC_IDS, EIGHT_PUZZLE, MAZES, rows
 from ..on_policy.presets import OPEN_WORLD_BY_SIGHT, RECURRENT

@@ -1,4 +1,7 @@
-"""Presets (tuned settings) of the off-policy learners. baselines/README.md has measured returns."""
+"""Presets (tuned settings) of the off-policy learners.
+
+docs/learners/results.md lists measured returns.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,7 @@
-"""Presets (tuned settings) of the on-policy learners. baselines/README.md has measured returns."""
+"""Presets (tuned settings) of the on-policy learners.
+
+docs/learners/results.md lists measured returns.
+"""
 
 from ..core.preset import (
     CARTPOLE,

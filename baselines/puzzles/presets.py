@@ -1,4 +1,4 @@
-"""Presets of the learners for puzzles. baselines/README.md lists measured results."""
+"""Presets of the learners for puzzles. docs/learners/ has measured results."""
 
 from ..core.preset import EIGHT_PUZZLE, rows
 

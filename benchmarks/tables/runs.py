@@ -96,10 +96,10 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    For learners that are judged by their plans and so have no return, it refers to a later table on
-    the page.
+    For learners that are judged by their plans and so have no return, it links the learner's page.
     """
-    return "see below" if row["return"] is None else fixed(3)(row["return"])
+    on_page = f"[on its page]({row['option']}.md)"
+    return on_page if row["return"] is None else fixed(3)(row["return"])
 
 
 LEARNERS: dict[str, Column] = {

@@ -22,6 +22,7 @@ from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
 from . import dungeons, noise
 from .chance import uniform
+from .compiler.barriers import materialised
 from .dungeons import DUNGEONS, TORCH, Rooms
 from .full_rows import COLOURS, FLOORS, SIZE
 from .tables import Block, Item
@@ -155,11 +156,11 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
     # Without the barrier XLA would fuse world generation into the reordering below.
     # A GPU would then compute the floors again.
-    parts = jax.lax.optimization_barrier((hills, halls))
+    parts = materialised((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
     # Without the barrier XLA would fuse the stack of floors into each sum of `_finished`.
-    cells = jax.lax.optimization_barrier(cells)
+    cells = materialised(cells)
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
     return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
@@ -252,7 +253,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
     # Without the barrier XLA would write one array to memory per flag and per comparison of a draw.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
-    traits, cell_draws = jax.lax.optimization_barrier(given)
+    traits, cell_draws = materialised(given)
     hills = []
     for i, hill in enumerate(HILLS):
         row = {name: column[i] for name, column in _HILL_COLUMNS.items()}
@@ -317,7 +318,7 @@ def _finished(
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
     # Without the barrier XLA would fuse the choice into the map, and every cell would repeat it.
-    diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
+    diamond, down, up = materialised(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)
     items = jnp.where((down == _CELL) & row["down"], Item.LADDER_DOWN, items)

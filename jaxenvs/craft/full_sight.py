@@ -16,6 +16,7 @@ from ..core.settle import settled
 from ..core.stacking import stacked
 from . import sight, spots
 from .boss import is_vulnerable
+from .compiler.barriers import materialised
 from .full_rows import ARMOUR, CHARMS, POTIONS, SPELLS, TRAITS
 from .ground import BLOCK, BLOCK_BITS, ITEM, LIT, Ground
 from .ladders import CLEARED, lies
@@ -147,7 +148,7 @@ def by_cell(
     )
     # Without the barrier, XLA would fuse the computation of `given` into the kernel over cells.
     # The thread of each cell would then compute the positions of all slots and ladders.
-    corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
+    corner, (up, down), mobs, flying = materialised(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
     item = jnp.where(cell == down, Item.LADDER_DOWN, Item.TORCH)
@@ -179,7 +180,7 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
-        word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
+        word = materialised(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(
             [planes.T.reshape(-1), sight.side_by_side(_bytes(rules, world, light), _LIGHT)]
@@ -216,7 +217,7 @@ def symbolic(
         return jnp.concatenate([_by_flag(*planes), jnp.stack(_of_world(world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
+        word = materialised(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8).T.astype(jnp.int32)
         flags = _by_word(*planes)[: rules.view[0] * rules.view[1] * CHANNELS]
         return jnp.concatenate([flags, sight.side_by_side(_of_world(world, light), _LIGHT)])
@@ -356,7 +357,7 @@ def _by_word(
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
     # Without the barrier, XLA would compute a whole word again in the thread of each of its flags.
-    words = jax.lax.optimization_barrier(words)
+    words = materialised(words)
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)
     return flags[:, :CHANNELS].astype(jnp.float32).reshape(-1)

@@ -9,11 +9,11 @@ where the floor has one, else a torch), and the bit LIT if the cell is lit.
 from collections.abc import Iterable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
+from .compiler.barriers import materialised
 from .compiler.once import once_joined
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
@@ -80,7 +80,7 @@ class Ground:
             # The barrier makes XLA read the map only once. If a kernel read the map again
             # after the step's writes, XLA would have to copy the old map.
             # In the full game, `compiler.edges.repack` separates reads from writes instead.
-            cell = jax.lax.optimization_barrier(cell)
+            cell = materialised(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
         return cell
@@ -171,7 +171,7 @@ class Ground:
         # Without the barrier, XLA would fuse reads of the old map into the scatter.
         # The scatter then could not update the map in place,
         # and each of its threads would compute again which cell it writes.
-        where, new = jax.lax.optimization_barrier((where, new))
+        where, new = materialised((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
     @property

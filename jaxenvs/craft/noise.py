@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
+from .compiler.barriers import materialised
+
 
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
@@ -50,7 +52,7 @@ def each(
     order = [i for group in groups.values() for i in group]
     # Without the barriers, the thread of each cell would compute its gradients from angles,
     # and each consumer of the noise would compute the noise again.
-    gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
+    gradients = materialised(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
         jax.vmap(functools.partial(_raw, size=size, turned=is_turned))(steep, flat)
@@ -58,11 +60,11 @@ def each(
             groups, *(_split(x, shapes) for x in gradients), strict=True
         )
     ]
-    raw = jax.lax.optimization_barrier(raw)
+    raw = materialised(raw)
     # Each group has separate minimum and maximum reductions.
     # For one joint array, XLA would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
-    ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
+    ends = materialised([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
     cells = dict(zip(order, (x for group in raw for x in group), strict=True))
     places = [(i, order.index(i)) for i in range(len(lattices))]

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Int32
 
 from ..core.bits import any_of, nth_bit, rank_of
 from ..core.platforms import by_platform
+from .compiler.barriers import materialised
 from .compiler.once import once
 from .ground import BLOCK, Ground, codes, in_span, is_in, span
 from .state import Mob, World
@@ -180,7 +181,7 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
         inside = _is_below(first + i, ground.size) & (away * away < room)
         cell = ground.at(jnp.where(inside, begin + i, 0))
         word = word | jnp.where(inside, _both(rules, cell, floor) << i, 0)
-    return jax.lax.optimization_barrier(word)
+    return materialised(word)
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:

@@ -17,6 +17,7 @@ from ..core.platforms import by_platform
 from ..core.settle import stored
 from ..core.stacking import stacked
 from . import spots
+from .compiler.barriers import materialised
 from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
@@ -123,7 +124,7 @@ def by_cell(
     # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells,
     # and the thread of each cell would compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
-    corner, masks = jax.lax.optimization_barrier(given)
+    corner, masks = materialised(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
     return jnp.where(inside, seen, Block.OUT_OF_BOUNDS), spots.unmasked(rules, masks)
 
@@ -196,7 +197,7 @@ def ids(
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
         # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
-        word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
+        word = materialised((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
 
@@ -211,7 +212,7 @@ def side_by_side(numbers: Sequence[Array], light: int) -> Array:
     # Without the barrier, XLA would fuse the unpacking of the state into the stack.
     # Neighbouring threads would then read words of different environments, far apart in memory.
     # The daylight does not go through the barrier, since that would cost a separate kernel.
-    kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
+    kept = [*materialised([n for n in numbers if n is not numbers[light]])]
     kept.insert(light % len(numbers), numbers[light])
     return stacked(kept)
 

@@ -7,7 +7,6 @@ per cell, one after another, of which it uses at most three.
 import functools
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt8
@@ -17,6 +16,7 @@ from ..core.platforms import by_platform
 from ..core.random import Key, hashed
 from . import noise
 from .chance import uniform
+from .compiler.barriers import materialised
 from .tables import Block
 
 # Probability that a stone becomes coal, else iron, else diamond; diamond needs high mountains.
@@ -91,7 +91,7 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
         # Without the barrier, XLA would fuse world generation into each sum of `_chosen`.
-        default=jax.lax.optimization_barrier,
+        default=materialised,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
     return jnp.where(sparkles, jnp.uint8(Block.DIAMOND), map)

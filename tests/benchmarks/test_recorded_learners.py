@@ -73,7 +73,7 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
     assert known == {
         "`ppo`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "0.500"],
         "`dqn`": ["1", "`Grid-v0`", "`full`", "2", "10.0", "0.600"],
-        "`davi`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "see below"],
+        "`davi`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "[on its page](davi.md)"],
         "`--novelty e3b`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "0.500"],
     }
 

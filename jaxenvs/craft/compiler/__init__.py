@@ -7,10 +7,11 @@ result.
 
 * `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
 * `edges`: barriers after stages of a step, listed in a table for each edition.
+* `barriers`: barriers that the views, world generation, the map and the pictures call.
 
 Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`
 (writes to the map), and in calls of `by_platform` in `state`, `sight`, `plants`, `terrain`,
-`floors` and `full_sight`.
+`floors`, `full_sight` and `look/pictures`. These modules call no barrier of XLA directly.
 
 Measured on 2026-11-26: jax 0.10.2, two busy AMD EPYC cores, a scan of 16 steps with random actions
 in 256 environments; CPU time, best of 40 runs (of 12 in the table's last row). Two processes with

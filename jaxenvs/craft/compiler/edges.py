@@ -6,7 +6,6 @@ An edge is a function that runs after a stage and returns the `Moment` with unch
 
 from collections.abc import Sequence
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
@@ -18,6 +17,7 @@ from ..packing import Known, field_of, word_of
 from ..state import World, known_words, slots_of, world_of_words, world_words
 from ..step import Moment, Rule
 from ..tables import Rules
+from .barriers import materialised
 from .once import held, once
 
 
@@ -76,7 +76,7 @@ def _repacked(
         return [joined[i] for i in range(len(words))], joined[len(words) :]
 
     def as_scalars(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
-        return jax.lax.optimization_barrier((words, plants))
+        return materialised((words, plants))
 
     words, plants = by_platform(words, plants, cpu=as_array, default=as_scalars)
     rest = iter(words)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
 from ...core.platforms import by_platform
+from ..compiler.barriers import unknown
 from ..state import World
 from ..tables import Rules
 from .sprites import atlas, numbers
@@ -158,7 +159,7 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
     """
 
     def branch(*given: Any) -> Array:
-        always = jax.lax.optimization_barrier(jnp.ones((), jnp.bool_))
+        always = unknown(jnp.ones((), jnp.bool_))
         nothing = lambda *given: jnp.broadcast_to(_zero(given), shape)  # noqa: E731
         return jax.lax.cond(always, draw, nothing, *given)
 

@@ -1,0 +1,21 @@
+"""Barriers of XLA, with a name for each purpose. They return their arguments unchanged."""
+
+from typing import TypeVar
+
+import jax
+
+T = TypeVar("T")
+
+
+def materialised(tree: T) -> T:
+    """Return the pytree of arrays unchanged; on a GPU, XLA computes it before its consumers.
+
+    The threads of the next kernel then read the values instead of computing them again. A CPU needs
+    `once` instead, because XLA removes this barrier there before it fuses operations.
+    """
+    return jax.lax.optimization_barrier(tree)
+
+
+def unknown(tree: T) -> T:
+    """Return a pytree of constants unchanged; XLA does not know their values when it compiles."""
+    return jax.lax.optimization_barrier(tree)
