@@ -3,7 +3,7 @@
 jaxenvs train Grid-DoorKey-5x5-v0
 policy = jaxenvs.baselines.load_policy("runs/demo")
 
-Packages import only from packages above them in this list:
+Packages import only from packages above them in this list or on the same line:
 
 - `core`: settings, devices, rollouts, replay buffers, returns, evaluation;
 - `networks`, `exploration`: flax networks and exploration bonuses;

@@ -2,12 +2,13 @@
 
 For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing the old
 name gives a module that has the attributes of the new module, or of several modules if the old one
-was split.
+was split. `python -m` runs the new module.
 """
 
 import importlib
 import importlib.abc
 import importlib.machinery
+import runpy
 import sys
 import types
 import warnings
@@ -42,8 +43,22 @@ RENAMED = {  # old module -> new modules that have its attributes
     "elsewhere": ("evaluation.upstream",),
     "evaluate": ("core.episodes", "evaluation.final"),
     "evaluating": ("evaluation.command",),
+    "exploration": ("core.bonuses",),
+    "networks": ("networks.policies",),
     "ray.gym_worlds": ("ray.gym_envs",),
     "stated": ("core.policy_statement",),
+}
+
+MEMBERS = {  # old module -> old names of classes and functions -> new names
+    "exploration": {"asked": "of_settings", "shown": "visible", "rewarded": "add_bonus"},
+    "networks": {"named": "load_network", "check_answers": "check_outputs"},
+    "replay_buffer": {"Lots": "SlotDraws"},
+    "settings": {
+        "Scaled": "Scaling",
+        "Remembering": "Memory",
+        "Exploring": "Exploration",
+        "Replayed": "Replay",
+    },
 }
 
 
@@ -76,12 +91,17 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Warn that the name is old. The forwarding module has no code to run."""
-        today = " and ".join(f"{PACKAGE}.{name}" for name in _names(module.__name__))
-        warnings.warn(
-            f"{module.__name__} is now {today}; the old name goes with the next release",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        _warn(module.__name__, _names(module.__name__))
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        """Return the code that `python -m` runs for an old name."""
+        return _as_main.__code__
+
+    def run(self, old: str) -> None:
+        """Run the new module of an old name as `python -m` does, with a warning."""
+        new = _names(old)
+        _warn(old, new)
+        runpy.run_module(f"{PACKAGE}.{new[0]}", run_name="__main__", alter_sys=True)
 
 
 class _Moved(types.ModuleType):
@@ -92,7 +112,11 @@ class _Moved(types.ModuleType):
         self._sources = sources
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":  # `import *` imports these names
+            modules = map(importlib.import_module, self._sources)
+            return [each for module in modules for each in vars(module) if each[0] != "_"]
         if not name.startswith("__"):
+            name = MEMBERS.get(self.__name__.removeprefix(f"{PACKAGE}."), {}).get(name, name)
             for source in self._sources:
                 module = importlib.import_module(source)
                 if hasattr(module, name):
@@ -102,6 +126,34 @@ class _Moved(types.ModuleType):
 
 def _names(fullname: str) -> tuple[str, ...]:
     return modules_of(fullname.removeprefix(f"{PACKAGE}."))
+
+
+def _warn(old: str, names: tuple[str, ...], level: int = 3) -> None:
+    """Warn that `old` is now called `names`; `level` is the `stacklevel` of the warning."""
+    today = " and ".join(f"{PACKAGE}.{name}" for name in names)
+    message = f"{old} is now {today}; the old name goes with the next release"
+    warnings.warn(message, DeprecationWarning, stacklevel=level)
+
+
+def member(package: str, name: str) -> Any:
+    """Return a member of an old module that has the name of a package of today, with a warning.
+
+    Raises `AttributeError` if the old module had no such member.
+    """
+    old = package.removeprefix(f"{PACKAGE}.")
+    new = MEMBERS[old].get(name, name)
+    (home,) = modules_of(old)
+    module = sys.modules.get(f"{PACKAGE}.{home}")  # the package has imported it, unless it failed
+    if not name.startswith("_") and hasattr(module, new):
+        _warn(f"{package}.{name}", (f"{home}.{new}",), 4)
+        return getattr(module, new)
+    raise AttributeError(f"module {package} has no attribute {name}")
+
+
+def _as_main() -> None:
+    """Run an old command. `runpy` executes this code with the globals of `__main__`."""
+    spec = globals()["__spec__"]
+    spec.loader.run(spec.name)
 
 
 def install() -> None:

@@ -4,14 +4,16 @@ python tests/import_diagram.py           prints it
 python tests/import_diagram.py --write   writes it into CONTRIBUTING.md
 
 An arrow from A to B means that A imports B. An arrow is left out if B can also be reached from A
-through other arrows.
+through other arrows. A dotted arrow means that A names a module of B in a string, to import it when
+it is needed, and does not reach B through arrows. Dotted arrows may close a cycle.
 """
 
 import graphlib
 import sys
 from pathlib import Path
 
-from test_packaging import ROOT, WORLDS, all_imports, sources
+from imports import ROOT, Import, all_imports, all_named, sources
+from test_packaging import WORLDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
@@ -35,14 +37,16 @@ def node_of(module: str, path: Path) -> str:
         return f"family {parts[1]}" if parts[1] in WORLDS else f"jaxenvs.{parts[1]}"
     if len(parts) > 2:
         return f"{parts[0]}.{parts[1]}"
-    return "baselines.registry" if parts[0] == "baselines" else parts[0]
+    if parts[0] == "baselines":
+        return "baselines.old_names" if parts[1] == "old_names.py" else "baselines.registry"
+    return parts[0]
 
 
-def graph() -> dict[str, set[str]]:
+def graph(imports: list[Import]) -> dict[str, set[str]]:
     """Return the nodes that each node imports."""
     nodes = packages()
     found: dict[str, set[str]] = {node: set() for node in nodes.values()}
-    for one in all_imports(types=False):
+    for one in imports:
         target = nodes.get(one.target) or nodes.get(one.target.rpartition(".")[0])
         node = nodes[one.module.removesuffix(".__init__")]
         if target and target != node:
@@ -50,11 +54,17 @@ def graph() -> dict[str, set[str]]:
     return found
 
 
-def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the graph without arrows that follow from others; raise `CycleError` for a cycle."""
+def reached(found: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the nodes that each node reaches through arrows; raise `CycleError` for a cycle."""
     reach: dict[str, set[str]] = {}
     for node in graphlib.TopologicalSorter(found).static_order():
         reach[node] = found[node].union(*(reach[each] for each in found[node]))
+    return reach
+
+
+def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return the graph without arrows that follow from others; raise `CycleError` for a cycle."""
+    reach = reached(found)
     return {
         node: {each for each in direct if not any(each in reach[other] for other in direct)}
         for node, direct in found.items()
@@ -64,8 +74,12 @@ def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
 def diagram() -> str:
     """Return the diagram as a Mermaid code block in Markdown."""
     lines = ["```mermaid", "graph BT"]
-    for node, targets in sorted(reduced(graph()).items()):
+    imports = graph(all_imports(types=False))
+    reach, named = reached(imports), graph(all_named())
+    for node, targets in sorted(reduced(imports).items()):
         lines += [f'  {_id(node)}["{node}"] --> {_id(each)}["{each}"]' for each in sorted(targets)]
+        late = sorted(named[node] - reach[node])
+        lines += [f'  {_id(node)}["{node}"] -.-> {_id(each)}["{each}"]' for each in late]
     return "\n".join([*lines, "```"])
 
 

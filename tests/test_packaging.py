@@ -10,19 +10,15 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 import setuptools
+from imports import OUTSIDE, ROOT, Import, all_imports, imports_of, sources
 
 import jaxenvs
 from jaxenvs import registry
 
-ROOT = Path(__file__).resolve().parent.parent
-# Folders next to `jaxenvs/`; links make them its subpackages.
-OUTSIDE = ("baselines", "benchmarks", "render")
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
@@ -49,22 +45,6 @@ ARROWS = {
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
-class Import(NamedTuple):
-    """One import statement by which a module of this distribution imports another."""
-
-    module: str  # dotted name of the importing module
-    line: int
-    target: str  # dotted name of the imported module or member
-
-
-def sources() -> Iterator[tuple[str, Path]]:
-    """Yield the installed name and the path of every module of the distribution."""
-    for folder in ("jaxenvs", *OUTSIDE):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            yield ".".join(parts if folder == "jaxenvs" else ("jaxenvs", *parts)), path
-
-
 def unit(module: str) -> str:
     """Return the unit of a module, for `ARROWS`.
 
@@ -72,35 +52,6 @@ def unit(module: str) -> str:
     """
     name = module.split(".")[1:2]
     return name[0] if name and name[0] in ARROWS else ""
-
-
-def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
-    """Yield a module's imports of this distribution, also those inside functions.
-
-    Relative imports are resolved to absolute names.
-    """
-    for node in ast.walk(tree):
-        for target in _targets(module, node):
-            if target.split(".")[0] == "jaxenvs":
-                yield Import(module, node.lineno, target)
-
-
-def _targets(module: str, node: ast.AST) -> list[str]:
-    """Return the dotted names of all modules and members that an import statement may load."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        base = module.split(".")[: -node.level] if node.level else []
-        base += node.module.split(".") if node.module else []
-        return [".".join([*base, alias.name]) for alias in node.names]
-    return []
-
-
-class WithoutTypeOnly(ast.NodeTransformer):
-    """AST transformer that drops `if TYPE_CHECKING:` blocks, which never run."""
-
-    def visit_If(self, node: ast.If) -> Any:
-        return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
 
 
 def test_type_checkers_know_every_family():
@@ -117,15 +68,6 @@ def test_only_the_compiler_package_of_craft_calls_barriers_of_xla():
     craft = ROOT / "jaxenvs" / "craft"
     callers = [p for p in craft.rglob("*.py") if "optimization_barrier" in p.read_text()]
     assert callers == [craft / "compiler" / "barriers.py"]
-
-
-@functools.cache
-def all_imports(types: bool = True) -> list[Import]:
-    """Return all imports between modules; `types` includes imports for type checkers only."""
-    parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
-    if not types:
-        parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
-    return [found for module, tree in parsed for found in imports_of(module, tree)]
 
 
 def settings() -> dict:

@@ -8,7 +8,6 @@ model could then copy the action that it should predict.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -26,11 +25,6 @@ from .learner import Learner
 from .moments import Moments
 
 Novelty = Literal["rnd", "noveld", "e3b"]
-KINDS = {
-    "rnd": ("..exploration.rnd", "RND"),
-    "noveld": ("..exploration.noveld", "NovelD"),
-    "e3b": ("..exploration.e3b", "E3B"),
-}
 
 
 class Visits(NamedTuple):
@@ -129,8 +123,7 @@ def of_settings(learner: Learner[Any]) -> Bonus | None:
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
         return None
-    module, name = KINDS[settings.novelty]
-    kind = getattr(importlib.import_module(module, __package__), name)
+    kind = settings.bonus_class()
     names = ("embed", "conv", "gamma", "minibatches")
     shared = {name: getattr(settings, name) for name in names}
     count = env.action_space.n if isinstance(env.action_space, spaces.Discrete) else 0

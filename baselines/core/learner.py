@@ -122,7 +122,7 @@ class Algorithm(NamedTuple):
     module: str
     # settings on which the shape of the network's weights depends; (): it learns no policy
     shape: tuple[str, ...] = ("hidden", "embed")
-    command: str = ".run.loop"  # module whose function `command` trains the learner
+    command: str = ""  # module whose function `command` trains the learner; "": the usual loop
     outside: bool = False  # whether the learner accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
     # Function that returns whether an environment meets further requirements of the learner. Error

@@ -25,11 +25,12 @@ from jaxtyping import Array, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, returns, rollouts, target_scaling
-from ..core.bonuses import Novelty
+from ..core.bonuses import Bonus, Novelty
 from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Activation, Scaling
+from ..exploration import KINDS
 from ..networks.policies import ActorCritic
 
 
@@ -55,6 +56,10 @@ class Settings(Scaling):
     target_scaling: float = 0.0
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
+
+    def bonus_class(self) -> type[Bonus]:
+        """Return the class of the exploration bonus that `novelty` names."""
+        return KINDS[self.novelty]
 
     def check(self) -> None:
         super().check()

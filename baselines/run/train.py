@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     row = ALGORITHMS[algorithm]
-    command = importlib.import_module(row.command, PACKAGE).command
+    command = importlib.import_module(row.command or ".run.loop", PACKAGE).command
     code = command(row, rest, callback=callback)
     if {"-h", "--help"} & set(rest):
         names = f"--algo {{{', '.join(ALGORITHMS)}}}"

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from imports import imports_of, named_in, sources
 
 import jaxenvs.baselines
 from jaxenvs.baselines import old_names
@@ -34,26 +35,52 @@ LEARNERS = ", ".join(
 )
 
 
-def imported(file: Path) -> set[str]:
-    """Return the packages of `jaxenvs.baselines` that a module imports, also inside functions."""
-    found, folder = set(), file.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(file.read_text())):
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        base = [*folder[: len(folder) - node.level + 1]]
-        path = base + (node.module or "").split(".") if node.module else base
-        found |= {path[0]} if path else {alias.name for alias in node.names}
-    return found & RANK.keys()
+# The table of learners names the modules of all learners, and imports one when it is chosen.
+TABLE = ("registry", "ray")
+
+
+def packages_of(module: str, code: str) -> set[str]:
+    """Return the packages of `jaxenvs.baselines` that a module imports or names in a string."""
+    tree = ast.parse(code)
+    found = {one.target for read in (imports_of, named_in) for one in read(module, tree)}
+    return {name.split(".")[2] for name in found if name.startswith("jaxenvs.baselines.")}
+
+
+def wrong_packages(module: str, code: str) -> list[str]:
+    """Return the packages of later rows that a module of `jaxenvs.baselines` imports."""
+    package = module.split(".")[2]
+    named = packages_of(module, code) & RANK.keys() if package in RANK else set()
+    return sorted(name for name in named if RANK[name] > RANK[package] and (package, name) != TABLE)
 
 
 def test_packages_import_in_one_direction():
-    wrong = []
-    for file in ROOT.rglob("*.py"):
-        package = file.relative_to(ROOT).parts[0].removesuffix(".py")
-        if package in RANK:
-            later = {name for name in imported(file) if RANK[name] > RANK[package]}
-            wrong += [f"{file.relative_to(ROOT)} imports {name}" for name in sorted(later)]
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in sources()
+        if module.startswith("jaxenvs.baselines.")
+        for name in wrong_packages(module, path.read_text())
+    ]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ..run import loop",
+        "from ..run.loop import command",
+        "from .. import run",
+        "from jaxenvs.baselines.run import loop",
+        "from jaxenvs.baselines import run",
+        "import jaxenvs.baselines.run.loop",
+        "def late():\n    import jaxenvs.baselines.run.loop",
+        "import importlib\nimportlib.import_module('..run.loop', __package__)",
+        "import importlib\nimportlib.import_module('.run', 'jaxenvs.baselines')",
+        "import importlib\nimportlib.import_module('jaxenvs.baselines.run.loop')",
+        "HOMES = {'usual': '.run.loop'}",
+    ],
+)
+def test_the_layers_test_sees_a_forbidden_import(code: str):
+    assert wrong_packages("jaxenvs.baselines.core.learner", code) == ["run"]
 
 
 def test_every_package_has_a_rank():
@@ -81,19 +108,66 @@ def test_learners_load_no_command_line(names):
         ("davi", "load_q", "storage.heuristics"),
         ("run.checkpoints", "RunError", "storage.checkpoints"),
         ("ray.gym_worlds", "look", "ray.gym_envs"),
+        ("evaluate", "Episodes", "core.episodes"),
     ],
 )
 def test_old_names_work_and_warn(old, attribute, today, monkeypatch):
-    monkeypatch.delitem(
-        sys.modules, f"jaxenvs.baselines.{old}", raising=old != "networks" and False
-    )
+    monkeypatch.delitem(sys.modules, f"jaxenvs.baselines.{old}", raising=False)
     new = importlib.import_module(f"jaxenvs.baselines.{today}")
-    if old == "networks":  # this name now belongs to a package, which still has the attribute
-        module = importlib.import_module("jaxenvs.baselines.networks")
-    else:
-        with pytest.warns(DeprecationWarning, match=today):
-            module = importlib.import_module(f"jaxenvs.baselines.{old}")
+    with pytest.warns(DeprecationWarning, match=today):
+        module = importlib.import_module(f"jaxenvs.baselines.{old}")
     assert getattr(module, attribute) is getattr(new, attribute)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("networks.ActorCritic", "networks.policies.ActorCritic"),
+        ("networks.Recurrent", "networks.policies.Recurrent"),
+        ("networks.Separate", "networks.policies.Separate"),
+        ("networks.named", "networks.policies.load_network"),
+        ("exploration.Visits", "core.bonuses.Visits"),
+        ("exploration.asked", "core.bonuses.of_settings"),
+        ("settings.Replayed", "core.settings.Replay"),
+        ("replay_buffer.Lots", "core.replay_buffer.SlotDraws"),
+    ],
+)
+def test_old_members_work_and_warn(old: str, new: str, monkeypatch):
+    """Some old modules have the name of a package of today, and some members have new names."""
+    (module, member), (home, today) = old.rsplit(".", 1), new.rsplit(".", 1)
+    if module not in RANK:
+        monkeypatch.delitem(sys.modules, f"jaxenvs.baselines.{module}", raising=False)
+    with pytest.warns(DeprecationWarning, match=home):
+        found = getattr(importlib.import_module(f"jaxenvs.baselines.{module}"), member)
+    assert found is getattr(importlib.import_module(f"jaxenvs.baselines.{home}"), today)
+
+
+def test_new_names_of_members_exist():
+    for old, members in old_names.MEMBERS.items():
+        (home,) = old_names.modules_of(old)
+        module = importlib.import_module(f"jaxenvs.baselines.{home}")
+        assert not [name for name in members.values() if not hasattr(module, name)]
+
+
+@pytest.mark.parametrize("package", ["networks", "exploration"])
+def test_packages_with_old_names_lack_other_members(package: str):
+    with pytest.raises(AttributeError, match="nothing"):
+        importlib.import_module(f"jaxenvs.baselines.{package}").nothing  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore:jaxenvs.baselines.ppo is now:DeprecationWarning")
+def test_an_old_module_gives_all_its_names():
+    names = {}
+    exec("from jaxenvs.baselines.ppo import *", names)
+    new = importlib.import_module(PPO)
+    assert names["Settings"] is new.Settings and names["update"] is new.update
+
+
+def test_an_old_command_runs_and_warns():
+    command = [sys.executable, "-m", "jaxenvs.baselines.train", "--algo", "nothing"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 2 and "--algo nothing: choose one of ppo" in ran.stderr
+    assert "DeprecationWarning: jaxenvs.baselines.train is now" in ran.stderr
 
 
 def test_old_names_lead_to_modules_that_exist():
