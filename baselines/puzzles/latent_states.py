@@ -27,7 +27,7 @@ class Networks:
 
     sight: Sight
     model: LatentWorld
-    q: CostToGo  # heuristic: predicts the cost of each action
+    q: CostToGo  # heuristic: predicts the cost to the goal for each first action
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:

@@ -189,7 +189,8 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            # Set the flag here, not in the main thread: this thread must not start the next job.
+            # Set the flag here and not in the main thread. Otherwise this thread could start the
+            # next job before the main thread sees the error.
             self.stop.set()
             raise
 

@@ -178,7 +178,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """Return the records of a slice: its speed and its learning curve.
 
-    After the last slice, the evaluation of the whole run follows.
+    The records of the last slice end with the evaluation of the whole run.
     """
     from jaxenvs.baselines.storage.runs import Run
 

@@ -62,8 +62,8 @@ def _searched(spec: registry.EnvSpec) -> str:
 def _nothing_found(words: list[str], text: str) -> str:
     """Return the error message if no id matches the words.
 
-    It gives the reason if jaxenvs does not reproduce such an id of another package; otherwise it
-    suggests similar words.
+    If the words name an environment of another package that jaxenvs leaves out on purpose, the
+    message gives the reason. Otherwise it suggests similar words.
     """
     asked = " ".join(words)
     for id, reason in registry.absences().items():

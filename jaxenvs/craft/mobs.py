@@ -134,7 +134,8 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    aim = towards[0] + 1, towards[1] + 1  # plus 1, so that `once_joined` can pack them: 0 to 2
+    # `once_joined` packs only numbers that are not negative; plus 1, these are 0 to 2.
+    aim = towards[0] + 1, towards[1] + 1
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
 

@@ -292,7 +292,7 @@ class PuzzleScript(PackedPuzzle):
         return f"{title}. {explained}:\n{glyphs.written(game, cells)}"
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level of the first game in the format of `text`.
+        """Parse `text`, a level of the first game, in the format that the method `text` writes.
 
         Raises `ValueError` with the line and column of a wrong character, and for a level that is
         larger than the environment's.

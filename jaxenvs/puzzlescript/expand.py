@@ -186,11 +186,11 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """New value of a modifier or a property on the left, how often it was set, and the place."""
+    """What replaced a modifier or a property on the left of a rule."""
 
-    value: str
-    times: int
-    place: tuple[int, int]
+    value: str  # the replacement
+    times: int  # number of replacements
+    place: tuple[int, int]  # (row, cell) of a replacement
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
