@@ -28,7 +28,7 @@ from .tables.text import tabulated
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
 DIGITS = 4  # number of significant digits of a feature in the data file
 # Prior means of the coefficients, from the clock frequency, the number of execution units and the
-# bandwidths of an H200; the last ones are guesses.
+# bandwidths of an H200; some of the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,

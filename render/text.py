@@ -159,7 +159,10 @@ def chosen(
 
 
 def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Sequence[int]) -> str:
-    """Return why a line that matches the actions `found` is refused, and the legal actions."""
+    """Return the error message for a refused line: the reason, and usually the legal actions.
+
+    `found` has the actions that the line matches, possibly none.
+    """
     known = ", ".join(labels(names, allowed[:MOST])) or "no action"
     given = repr(line if len(line) <= LETTERS else f"{line[: LETTERS - 3]}...")
     if len(found) == 1:

@@ -208,7 +208,7 @@ def _mean(values: list[Any]) -> Any:
 
 
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
-    """Return the learning curves of recorded runs, one panel per run.
+    """Return the learning curves of recorded runs, one `Curve` per panel.
 
     Runs that differ only in their seeds share a panel.
     """

@@ -29,7 +29,7 @@ class Settings(Memory, ppo.Settings):
     width: Count = 64  # number of features of a step in the transformer
     num_heads: Count = 4  # number of attention heads; each head gets width / num_heads features
     depth: Count = 2  # number of transformer layers
-    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    neighbours: int = 0  # number of features of a 3 x 3 convolution over a map (spatial.py); 0: off
 
     def check(self) -> None:
         super().check()

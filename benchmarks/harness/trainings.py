@@ -1,4 +1,4 @@
-"""Compared learners, each in a separate process, which train in turns, one at a time."""
+"""Learners under comparison: each has a separate process, and they train in turns."""
 
 import contextlib
 import json

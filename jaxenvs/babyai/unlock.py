@@ -65,7 +65,7 @@ class KeyInBox(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add a locked door; place a box, which contains the key, and the agent."""
+        """Add a locked door; place the agent, and a box that contains the key."""
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.BOX)
         plan.place_agent(plan.middle)

@@ -222,7 +222,10 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return a pattern for `case` in `sh` that matches the words before an argument at `place`."""
+    """Return a `case` pattern of `sh` for the command `name` followed by the words `place`.
+
+    If `place` ends with `...`, the pattern also matches further arguments that are not options.
+    """
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 

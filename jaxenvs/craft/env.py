@@ -70,7 +70,7 @@ class CraftEnv(Env):
     pixel_size: ClassVar[int] = 7  # side of a cell in pixels, in the observation `pixels`
     most_seen: ClassVar[float] = 1.0  # highest value that occurs in the symbolic observation
     sight: ClassVar[Any] = sight  # module that computes the edition's observations
-    people: ClassVar[Any] = facts  # module of keys, panel facts and text descriptions
+    people: ClassVar[Any] = facts  # module of keyboard keys, panel facts and descriptions
 
     def __post_init__(self) -> None:
         """Raise an error if a field of the environment has an invalid value."""

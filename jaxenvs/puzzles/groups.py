@@ -109,7 +109,7 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))
-    # (moves, cells): the index of the cell to which a move takes the point that is in a cell.
+    # Element [m, c] is the index of the cell to which move m takes the point in cell c.
     moves = rank[generators[:, cells]]
     shape = (len(cells),) * len(tracked)
     table = np.full(np.prod(shape), 255, np.uint8)

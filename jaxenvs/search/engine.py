@@ -363,7 +363,7 @@ class Engine:
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of solutions through entries of at least `priority`."""
+        """Return a lower bound on the cost of solutions through entries of at least a priority."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
         # A priority is at most max(1, weight) times the cost of a solution.

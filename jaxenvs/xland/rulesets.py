@@ -142,7 +142,7 @@ class Ruleset(Struct):
 
 @struct
 class PackedRuleset(Struct):
-    """Task in the encoding that `engine.advance` reads: a uint32 for the goal and each rule."""
+    """Task in the encoding that `engine.advance` reads: a uint32 for the goal, and one per rule."""
 
     # Bytes of each uint32, lowest first: tile a, tile b (or row), product (or column), flags.
     # The flags are `BESIDE_AGENT` and the constants after it.

@@ -203,7 +203,7 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return the places that come after each row's place `at`, in the order of `first`."""
+    """Return for each row a mask of the places after `at`, in the order that `first` uses."""
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)
