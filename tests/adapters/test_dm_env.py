@@ -82,6 +82,12 @@ class TestXLand(Conformance, unittest.TestCase):
     made = "XLand-R1-9x9-v0"
 
 
+class TestPuzzleScript(Conformance, unittest.TestCase):
+    """PuzzleScript."""
+
+    made = "PuzzleScript-v0"
+
+
 def test_every_family_is_here():
     made = {kind.made for kind in Conformance.__subclasses__() if isinstance(kind.made, str)}
     assert {jaxenvs.spec(id).family for id in made} == set(FAMILIES)
