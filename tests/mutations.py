@@ -144,8 +144,8 @@ MUTATIONS = {
     ),
     "a torch lights less": Mutation(
         "jaxenvs/craft/ground.py",
-        "_REACH = 22 ",
-        "_REACH = 18 ",
+        "_REACH = 22\n",
+        "_REACH = 18\n",
         FULL,
     ),
     "archers shoot from afar": Mutation(
