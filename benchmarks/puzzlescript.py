@@ -52,7 +52,7 @@ def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
             seconds.append(time.process_time() - start)
     return {
         "game": Path(game).stem,
-        "games": len(env.library.games),
+        "games": len(env.collection.games),
         "num_envs": lanes,
         "per_processor_second": lanes * steps / min(seconds[1:]),  # the first run warms up
         "compile_seconds": compile_seconds,
@@ -61,9 +61,9 @@ def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
 
 def engine_speed(command: str, game: str) -> float | None:
     """Return inputs per second of the engine in the first level; None for a folder of games."""
-    from jaxenvs.puzzlescript import library
+    from jaxenvs.puzzlescript import collection
 
-    paths = library.paths(game)
+    paths = collection.paths(game)
     if len(paths) > 1:
         return None
     levels = jaxenvs.puzzlescript.load(paths[0]).levels

@@ -26,7 +26,7 @@ from jaxenvs.craft import CLASSIC, Block, floors
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.look import layers, sprites
 from jaxenvs.craft.tables import Item
-from jaxenvs.puzzlescript import library
+from jaxenvs.puzzlescript import collection
 from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -105,7 +105,7 @@ def puzzle_sheet() -> np.ndarray:
 def puzzlescript_sheet() -> np.ndarray:
     """Return the first level of each shipped PuzzleScript game, with its title below it."""
     boards = []
-    for path in sorted(library.SHIPPED.glob("*.txt")):
+    for path in sorted(collection.SHIPPED.glob("*.txt")):
         env = jaxenvs.make("PuzzleScript-v0", game=path.stem, level=0)
         state = jax.jit(env.reset)(jax.random.key(0)).state
         boards.append((path.stem, env, state, ""))

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from ..core.checks import counted
-from ..puzzlescript import GameError, features, library, load
+from ..puzzlescript import GameError, collection, features, load
 from ..puzzlescript.tables import Level
 from .parser import Parser, UsageError, guarded
 
@@ -29,7 +29,7 @@ def _run(argv: list[str]) -> int:
     )
     options = made.read(argv)
     try:
-        paths = [path for game in options.games for path in library.paths(game)]
+        paths = [path for game in options.games for path in collection.paths(game)]
     except GameError as error:
         raise UsageError(str(error)) from error
     able = [_check(path) for path in paths]

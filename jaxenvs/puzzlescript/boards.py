@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from ..core.struct import Struct, struct
-from .library import Library
+from .collection import Collection
 from .machine import Board, planes
 from .machine.sizes import WORD
 
@@ -24,46 +24,46 @@ class Instance(Struct):
     start: UInt32[Array, "objects side words"]  # cells of each object at the start of the level
 
 
-def words_of(library: Library) -> int:
+def words_of(collection: Collection) -> int:
     """Return the number of words of a packed board."""
-    count = _rows(library)
-    return count * (2 if has_checkpoints(library) else 1) + 1
+    count = _rows(collection)
+    return count * (2 if has_checkpoints(collection) else 1) + 1
 
 
-def has_checkpoints(library: Library) -> bool:
+def has_checkpoints(collection: Collection) -> bool:
     """Return whether packed boards also store the objects that `restart` restores."""
-    return library.commands("checkpoint") and library.commands("restart")
+    return collection.commands("checkpoint") and collection.commands("restart")
 
 
-def _rows(library: Library) -> int:
+def _rows(collection: Collection) -> int:
     """Return the number of words that store the digit planes (see `Codes`) of a board."""
-    rows = library.codes.digits.shape[1] * library.size.side
-    return -(-rows // _per_word(library)) * library.size.words
+    rows = collection.codes.digits.shape[1] * collection.size.side
+    return -(-rows // _per_word(collection)) * collection.size.words
 
 
-def _per_word(library: Library) -> int:
+def _per_word(collection: Collection) -> int:
     """Return how many lines of cells fit into a word."""
-    return max(1, WORD // library.size.side)
+    return max(1, WORD // collection.size.side)
 
 
-def packed(library: Library, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
+def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
     """Encode a board; different boards of a level have different words."""
-    parts = [_encoded(library, instance, board.objects)]
-    if has_checkpoints(library):
-        parts.append(_encoded(library, instance, board.start))
+    parts = [_encoded(collection, instance, board.objects)]
+    if has_checkpoints(collection):
+        parts.append(_encoded(collection, instance, board.start))
     flags = jnp.where(board.won, jnp.uint32(WON), jnp.uint32(0))
     flags |= jnp.where(board.stuck, jnp.uint32(STUCK), jnp.uint32(0))
     return jnp.concatenate([*parts, flags[None]])
 
 
-def unpacked(library: Library, instance: Instance, words: UInt32[Array, " packed"]) -> Board:
+def unpacked(collection: Collection, instance: Instance, words: UInt32[Array, " packed"]) -> Board:
     """Decode the words of `packed`."""
-    count = _rows(library)
+    count = _rows(collection)
     start = instance.start
-    if has_checkpoints(library):
-        start = _decoded(library, instance, words[count : 2 * count])
+    if has_checkpoints(collection):
+        start = _decoded(collection, instance, words[count : 2 * count])
     return Board(
-        objects=_decoded(library, instance, words[:count]),
+        objects=_decoded(collection, instance, words[:count]),
         start=start,
         width=instance.width,
         height=instance.height,
@@ -78,14 +78,14 @@ def is_set(words: UInt32[Array, " packed"], flag: int) -> Bool[Array, ""]:
 
 
 def _encoded(
-    library: Library, instance: Instance, objects: UInt32[Array, "objects side words"]
+    collection: Collection, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
     """Pack the digit planes (see `Codes`) of the objects into words."""
-    size = library.size
-    chosen = planes.flags(jnp.asarray(library.codes.digits)[instance.game], size.objects)
+    size = collection.size
+    chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
     digits = jax.lax.reduce(having, jnp.uint32(0), jax.lax.bitwise_or, (1,))
-    lines, count = digits.reshape(-1, size.words), _per_word(library)
+    lines, count = digits.reshape(-1, size.words), _per_word(collection)
     lines = jnp.pad(lines, ((0, -len(lines) % count), (0, 0))).reshape(-1, count, size.words)
     word = lines[:, 0]
     for i in range(1, count):
@@ -94,10 +94,10 @@ def _encoded(
 
 
 def _decoded(
-    library: Library, instance: Instance, words: UInt32[Array, " packed"]
+    collection: Collection, instance: Instance, words: UInt32[Array, " packed"]
 ) -> UInt32[Array, "objects side words"]:
     """Return the cells of each object. Layers that cannot change are taken from the level."""
-    size, codes, count = library.size, library.codes, _per_word(library)
+    size, codes, count = collection.size, collection.codes, _per_word(collection)
     packed = words.reshape(-1, 1, size.words)
     lines = [packed >> np.uint32(i * size.side) for i in range(count)]
     mask = np.uint32((1 << min(size.side, WORD)) - 1) if size.words == 1 else planes.ALL

@@ -17,7 +17,7 @@ from ..core.spaces import Box, Space
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
 from . import boards, glyphs, pictures
 from .boards import Instance
-from .library import Library, read
+from .collection import Collection, read
 from .machine import START, TICK, Board, Machine, planes
 from .machine.replacements import Draw
 from .machine.sizes import SIZES, WORD
@@ -68,17 +68,17 @@ class PuzzleScript(PackedPuzzle):
             checks.integer_field(owner, "level", self.level, 0)
         if not isinstance(self.game, str):
             raise TypeError(f"{owner}: game must be a str, got {type(self.game).__name__}")
-        self.library  # noqa: B018  raises for games that cannot be read
+        self.collection  # noqa: B018  raises for games that cannot be read
 
     @property
-    def library(self) -> Library:
+    def collection(self) -> Collection:
         """The games as arrays."""
         return read(self.game, self.level, self.size)
 
     @property
     def is_random(self) -> bool:
         """Whether a rule of any of the games draws random numbers, which rules out search."""
-        return bool(self.library.random)
+        return bool(self.collection.random)
 
     # Spaces.
 
@@ -96,11 +96,11 @@ class PuzzleScript(PackedPuzzle):
     @property
     def _inputs(self) -> list[tuple[str, int]]:
         """Name of each action, and the number that the interpreter has for it."""
-        library = self.library
+        collection = self.collection
         found = [(name, number) for number, name in enumerate(DIRECTIONS)]
-        if any("noaction" not in game.prelude for game in library.games):
+        if any("noaction" not in game.prelude for game in collection.games):
             found.append(("action", ACTION))
-        return found + ([("tick", TICK)] if library.has("realtime_interval") else [])
+        return found + ([("tick", TICK)] if collection.has("realtime_interval") else [])
 
     @functools.cached_property
     def _allowed(self) -> np.ndarray:
@@ -112,14 +112,14 @@ class PuzzleScript(PackedPuzzle):
                 or (number == TICK and "realtime_interval" in game.prelude)
                 for _, number in self._inputs
             ]
-            for game in self.library.games
+            for game in self.collection.games
         ]
         return np.array(allowed)
 
     @property
     def observation_space(self) -> Space:
         """Objects of all cells."""
-        size = self.library.size
+        size = self.collection.size
         if self.observation == "planes":
             return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
         return Box(0, 1, (size.side, size.side, size.objects), np.uint8)
@@ -127,39 +127,39 @@ class PuzzleScript(PackedPuzzle):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """Names of the objects, if there is a single game."""
-        if len(self.library.games) != 1:
+        if len(self.collection.games) != 1:
             return ()
         place = "[{}, row, word]" if self.observation == "planes" else "[row, column, {}]"
-        game = self.library.games[0]
+        game = self.collection.games[0]
         return tuple((f"`{place.format(i)}`", name) for i, name in enumerate(game.objects))
 
     # Rules.
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Draw a game, then one of its levels."""
-        library = self.library
-        game = below(hashed(key, 0), len(library.games))
-        count = jnp.asarray(library.levels)[game]
+        collection = self.collection
+        game = below(hashed(key, 0), len(collection.games))
+        count = jnp.asarray(collection.levels)[game]
         number = below(hashed(key, 1), count)
-        return self._level(jnp.asarray(library.first)[game] + number, number, hashed(key, 2))
+        return self._level(jnp.asarray(collection.first)[game] + number, number, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
-        library = self.library
-        if not (0 <= game < len(library.games) and 0 <= number < library.levels[game]):
+        collection = self.collection
+        if not (0 <= game < len(collection.games) and 0 <= number < collection.levels[game]):
             raise IndexError(f"{self.name}: no level {number} of game {game}")
-        place = jnp.int32(library.first[game] + number)
+        place = jnp.int32(collection.first[game] + number)
         return self._level(place, jnp.int32(number), jnp.uint32(0))
 
     def _level(self, place: Array, number: Array, word: Array) -> PuzzleLevel:
-        library = self.library
+        collection = self.collection
         return self._started(
             Instance(
-                game=jnp.asarray(library.game)[place],
+                game=jnp.asarray(collection.game)[place],
                 number=number.astype(jnp.int32),
-                width=jnp.asarray(library.width)[place],
-                height=jnp.asarray(library.height)[place],
-                start=jnp.asarray(library.boards)[place],
+                width=jnp.asarray(collection.width)[place],
+                height=jnp.asarray(collection.height)[place],
+                start=jnp.asarray(collection.boards)[place],
             ),
             _draw(word),
         )
@@ -170,24 +170,24 @@ class PuzzleScript(PackedPuzzle):
         board = Board(
             instance.start, instance.start, instance.width, instance.height, won=no, stuck=no
         )
-        if self.library.has("run_rules_on_level_start"):
+        if self.collection.has("run_rules_on_level_start"):
             board = self._play(instance, board, jnp.int32(START), draw)
-        return PuzzleLevel(board=boards.packed(self.library, instance, board), instance=instance)
+        return PuzzleLevel(board=boards.packed(self.collection, instance, board), instance=instance)
 
     def _play(self, instance: Instance, board: Board, action: Array, draw: Draw) -> Board:
-        library = self.library
-        machine = Machine(library.size, self.again_limit)
-        return machine.play(library.tables, instance.game, board, action, draw)[0]
+        collection = self.collection
+        machine = Machine(collection.size, self.again_limit)
+        return machine.play(collection.tables, instance.game, board, action, draw)[0]
 
     def _turn(
         self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Draw
     ) -> UInt32[Array, " packed"]:
         """Play an action on a packed board; an action that the game lacks changes nothing."""
         inputs = np.array([number for _, number in self._inputs], np.int32)
-        board = boards.unpacked(self.library, instance, words)
+        board = boards.unpacked(self.collection, instance, words)
         after = self._play(instance, board, jnp.asarray(inputs)[action], draw)
         allowed = jnp.asarray(self._allowed)[instance.game, action]
-        return jnp.where(allowed, boards.packed(self.library, instance, after), words)
+        return jnp.where(allowed, boards.packed(self.collection, instance, after), words)
 
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
@@ -195,7 +195,7 @@ class PuzzleScript(PackedPuzzle):
         """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
         if self.is_random:
             raise ValueError(
-                f"{self.name}: {self.library.random[0]} draws random numbers, so no search is "
+                f"{self.name}: {self.collection.random[0]} draws random numbers, so no search is "
                 "possible; choose a game without `random` and `randomdir`"
             )
         after = self._turn(instance, board, action, _draw(jnp.uint32(0)))
@@ -225,15 +225,15 @@ class PuzzleScript(PackedPuzzle):
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
-        library = self.library
-        found = boards.unpacked(library, instance, board)
-        missing = Machine(library.size).missing(library.tables, instance.game, found)
+        collection = self.collection
+        found = boards.unpacked(collection, instance, board)
+        missing = Machine(collection.size).missing(collection.tables, instance.game, found)
         return jnp.where(self.is_goal(instance, board), 0, missing).astype(jnp.float32)
 
     @property
     def num_words(self) -> int:
         """Number of 32-bit words of a board."""
-        return boards.words_of(self.library)
+        return boards.words_of(self.collection)
 
     # Observation, pictures and text.
 
@@ -241,7 +241,7 @@ class PuzzleScript(PackedPuzzle):
         self, instance: Instance, board: UInt32[Array, " packed"]
     ) -> UInt32[Array, "objects side words"]:
         """Return the cells of each object as bit planes."""
-        return boards.unpacked(self.library, instance, board).objects
+        return boards.unpacked(self.collection, instance, board).objects
 
     def observe_board(
         self, instance: Instance, board: UInt32[Array, " packed"]
@@ -254,15 +254,15 @@ class PuzzleScript(PackedPuzzle):
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
         """Return the sprite of the topmost object of each cell; `picture` draws all objects."""
-        library = self.library
+        collection = self.collection
         cells = planes.cells(self.objects(state.instance, state.board))
-        number = planes.index(library.size.objects)[:, None, None] + np.int32(1)
+        number = planes.index(collection.size.objects)[:, None, None] + np.int32(1)
         shown = jnp.where(cells, number, np.int32(0)).max(axis=0)
-        return shown + state.instance.game * np.int32(library.size.objects + 1)
+        return shown + state.instance.game * np.int32(collection.size.objects + 1)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return each game's sprites: the colour outside of its levels, then the game's objects."""
-        sprites = pictures.sheet(self.library.games, self.library.size.objects, tile_size)
+        sprites = pictures.sheet(self.collection.games, self.collection.size.objects, tile_size)
         ground = sprites[:, :1, ..., :3]
         drawn = np.where(sprites[..., 3:] > 0, sprites[..., :3], ground)
         return drawn.reshape(-1, tile_size, tile_size, 3)
@@ -272,7 +272,7 @@ class PuzzleScript(PackedPuzzle):
     ) -> UInt8[Array, "height width 3"]:
         """Draw all objects with the game's sprites, layer over layer."""
         objects = self.objects(state.instance, state.board)
-        return pictures.picture(self.library, state.instance.game, objects, tile_size)
+        return pictures.picture(self.collection, state.instance.game, objects, tile_size)
 
     def text(self, instance: Instance, board: UInt32[Array, " packed"]) -> str:
         """Write the board in the characters of the game's legend."""
@@ -281,7 +281,7 @@ class PuzzleScript(PackedPuzzle):
 
     def _cells(self, instance: Instance, board: Any) -> tuple[Any, list[list[int]]]:
         objects = np.asarray(self.objects(instance, jnp.asarray(board)))
-        game = self.library.games[int(instance.game)]
+        game = self.collection.games[int(instance.game)]
         return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
@@ -297,8 +297,10 @@ class PuzzleScript(PackedPuzzle):
         Raises `ValueError` with the line and column of a wrong character, and for a level that is
         larger than the environment's.
         """
-        library = self.library
-        start, width, height = glyphs.to_planes(library, glyphs.parsed(library.games[0], text))
+        collection = self.collection
+        start, width, height = glyphs.to_planes(
+            collection, glyphs.parsed(collection.games[0], text)
+        )
         instance = Instance(
             game=jnp.int32(0),
             number=jnp.int32(0),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import UInt32
 
+from .collection import Collection
 from .game import Game
-from .library import Library
 from .machine.sizes import WORD, bits
 
 
@@ -116,19 +116,19 @@ def _mask(game: Game, names: str, number: int) -> int:
 
 
 def to_planes(
-    library: Library, lines: list[list[int]]
+    collection: Collection, lines: list[list[int]]
 ) -> tuple[UInt32[np.ndarray, "objects side words"], int, int]:
     """Convert a level's object masks to planes; also return its width and height.
 
     Raises `ValueError` for a level larger than the environment's side.
     """
-    width, height, side = len(lines[0]), len(lines), library.size.side
+    width, height, side = len(lines[0]), len(lines), collection.size.side
     if max(width, height) > side:
         raise ValueError(
             f"the level has {width} x {height} cells; this environment's levels have at most "
             f"{side} x {side}"
         )
-    result = np.zeros((library.size.objects, side, library.size.words), np.uint32)
+    result = np.zeros((collection.size.objects, side, collection.size.words), np.uint32)
     for y, line in enumerate(lines):
         for x, mask in enumerate(line):
             for each in bits(mask):

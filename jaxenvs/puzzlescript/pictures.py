@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt8, UInt32
 
+from .collection import Collection
 from .colors import DEFAULT, palette, rgb
 from .game import Game
-from .library import Library
 from .machine import planes
 
 CELLS = 5  # number of pixels on a side of a sprite in a game's source
@@ -36,16 +36,16 @@ def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
 
 
 def picture(
-    library: Library,
+    collection: Collection,
     game: Array,
     objects: UInt32[Array, "objects side words"],
     tile: int,
 ) -> UInt8[Array, "rows columns 3"]:
     """Draw the objects of a level, in the order of their collision layers."""
-    size = library.size
-    sprites = jnp.asarray(sheet(library.games, size.objects, tile))[game]
+    size = collection.size
+    sprites = jnp.asarray(sheet(collection.games, size.objects, tile))[game]
     cells = planes.cells(objects)
-    layer_of = jnp.asarray(library.tables.layer)[game].astype(jnp.int32)
+    layer_of = jnp.asarray(collection.tables.layer)[game].astype(jnp.int32)
     drawn = jnp.broadcast_to(sprites[0, ..., :3], (size.side, size.side, tile, tile, 3))
     number = planes.index(size.objects)[:, None, None] + np.int32(1)
     for layer in range(size.layers):

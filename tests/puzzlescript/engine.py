@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript.library import SHIPPED
+from jaxenvs.puzzlescript.collection import SHIPPED
 from jaxenvs.puzzlescript.tables import ANY, BITS, MOVEMENT, Groups, Pattern
 
 HERE = Path(__file__).parent

@@ -10,11 +10,11 @@ import pytest
 
 import jaxenvs
 from jaxenvs import search
-from jaxenvs.puzzlescript import GameError, PuzzleScript, boards, library
+from jaxenvs.puzzlescript import GameError, PuzzleScript, boards, collection
 from jaxenvs.puzzlescript.features import is_random
 
-GAMES = sorted(path.stem for path in library.SHIPPED.glob("*.txt"))
-ALL = str(library.SHIPPED)
+GAMES = sorted(path.stem for path in collection.SHIPPED.glob("*.txt"))
+ALL = str(collection.SHIPPED)
 SMALL = "crates"
 FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` has no action, `wildfire` has ticks
 
@@ -24,14 +24,14 @@ def everything(tmp_path_factory):
     """Return an environment of a folder of games, with its compiled step."""
     folder = tmp_path_factory.mktemp("games")
     for game in FEW:
-        shutil.copy(library.SHIPPED / f"{game}.txt", folder)
+        shutil.copy(collection.SHIPPED / f"{game}.txt", folder)
     env = PuzzleScript(game=str(folder), again_limit=20)
     return env, jax.jit(jax.vmap(env.step, (0, 0, 0)))
 
 
 def levels(env):
     """Return all levels of an environment, stacked."""
-    counts = env.library.levels
+    counts = env.collection.levels
     found = [env.level_of(n, game) for game in range(len(counts)) for n in range(counts[game])]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
 
@@ -46,8 +46,8 @@ def test_boards_survive_packing_in_random_play(everything):
     @jax.jit
     @jax.vmap
     def packed_again(instance, words):
-        board = boards.unpacked(env.library, instance, words)
-        return boards.packed(env.library, instance, board), board.objects
+        board = boards.unpacked(env.collection, instance, words)
+        return boards.packed(env.collection, instance, board), board.objects
 
     draw = np.random.default_rng(0)
     seen = set()
@@ -82,23 +82,23 @@ def test_reset_draws_all_games_and_levels(everything):
     pairs = set(
         zip(np.asarray(drawn.game).tolist(), np.asarray(drawn.number).tolist(), strict=True)
     )
-    assert pairs == {(g, n) for g, count in enumerate(env.library.levels) for n in range(count)}
+    assert pairs == {(g, n) for g, count in enumerate(env.collection.levels) for n in range(count)}
     assert np.bincount(drawn.game).min() > 600 / len(FEW) / 2
 
 
 @pytest.mark.parametrize("game", GAMES)
 def test_levels_survive_text(game):
     env = PuzzleScript(game=game)
-    for number in range(env.library.levels[0]):
-        place = env.library.first[0] + number
+    for number in range(env.collection.levels[0]):
+        place = env.collection.first[0] + number
         start = boards.Instance(
             game=jnp.int32(0),
             number=jnp.int32(number),
-            width=jnp.int32(env.library.width[place]),
-            height=jnp.int32(env.library.height[place]),
-            start=jnp.asarray(env.library.boards[place]),
+            width=jnp.int32(env.collection.width[place]),
+            height=jnp.int32(env.collection.height[place]),
+            start=jnp.asarray(env.collection.boards[place]),
         )
-        board = env.level_of(number).board if not env.library.has(AT_START) else None
+        board = env.level_of(number).board if not env.collection.has(AT_START) else None
         if board is None:
             continue  # its first board is not the level's
         text = env.text(start, board)
@@ -150,10 +150,10 @@ def test_a_wrong_field_is_explained(fields, message):
 
 
 def test_a_game_too_large_for_a_size_is_explained(tmp_path):
-    source = (library.SHIPPED / "crates.txt").read_text("utf-8")
+    source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
     wide = tmp_path / "wide.txt"
     wide.write_text(source.replace("######\n#O...#", "#" * 70 + "\n#O...#"), "utf-8")
-    assert PuzzleScript(game=str(wide)).library.size.side == 70
+    assert PuzzleScript(game=str(wide)).collection.size.side == 70
     for size, most in (("small", 16), ("large", 64), ("auto", 64)):
         with pytest.raises(GameError, match=rf"wide.txt has 70 cells .* \({most} fit\)"):
             PuzzleScript(game=str(wide), size=size)
@@ -166,7 +166,7 @@ def test_an_empty_folder_is_explained(tmp_path):
 
 def test_a_random_game_cannot_be_searched(everything):
     env, _ = everything
-    name = next(game.name for game in env.library.games if is_random(game))
+    name = next(game.name for game in env.collection.games if is_random(game))
     with pytest.raises(ValueError, match=f"{name} draws random numbers, so no search is possible"):
         env.neighbours(env.level_of(0).instance, env.level_of(0).board)
     assert env.action_mask(env.reset(jax.random.key(0)).state).sum() in (4, 5, 6)
@@ -219,7 +219,7 @@ def test_the_command_reports_features_and_errors(tmp_path, capsys):
 
     bad = tmp_path / "bad.txt"
     bad.write_text(engine.GAMES[0].read_text("utf-8").replace("Player", "Playr", 1), "utf-8")
-    shutil.copy(library.SHIPPED / "crates.txt", tmp_path)
+    shutil.copy(collection.SHIPPED / "crates.txt", tmp_path)
     assert cli.main(["games", "check", str(tmp_path)]) == 1
     out, err = capsys.readouterr()
     assert "Crates\n  3 levels, 5 objects, 4 rules after expansion\n" in out

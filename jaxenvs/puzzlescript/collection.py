@@ -48,7 +48,7 @@ class Codes(NamedTuple):
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
 
 
-class Library(NamedTuple):
+class Collection(NamedTuple):
     """Games and their levels. All arrays are NumPy's."""
 
     games: tuple[Game, ...]
@@ -98,7 +98,7 @@ def paths(game: str) -> list[Path]:
 
 
 @functools.lru_cache(maxsize=16)
-def read(game: str, level: int | None, size: str) -> Library:
+def read(game: str, level: int | None, size: str) -> Collection:
     """Read the games of `game`, see `paths`. Later changes of the files have no effect.
 
     If `level` is a number, there must be a single game, and only this level is read. Raises
@@ -120,7 +120,7 @@ def read(game: str, level: int | None, size: str) -> Library:
     tables = [packer.tables(common) for packer in packers]
     rows = [(i, each) for i, mine in enumerate(levels) for each in mine]
     count = np.array([len(mine) for mine in levels], np.int32)
-    return Library(
+    return Collection(
         games=games,
         size=common,
         tables=jax.tree.map(lambda *leaves: np.stack(leaves), *tables),
