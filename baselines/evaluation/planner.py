@@ -37,7 +37,7 @@ class Planner:
 
     @property
     def in_model(self) -> bool:
-        """Whether the domain is a learned model, whose plans may fail in the true puzzle."""
+        """True if the domain is a learned model; its plans may fail in the true puzzle."""
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """What error messages call one sample of the replay buffer."""
+        """Name of one sample of the replay buffer, for error messages."""
         return "a window"
 
     @property

@@ -61,9 +61,9 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# Grid-Memory: the object to remember lies behind the agent at the start. Before a recurrent network
-# can make use of the object, an exploration bonus must teach the agent to look back. A recurrent
-# state of size 64 learns sooner than one of size 128.
+# Grid-Memory: at the start, the agent faces away from the object that it must remember. Before a
+# recurrent network can make use of the object, an exploration bonus must teach the agent to look
+# back. A recurrent state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
 # In Grid-Memory, a transformer needs a larger bonus than in LOOK_BACK to learn to look back. With a
 # coefficient of 0.1, the agents of two seeds walked straight to the fork.

@@ -357,7 +357,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a checkpoint was saved, even if the directory of checkpoints was moved away."""
+        """True if a checkpoint was saved, even if the folder of checkpoints was moved away."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:

@@ -77,7 +77,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """Whether a rule of any of the games draws random numbers, which rules out search."""
+        """True if a rule of any of the games draws random numbers, which rules out search."""
         return bool(self.collection.random)
 
     # Spaces.

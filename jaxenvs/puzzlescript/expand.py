@@ -186,7 +186,7 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """What replaced a modifier or a property on the left of a rule."""
+    """Replacement of a modifier or a property on the left of a rule."""
 
     value: str  # the replacement
     times: int  # number of replacements

@@ -192,7 +192,7 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Go on behind a random group, which is never repeated; `turn.rule` is any of its rules."""
+    """Go on after a random group, which never repeats; `turn.rule` is any of its rules."""
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]
     turn = turn._replace(

@@ -90,7 +90,7 @@ class Tables(NamedTuple):
     chosen: UInt32[np.ndarray, "patterns object_words"]
     turned: Bool[np.ndarray, "patterns layers"]  # whether the layer gets a random direction
     cells: Int16[np.ndarray, "rules rows cells"]  # pattern index of each cell before the ellipsis
-    tail: Int16[np.ndarray, "rules rows tail"]  # pattern index of each cell behind the ellipsis
+    tail: Int16[np.ndarray, "rules rows tail"]  # pattern index of each cell after the ellipsis
     length: Int8[np.ndarray, "rules rows"]  # number of `cells`; 0: the rule has fewer rows
     tail_length: Int8[np.ndarray, "rules rows"]  # number of cells in `tail`; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # index in DIRECTIONS
@@ -191,7 +191,7 @@ class Packer:
         return 1, self.masks.setdefault(planes, len(self.masks))
 
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
-        """Return the literals of a pattern's condition, and those of its `change`, see `Tables`.
+        """Return a pattern's literals of `test` and of `change`, see `Tables`.
 
         A literal is ((kind, index), sign), see `_set`. None stands for a literal that always holds.
         """

@@ -1,7 +1,7 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
-that a batch may contain different games. The results equal those of PuzzleScript's engine
+that a batch may contain different games. It reproduces the results of the engine of PuzzleScript
 (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
