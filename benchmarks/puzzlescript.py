@@ -19,6 +19,7 @@ from typing import Any
 import jax
 
 import jaxenvs
+from jaxenvs.puzzlescript import collection, load
 
 from .harness import device_lock, instrument
 from .tables.cpu import GAMES
@@ -61,12 +62,10 @@ def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
 
 def engine_speed(command: str, game: str) -> float | None:
     """Return inputs per second of the engine in the first level; None for a folder of games."""
-    from jaxenvs.puzzlescript import collection
-
     paths = collection.paths(game)
     if len(paths) > 1:
         return None
-    levels = jaxenvs.puzzlescript.load(paths[0]).levels
+    levels = load(paths[0]).levels
     level = next(i for i, each in enumerate(levels) if not isinstance(each, str))
     inputs = random.Random(0).choices(range(4), k=INPUTS)
     source = paths[0].read_text("utf-8")

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
 
 Key = PRNGKeyArray  # one key, typed or raw
@@ -53,6 +53,11 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
     word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x7FEB352D)
     word = (word ^ (word >> jnp.uint32(15))) * jnp.uint32(0x846CA68B)
     return word ^ (word >> jnp.uint32(16))
+
+
+def uniform(word: UInt32[Array, "*batch"]) -> Float32[Array, "*batch"]:
+    """Map random uint32 values to floats in [0, 1) that are multiples of 2**-24."""
+    return (word >> jnp.uint32(8)).astype(jnp.float32) * jnp.float32(2.0**-24)
 
 
 @functools.partial(jax.jit, inline=True)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, UInt32
+from jaxtyping import Array, Float32, Int32
 
-from ..core.random import Key, below, hashed
+from ..core.random import Key, below, hashed, uniform
 from .state import Slots
 from .tables import APPEARING
 
@@ -116,8 +116,3 @@ def _loot(word: Callable[[], Array]) -> Loot:
         pickaxe=jnp.where(tool & is_pickaxe, 1 + among(_LEVEL_ODDS), 0),
         sword=jnp.where(tool & ~is_pickaxe, 1 + among(_LEVEL_ODDS), 0),
     )
-
-
-def uniform(word: UInt32[Array, "*batch"]) -> Float32[Array, "*batch"]:
-    """Map random uint32 values to floats in [0, 1) that are multiples of 2**-24."""
-    return (word >> jnp.uint32(8)).astype(jnp.float32) * jnp.float32(2.0**-24)

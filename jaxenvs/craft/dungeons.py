@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core.random import below, permutation
-from .chance import uniform
+from ..core.random import below, permutation, uniform
 from .full_rows import SIZE
 from .tables import Block
 

@@ -18,10 +18,9 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core.bits import cut, join, nth_bit, rank_of
 from ..core.platforms import by_platform
-from ..core.random import Key, hashed, permutation
+from ..core.random import Key, hashed, permutation, uniform
 from ..core.struct import Struct, struct
 from . import dungeons, noise
-from .chance import uniform
 from .compiler.barriers import materialised
 from .dungeons import DUNGEONS, TORCH, Rooms
 from .full_rows import COLOURS, FLOORS, SIZE

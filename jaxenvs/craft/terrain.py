@@ -13,9 +13,8 @@ from jaxtyping import Array, Bool, Float32, UInt8
 
 from ..core.bits import rank_of
 from ..core.platforms import by_platform
-from ..core.random import Key, hashed
+from ..core.random import Key, hashed, uniform
 from . import noise
-from .chance import uniform
 from .compiler.barriers import materialised
 from .tables import Block
 

@@ -2,15 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from ..core import bits
 from ..core.struct import Struct, struct
 from .collection import Collection
 from .machine import Board, planes
-from .machine.sizes import WORD
-
-WON, STUCK = 1, 2  # flags in the last word of a packed board
 
 
 @struct
@@ -26,7 +23,7 @@ class Instance(Struct):
 
 def words_of(collection: Collection) -> int:
     """Return the number of words of a packed board."""
-    count = _rows(collection)
+    count = _board_words(collection)
     return count * (2 if has_checkpoints(collection) else 1) + 1
 
 
@@ -35,15 +32,11 @@ def has_checkpoints(collection: Collection) -> bool:
     return collection.commands("checkpoint") and collection.commands("restart")
 
 
-def _rows(collection: Collection) -> int:
+def _board_words(collection: Collection) -> int:
     """Return the number of words that store the digit planes (see `Codes`) of a board."""
-    rows = collection.codes.digits.shape[1] * collection.size.side
-    return -(-rows // _per_word(collection)) * collection.size.words
-
-
-def _per_word(collection: Collection) -> int:
-    """Return how many lines of cells fit into a word."""
-    return max(1, WORD // collection.size.side)
+    size = collection.size
+    lines = collection.codes.digits.shape[1] * size.side
+    return lines * size.words if size.words > 1 else bits.words_for(lines, size.side)
 
 
 def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
@@ -51,14 +44,12 @@ def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[A
     parts = [_encoded(collection, instance, board.objects)]
     if has_checkpoints(collection):
         parts.append(_encoded(collection, instance, board.start))
-    flags = jnp.where(board.won, jnp.uint32(WON), jnp.uint32(0))
-    flags |= jnp.where(board.stuck, jnp.uint32(STUCK), jnp.uint32(0))
-    return jnp.concatenate([*parts, flags[None]])
+    return jnp.concatenate([*parts, board.won.astype(jnp.uint32)[None]])
 
 
 def unpacked(collection: Collection, instance: Instance, words: UInt32[Array, " packed"]) -> Board:
     """Decode the words of `packed`."""
-    count = _rows(collection)
+    count = _board_words(collection)
     start = instance.start
     if has_checkpoints(collection):
         start = _decoded(collection, instance, words[count : 2 * count])
@@ -67,14 +58,14 @@ def unpacked(collection: Collection, instance: Instance, words: UInt32[Array, " 
         start=start,
         width=instance.width,
         height=instance.height,
-        won=is_set(words, WON),
-        stuck=is_set(words, STUCK),
+        won=has_won(words),
+        stuck=jnp.bool_(False),
     )
 
 
-def is_set(words: UInt32[Array, " packed"], flag: int) -> Bool[Array, ""]:
-    """Return whether a packed board has a flag, `WON` or `STUCK`."""
-    return words[-1] & np.uint32(flag) != 0
+def has_won(words: UInt32[Array, " packed"]) -> Bool[Array, ""]:
+    """Return whether the last word of a packed board says that a turn has won."""
+    return words[-1] != 0
 
 
 def _encoded(
@@ -85,26 +76,19 @@ def _encoded(
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
     digits = jax.lax.reduce(having, jnp.uint32(0), jax.lax.bitwise_or, (1,))
-    lines, count = digits.reshape(-1, size.words), _per_word(collection)
-    lines = jnp.pad(lines, ((0, -len(lines) % count), (0, 0))).reshape(-1, count, size.words)
-    word = lines[:, 0]
-    for i in range(1, count):
-        word = word | lines[:, i] << np.uint32(i * size.side)
-    return word.reshape(-1)
+    return digits.reshape(-1) if size.words > 1 else bits.pack(digits.reshape(-1), size.side)
 
 
 def _decoded(
     collection: Collection, instance: Instance, words: UInt32[Array, " packed"]
 ) -> UInt32[Array, "objects side words"]:
     """Return the cells of each object. Layers that cannot change are taken from the level."""
-    size, codes, count = collection.size, collection.codes, _per_word(collection)
-    packed = words.reshape(-1, 1, size.words)
-    lines = [packed >> np.uint32(i * size.side) for i in range(count)]
-    mask = np.uint32((1 << min(size.side, WORD)) - 1) if size.words == 1 else planes.ALL
-    found = jnp.concatenate(lines, 1) & mask
+    size, codes = collection.size, collection.codes
     total = codes.digits.shape[1]
-    digits = found.reshape(-1, size.words)[: total * size.side]
-    digits = digits.reshape(total, size.side, size.words)
+    lines = (
+        words if size.words > 1 else bits.unpack(words, total * size.side, size.side, jnp.uint32)
+    )
+    digits = lines.reshape(total, size.side, size.words)
     literals = jnp.asarray(codes.literals)[instance.game].astype(jnp.int32)
     read = digits[jnp.maximum(jnp.abs(literals) - 1, 0)]
     sign = literals[..., None, None]

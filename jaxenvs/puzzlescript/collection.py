@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Int8, Int32, UInt32
+from jaxtyping import Int16, Int32, UInt32
 
 from ..core.checks import counted, suggestion
 from .features import is_random
@@ -32,6 +32,9 @@ MEANINGS = {
     "patterns": "different cells in rules",
     "wins": "win conditions",
 }  # field of `Size` -> what messages call it
+# Largest values for which indices and lengths fit into the integer types of `Tables`.
+LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
+LIMITS |= {"cells": 127, "tail": 127}
 
 
 class Codes(NamedTuple):
@@ -44,7 +47,7 @@ class Codes(NamedTuple):
 
     digits: UInt32[np.ndarray, "games digits words"]  # mask of the objects whose digit is 1
     # Literals of the digits of each object's number; 0: unused.
-    literals: Int8[np.ndarray, "games objects most"]
+    literals: Int16[np.ndarray, "games objects most"]
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
 
 
@@ -155,11 +158,16 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     each quantity that exceeds it and the game.
     """
     needed, names = [*needed], [*names]
-    least = Size(*(max(values) for values in zip(*needed, strict=True)))
+    least = Size.over(needed)
     if size == "exact":
-        for quantity, number in (("rules", least.rules), ("patterns", least.patterns)):
-            if number > MOST:
-                raise GameError(f"{number:,} {MEANINGS[quantity]}, more than {MOST:,}")
+        for field, most in LIMITS.items():
+            number = getattr(least, field)
+            if number > most:
+                game = names[[getattr(one, field) for one in needed].index(number)]
+                raise GameError(
+                    f"{game} has {number:,} {MEANINGS[field]}, and the tables hold at most "
+                    f"{most:,}; split it into smaller games"
+                )
         return least
     able = [name for name in (SIZES if size == "auto" else [size]) if SIZES[name].holds(least)]
     if able:
@@ -206,7 +214,7 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
     most = max(len(each).bit_length() for plan in plans for each in plan.values())
     words = -(-size.objects // WORD)
     digits = np.zeros((len(plans), max(lengths), words), np.uint32)
-    literals = np.zeros((len(plans), size.objects, most), np.int8)
+    literals = np.zeros((len(plans), size.objects, most), np.int16)
     fixed = np.zeros((len(plans), words), np.uint32)
     for g, (plan, packer) in enumerate(zip(plans, packers, strict=True)):
         free, digit = set(range(packer.objects)), 0

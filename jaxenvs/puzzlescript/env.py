@@ -10,15 +10,16 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.controls import ARROWS, ActionKeys, Controls
-from ..core.env import Ending, Params, Transition
-from ..core.random import Key, below, hashed, mix
+from ..core.env import Ending, Transition
+from ..core.random import Key, below, hashed, mix, uniform
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
 from . import boards, glyphs, pictures
 from .boards import Instance
 from .collection import Collection, read
-from .machine import START, TICK, Board, Machine, planes
+from .game import Game
+from .machine import NOTHING, START, TICK, Board, Machine, planes
 from .machine.replacements import Draw
 from .machine.sizes import SIZES, WORD
 
@@ -33,8 +34,8 @@ class PuzzleScript(PackedPuzzle):
     A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
     `again` turns. Messages and sounds are skipped, and `undo` is not an action.
 
-    Actions: 0 up, 1 right, 2 down, 3 left, 4 action, 5 tick (time passes). `action` is absent if
-        all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
+    Actions: 0 up, 1 right, 2 down, 3 left, then action and tick (time passes). `action` is absent
+        if all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
     Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
         the same as bits, uint32 (objects, side, words): bit x % 32 of word x // 32 of line y is the
         cell in column x.
@@ -67,10 +68,12 @@ class PuzzleScript(PackedPuzzle):
         if self.level is not None:
             checks.integer_field(owner, "level", self.level, 0)
         if not isinstance(self.game, str):
-            raise TypeError(f"{owner}: game must be a str, got {type(self.game).__name__}")
+            raise TypeError(
+                f"{owner}: game must be a str, such as a name or str(path), got {self.game!r}"
+            )
         self.collection  # noqa: B018  raises for games that cannot be read
 
-    @property
+    @functools.cached_property
     def collection(self) -> Collection:
         """The games as arrays."""
         return read(self.game, self.level, self.size)
@@ -97,24 +100,14 @@ class PuzzleScript(PackedPuzzle):
     def _inputs(self) -> list[tuple[str, int]]:
         """Name of each action, and the number that the interpreter has for it."""
         collection = self.collection
-        found = [(name, number) for number, name in enumerate(DIRECTIONS)]
-        if any("noaction" not in game.prelude for game in collection.games):
-            found.append(("action", ACTION))
-        return found + ([("tick", TICK)] if collection.has("realtime_interval") else [])
+        every = [*enumerate(DIRECTIONS), (ACTION, "action"), (TICK, "tick")]
+        return [(name, i) for i, name in every if any(_has(game, i) for game in collection.games)]
 
     @functools.cached_property
     def _allowed(self) -> np.ndarray:
         """Mask of the actions that each game has, bool (games, actions)."""
-        allowed = [
-            [
-                number < ACTION
-                or (number == ACTION and "noaction" not in game.prelude)
-                or (number == TICK and "realtime_interval" in game.prelude)
-                for _, number in self._inputs
-            ]
-            for game in self.collection.games
-        ]
-        return np.array(allowed)
+        inputs = [number for _, number in self._inputs]
+        return np.array([[_has(game, i) for i in inputs] for game in self.collection.games])
 
     @property
     def observation_space(self) -> Space:
@@ -147,7 +140,11 @@ class PuzzleScript(PackedPuzzle):
         """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
         collection = self.collection
         if not (0 <= game < len(collection.games) and 0 <= number < collection.levels[game]):
-            raise IndexError(f"{self.name}: no level {number} of game {game}")
+            counts = ", ".join(map(str, collection.levels))
+            raise IndexError(
+                f"{self.name}: game={game}, level={number}: the numbers of levels of the games are "
+                f"{counts}; games and levels are counted from 0"
+            )
         place = jnp.int32(collection.first[game] + number)
         return self._level(place, jnp.int32(number), jnp.uint32(0))
 
@@ -181,13 +178,17 @@ class PuzzleScript(PackedPuzzle):
 
     def _turn(
         self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Draw
-    ) -> UInt32[Array, " packed"]:
-        """Play an action on a packed board; an action that the game lacks changes nothing."""
+    ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
+        """Play an action on a packed board; an action that the game lacks changes nothing.
+
+        Also return whether a limit stopped the turn.
+        """
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.collection, instance, words)
-        after = self._play(instance, board, jnp.asarray(inputs)[action], draw)
         allowed = jnp.asarray(self._allowed)[instance.game, action]
-        return jnp.where(allowed, boards.packed(self.collection, instance, after), words)
+        number = jnp.where(allowed, jnp.asarray(inputs)[action], NOTHING)
+        after = self._play(instance, board, number, draw)
+        return boards.packed(self.collection, instance, after), after.stuck
 
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
@@ -198,14 +199,15 @@ class PuzzleScript(PackedPuzzle):
                 f"{self.name}: {self.collection.random[0]} draws random numbers, so no search is "
                 "possible; choose a game without `random` and `randomdir`"
             )
-        after = self._turn(instance, board, action, _draw(jnp.uint32(0)))
+        after, _ = self._turn(instance, board, action, _draw(jnp.uint32(0)))
         return Move(after, jnp.ones((), jnp.float32), (after != board).any())
 
     def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
-        """Play a turn, and report a win."""
-        after = self._turn(state.instance, state.board, action, _draw(hashed(key, 0)))
-        won = boards.is_set(after, boards.WON)
-        return Transition(state.replace(board=after), won.astype(jnp.float32), won, {"solved": won})
+        """Play a turn; `info` has `solved` for a win, and `stuck` if a limit stopped the turn."""
+        after, stuck = self._turn(state.instance, state.board, action, _draw(hashed(key, 0)))
+        won = self.is_goal(state.instance, after)
+        info = {"solved": won, "stuck": stuck}
+        return Transition(state.replace(board=after), won.astype(jnp.float32), won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
         """Return which actions change the board; for random games, which actions exist."""
@@ -214,8 +216,8 @@ class PuzzleScript(PackedPuzzle):
         return super().action_mask(state, params)
 
     def is_goal(self, instance: Instance, board: UInt32[Array, " packed"]) -> Bool[Array, ""]:
-        """Return whether the latest turn won."""
-        return boards.is_set(board, boards.WON)
+        """Return whether a turn has won."""
+        return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
         """Return 0 or, with `count`, the number of cells with X but not Y for `all X on Y`.
@@ -279,7 +281,7 @@ class PuzzleScript(PackedPuzzle):
         game, cells = self._cells(instance, board)
         return glyphs.written(game, cells)
 
-    def _cells(self, instance: Instance, board: Any) -> tuple[Any, list[list[int]]]:
+    def _cells(self, instance: Instance, board: Any) -> tuple[Game, list[list[int]]]:
         objects = np.asarray(self.objects(instance, jnp.asarray(board)))
         game = self.collection.games[int(instance.game)]
         return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
@@ -324,24 +326,28 @@ class PuzzleScript(PackedPuzzle):
             moves = jax.device_get(self.neighbours(level.instance, jnp.asarray(board)))
             for action in np.flatnonzero(moves.valid):
                 after, path = moves.board[action], (*actions, int(action))
-                if after[-1] & boards.WON:
+                if after[-1]:
                     return Ending(level, path)
                 if after.tobytes() not in seen and len(seen) < MOST_BOARDS:
                     seen.add(after.tobytes())
                     queue.append((after, path))
-        raise NotImplementedError(f"{self.name}: no solution among {MOST_BOARDS:,} boards")
+        raise NotImplementedError(
+            f"{self.name}: no solution among {len(seen):,} boards; try jaxenvs.search.astar, or "
+            "choose another level"
+        )
 
-    @property
-    def default_params(self) -> Params:
-        """The time limit."""
-        return Params(max_steps_in_episode=np.int32(self.steps_limit))
+
+def _has(game: Game, number: int) -> bool:
+    """Return whether a game has an action, given as the interpreter's number."""
+    if number == ACTION:
+        return "noaction" not in game.prelude
+    return number != TICK or "realtime_interval" in game.prelude
 
 
 def _draw(word: UInt32[Array, ""]) -> Draw:
     """Return the function `draw` of a turn: number i is a hash of `word` and i, in [0, 1)."""
 
     def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
-        bits = mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1)))
-        return (bits >> np.uint32(8)).astype(jnp.float32) * np.float32(2**-24)
+        return uniform(mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1))))
 
     return draw

@@ -27,7 +27,7 @@ def report(game: Game) -> Report:
     except GameError as error:
         return Report(None, "", found, str(error))
     levels = [packer.level_size(each) for each in game.levels if isinstance(each, Level)]
-    least = Size(*(max(values) for values in zip(*levels, strict=True)))
+    least = Size.over(levels)
     fits = next((name for name, size in SIZES.items() if size.holds(least)), "exact")
     return Report(least, fits, found, "")
 

@@ -182,8 +182,8 @@ class _Reading:
         if not names.layers:
             self.problems.error(0, "no collision layers; every object needs one")
             self.problems.check()
-        if not self.levels:
-            self.problems.error(0, "no levels; a game needs at least one")
+        if not any(isinstance(each, list) for each in self.levels):
+            self.problems.error(0, "no levels; a game needs at least one that is not a message")
         names.number()
         main, late = tables.groups(self.rules, names)
         made = [

@@ -1,6 +1,6 @@
 """Levels as text, in the characters of the game's legend."""
 
-import string
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -25,10 +25,8 @@ def cells_of(
 
 
 def names_of(game: Game, mask: int) -> str:
-    """Return the names of a cell's objects without the background, joined by `and`."""
-    layer = game.layer_of[game.background]
-    found = [i for i in bits(mask) if game.layer_of[i] != layer] or bits(mask)
-    return " and ".join(game.objects[i] for i in found)
+    """Return the names of a cell's objects without the default background, joined by `and`."""
+    return " and ".join(game.objects[i] for i in bits(shown(game, mask)))
 
 
 def shown(game: Game, mask: int) -> int:
@@ -41,11 +39,12 @@ def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
     known = {}
     for glyph, mask in game.glyphs.items():
         known.setdefault(shown(game, mask), glyph)
-    free = [each for each in string.ascii_lowercase + string.digits if each not in game.glyphs]
+    letters = (chr(code) for code in itertools.count(ord("a")))
+    free = (c for c in letters if c.isalnum() and c == c.lower() and c not in game.glyphs)
     found: dict[int, str] = {}
     for mask in sorted({mask for line in cells for mask in line}):
         glyph = known.get(shown(game, mask))
-        found[mask] = glyph if glyph is not None else (free.pop(0) if free else "?")
+        found[mask] = next(free) if glyph is None else glyph
     return found
 
 
@@ -53,7 +52,7 @@ def written(game: Game, cells: list[list[int]]) -> str:
     """Write a level: its lines, then `glyph = names` for glyphs that the game does not define."""
     found = legend(game, cells)
     lines = ["".join(found[mask] for mask in line) for line in cells]
-    new = {mask: glyph for mask, glyph in found.items() if game.glyphs.get(glyph) is None}
+    new = {mask: glyph for mask, glyph in found.items() if glyph not in game.glyphs}
     return "\n".join(
         [*lines, *(f"{glyph} = {names_of(game, mask)}" for mask, glyph in new.items())]
     )
@@ -73,7 +72,7 @@ def parsed(game: Game, text: str) -> list[list[int]]:
     """
     glyphs, lines = dict(game.glyphs), []
     for number, line in enumerate(text.strip("\n").splitlines(), 1):
-        glyph, equals, names = line.partition(" = ")
+        glyph, equals, names = line.lower().partition(" = ")
         if equals and len(glyph.strip()) == 1:
             glyphs[glyph.strip()] = _mask(game, names, number)
         elif line.strip():

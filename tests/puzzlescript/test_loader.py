@@ -123,7 +123,7 @@ def test_an_error_in_a_rule_names_its_line(rule, message):
         ),
         ("All Goal on Crate", "Every Goal", "a win condition is `all X on Y`"),
         ("P*O", "P*X", "game:25: `x` is not defined; add it to the legend"),
-        ("P*O", "", "no levels; a game needs at least one"),
+        ("P*O", "", "no levels; a game needs at least one that is not a message"),
         ("LEGEND\n", "", "section SOUNDS must follow section LEGEND"),
         ("Player\nWhite", "Hero\nWhite", "no object is called player"),
         ("SOUNDS", "SOUNDS\nCrate bang 12", "CRATE needs a verb: move"),

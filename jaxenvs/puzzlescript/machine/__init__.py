@@ -2,6 +2,6 @@
 
 from .sizes import Packer, Size, Tables
 from .state import Board
-from .turns import START, TICK, Machine
+from .turns import NOTHING, START, TICK, Machine
 
-__all__ = ["START", "TICK", "Board", "Machine", "Packer", "Size", "Tables"]
+__all__ = ["NOTHING", "START", "TICK", "Board", "Machine", "Packer", "Size", "Tables"]

@@ -1,5 +1,7 @@
 """Shapes of the compiled interpreter, and the game's tables as arrays of such a shape."""
 
+import functools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +59,11 @@ class Size(NamedTuple):
     def gaps(self) -> int:
         """Number of different lengths of an ellipsis, from 0."""
         return self.side if self.tail else 1
+
+    @classmethod
+    def over(cls, sizes: Iterable["Size"]) -> "Size":
+        """Return the smallest size that holds all of `sizes`."""
+        return cls(*(max(values) for values in zip(*sizes, strict=True)))
 
     def holds(self, other: "Size") -> bool:
         """Return whether tables of the size `other` fit into this size."""
@@ -210,7 +217,7 @@ class Packer:
                 change = [None]
         return [each for each in test if each[0]], [each for each in change if not each or each[0]]
 
-    @property
+    @functools.cached_property
     def size(self) -> Size:
         """The smallest size that holds the game's rules; levels are not counted."""
         rows = [row for rule in self.rules for row in rule.rows]

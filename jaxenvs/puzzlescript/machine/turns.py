@@ -28,7 +28,8 @@ from .state import (
 )
 
 INPUTS = (0, 3, 1, 2, 4)  # movement bit of each action: up, right, down, left, action
-TICK, START = 5, -1  # actions without a movement: let time pass; the start of a level
+# Actions without a movement: let time pass; the start of a level; leave the board as it is.
+TICK, START, NOTHING = 5, -1, -2
 
 
 class Machine(NamedTuple):
@@ -49,14 +50,14 @@ class Machine(NamedTuple):
         """Play an action and its `again` turns; return the board and the number of micro-steps.
 
         The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
-        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, and `START`, which runs rules only if
-        the game has `run_rules_on_level_start`. `draw(i)` is random number i of this action, in
-        [0, 1); it is required if `size.draws` is True.
+        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
+        rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
+        action, in [0, 1); it is required if `size.draws` is True.
         """
         program = Program.of(self.size, tables, game, self.again_limit)
         is_start = action == START
         turn = _pushed(program, empty_turn(self.size, board), action)
-        runs = ~is_start | program.tables.at_start.all
+        runs = (action != NOTHING) & (~is_start | program.tables.at_start.all)
         phase = jnp.where(runs, RULES, DONE).astype(jnp.int32)
         turn = turn._replace(is_start=is_start, phase=phase)
 
