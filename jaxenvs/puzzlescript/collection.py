@@ -1,7 +1,7 @@
 """The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +40,9 @@ LIMITS |= {"cells": 127, "tail": 127}
 class Codes(NamedTuple):
     """Encoding of a board: a binary number for each cell and each layer that can change.
 
-    The objects of a layer have the numbers from 1; 0 stands for no object. Each binary digit has a
-    plane, and digits are numbered over all these layers. Literal d + 1 stands for the cells whose
+    The objects of a layer have the numbers from 1; 0 stands for no object. If a cell may have
+    several objects of a layer, the layer has a digit for each object instead. Each binary digit has
+    a plane, and digits are numbered over all these layers. Literal d + 1 stands for the cells whose
     digit d is 1, and literal -(d + 1) for the cells whose digit d is 0.
     """
 
@@ -183,51 +184,72 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     raise GameError(f'size="{name}" is too small: {"; ".join(problems)}; use size="exact"')
 
 
-def changing_layers(game: Game) -> set[int]:
-    """Return the layers whose objects a turn can change: by a rule, or because they move."""
+def changing_layers(game: Game) -> dict[int, bool]:
+    """Return the layers whose objects a turn can change: by a rule, or because they move.
+
+    The value of a layer tells whether a cell may come to have several of its objects. The engine
+    allows that where a rule sets an object and, by `random`, another one of the same layer.
+    """
     objects = moves = 0
+    several = set[int]()
     for group in (*game.main.rules, *game.late.rules):
         for rule in group:
             for cell in (cell for row in rule.rows for cell in row if cell is not None):
                 if new := cell.replacement:
                     objects |= new.oc | new.os | new.re
                     moves |= new.ms | new.rd
-    found = {game.layer_of[each] for each in bits((objects | game.player) & _all(game))}
-    return found | {each // BITS for each in bits(moves)}
+                    several |= _layers(game, new.os) & _layers(game, new.re)
+    found = _layers(game, objects | game.player) | {each // BITS for each in bits(moves)}
+    return {layer: layer in several for layer in sorted(found)}
 
 
-def _all(game: Game) -> int:
-    return (1 << len(game.objects)) - 1
+def _layers(game: Game, objects: int) -> set[int]:
+    """Return the layers of a mask of objects."""
+    return {game.layer_of[each] for each in bits(objects & (1 << len(game.objects)) - 1)}
 
 
 def _codes(packers: list[Packer], size: Size) -> Codes:
     """Build the encoding of the boards of games."""
-    plans = []
-    for packer in packers:
-        game = packer.game
-        members = {
-            layer: [i for i, each in enumerate(game.layer_of) if each == layer]
-            for layer in sorted(changing_layers(game))
-        }
-        plans.append(members)
-    lengths = [sum(len(each).bit_length() for each in plan.values()) for plan in plans]
-    most = max(len(each).bit_length() for plan in plans for each in plan.values())
+    plans = [[*_numbered(packer.game)] for packer in packers]
+    lengths = [sum(count for _, count in plan) for plan in plans]
+    most = max(count for plan in plans for _, count in plan)
     words = -(-size.objects // WORD)
     digits = np.zeros((len(plans), max(lengths), words), np.uint32)
     literals = np.zeros((len(plans), size.objects, most), np.int16)
     fixed = np.zeros((len(plans), words), np.uint32)
     for g, (plan, packer) in enumerate(zip(plans, packers, strict=True)):
         free, digit = set(range(packer.objects)), 0
-        for members in plan.values():
-            count = len(members).bit_length()
-            for number, each in enumerate(members, 1):
-                free.discard(each)
-                for d in range(count):
-                    is_set = number >> d & 1
-                    literals[g, each, d] = (digit + d + 1) * (1 if is_set else -1)
-                    if is_set:
+        for numbers, count in plan:
+            free -= set(numbers)
+            for each, signs in numbers.items():
+                for d, sign in enumerate(signs):
+                    literals[g, each, d] = sign * (digit + d + 1)
+                    if sign > 0:
                         digits[g, digit + d, each // WORD] |= np.uint32(1 << each % WORD)
             digit += count
         for each in free:
             fixed[g, each // WORD] |= np.uint32(1 << each % WORD)
     return Codes(digits, literals, fixed)
+
+
+def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
+    """Yield the code of each layer that can change, and its number of digits.
+
+    The code has for each object the sign of each digit: 1 for a digit that is 1, -1 for one that is
+    0, and 0 for one that does not matter.
+    """
+    for layer, several in changing_layers(game).items():
+        members = [i for i, each in enumerate(game.layer_of) if each == layer]
+        if several:  # one digit for each object, because a cell may have any of them
+            count = len(members)
+            yield (
+                {each: [int(d == i) for d in range(count)] for i, each in enumerate(members)},
+                count,
+            )
+        else:
+            count = len(members).bit_length()
+            numbers = enumerate(members, 1)
+            yield (
+                {each: [1 if n >> d & 1 else -1 for d in range(count)] for n, each in numbers},
+                count,
+            )

@@ -65,6 +65,23 @@ def test_boards_survive_packing_in_random_play(everything):
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
 
+def test_boards_keep_several_objects_of_a_layer(tmp_path):
+    """A rule that sets an object and a random one of its layer may leave both in a cell."""
+    source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
+    source = source.replace("O = Target", "O = Target\nThing = Wall or Crate", 1)
+    rule = "[ > Player | Crate ] -> [ > Player | Crate random Thing ]"
+    path = tmp_path / "both.txt"
+    path.write_text(source.replace("[ > Player | Crate ] -> [ > Player | > Crate ]", rule), "utf-8")
+    env = PuzzleScript(game=str(path), level=0)
+    level = env.level_of(0)
+    board = boards.unpacked(env.collection, level.instance, level.board)
+    wall, crate = (env.collection.games[0].objects.index(name) for name in ("wall", "crate"))
+    objects = board.objects.at[wall].set(board.objects[wall] | board.objects[crate])
+    words = boards.packed(env.collection, level.instance, board._replace(objects=objects))
+    again = boards.unpacked(env.collection, level.instance, words)
+    np.testing.assert_array_equal(again.objects, objects)
+
+
 def test_an_action_that_a_game_lacks_changes_nothing(everything):
     env, step = everything
     lacking = [(g, a) for g in range(len(FEW)) for a in range(6) if not env._allowed[g, a]]
