@@ -28,7 +28,7 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.masking import Mask, legal, legal_actions
 
 from ..core import minibatches, rollouts
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegative
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
@@ -46,10 +46,10 @@ class Settings(Learning):
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
-    value_weight: float = 1.0  # coefficient of the value loss
+    value_weight: NonNegative = 1.0  # coefficient of the value loss
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions that a search considers at its root
-    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    value_scale: NonNegative = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = False  # whether the action values of a node are rescaled to the range 0 to 1
     clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 

@@ -42,7 +42,7 @@ Deliberate differences from the papers:
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
 from ..core import priorities, replay_buffer, replay_checks, rollouts
-from ..core.bounds import Count, Rate, Share
+from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Rate, Share
 from ..core.learner import Learner
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import Replay
@@ -87,30 +87,30 @@ class Settings(Replay):
     n_step: Count = 5  # number of rewards in a value target, before it bootstraps
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions that a search considers at its root
-    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    value_scale: NonNegative = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = True  # whether the action values of a node are rescaled to the range 0 to 1
     latent: Count = 64  # size of a latent state
     atoms: Count = 100  # number of reward and value atoms on either side of 0, see two_hot.py
     # Distance between atoms, after the transform h of two_hot.py: choose well below
     # h(smallest reward).
-    spacing: float = 0.2
-    value_weight: float = 0.25  # coefficient of the value loss
+    spacing: Annotated[float, Bounds(open=True, hint="try 0.2")] = 0.2
+    value_weight: NonNegative = 0.25  # coefficient of the value loss
     lookahead: bool = True  # whether value targets use a one-step lookahead in the model
     epsilon_start: float = 0.0  # initial probability of a random action
     epsilon_end: float = 0.0  # final probability of a random action
-    entropy: float = 0.0  # coefficient of the policy's entropy bonus; only legal actions count
-    consistency: float = 1.0  # coefficient of the consistency loss of latent states
-    reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
+    # coefficient of the policy's entropy bonus; only legal actions count
+    entropy: NonNegative = 0.0
+    consistency: NonNegative = 1.0  # coefficient of the consistency loss of latent states
+    # coefficient of the reconstruction loss of a board's cells; 0: off
+    reconstruction: NonNegative = 0.0
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
     reanalysed: Share = 0.25  # fraction of windows whose policy targets a new search finds
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
-    codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
+    codes: NonNegativeInt = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
         super().check()
-        if not self.spacing:
-            raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
         if self.reconstruction and not self.lines:
             raise ValueError(
                 f"reconstruction={self.reconstruction}: only the latent state of a square board "

@@ -8,7 +8,7 @@ entropies do not depend on the units of the actions. The networks are in actor_c
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.distributions import TanhGaussian
 
 from ..core import minibatches, replay_buffer, rollouts
-from ..core.bounds import Count, Rate, Swept
+from ..core.bounds import Bounds, Count, NonNegativeInt, Rate, Swept, Widths
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch
@@ -41,12 +41,15 @@ class Replaying(Common):
     anneal: bool = False  # whether the learning rate falls linearly to 0
     max_grad_norm: Swept[float] = 1e3  # gradients are clipped to this global norm
     hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers of actor and critics
-    critic_hidden: tuple[int, ...] = ()  # widths of the critics' hidden layers; (): use `hidden`
+    critic_hidden: Widths = ()  # widths of the critics' hidden layers; (): use `hidden`
     activation: Activation = "relu"  # activation function of the hidden layers
     layer_norm: bool = False  # whether the critics have layer normalisation, as in DroQ
-    dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
-    capacity: int = 1_000_000  # number of steps in the replay buffer, over all environments
-    warm_up: int = 1_000  # random steps, over all environments, before the first gradient step
+    # dropout rate of the critics; DroQ uses 0.01
+    dropout: Annotated[float, Bounds(most=1.0, below=True, hint="1 drops everything")] = 0.0
+    # number of steps in the replay buffer, over all environments
+    capacity: NonNegativeInt = 1_000_000
+    # random steps, over all environments, before the first gradient step
+    warm_up: NonNegativeInt = 1_000
     batch_size: Count = 256  # transitions per gradient step, on all devices together
     critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
@@ -56,7 +59,6 @@ class Replaying(Common):
 
     def check(self) -> None:
         super().check()
-        self.check_widths("critic_hidden")
         if self.capacity // self.num_envs < 2:
             raise ValueError(
                 f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
@@ -67,8 +69,6 @@ class Replaying(Common):
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
                 f"a step; give at least {self.num_envs}"
             )
-        if not self.dropout < 1.0:
-            raise ValueError(f"dropout={self.dropout} drops everything; give less than 1")
 
     @property
     def gradient_steps(self) -> int:

@@ -12,7 +12,7 @@ divergence between its target distribution and the predicted distribution.
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import chex
 import jax
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count, Signed
+from ..core.bounds import Bounds, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -38,16 +38,17 @@ class Settings(dqn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    atoms: Count = 51  # number of atoms: returns to which the network assigns probabilities
+    # number of atoms: returns to which the network assigns probabilities
+    atoms: Annotated[int, Bounds(least=2)] = 51
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
     v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
 
     def check(self) -> None:
         super().check()
-        if self.atoms < 2 or not self.v_min < self.v_max:
+        if not self.v_min < self.v_max:
             raise ValueError(
-                f"atoms={self.atoms} from v_min={self.v_min} to v_max={self.v_max}: give at least "
-                f"2 atoms, and v_min below v_max, such as the least and largest discounted return"
+                f"v_min={self.v_min} must be below v_max={self.v_max}, such as the least and "
+                f"largest discounted return"
             )
         if self.munchausen:
             raise ValueError(

@@ -12,13 +12,14 @@ temperature are updated in every third gradient step.
 
 import dataclasses
 import functools
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Swept
+from ..core.bounds import Bounds, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -39,21 +40,15 @@ class Settings(sac.Settings):
     """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
-    momentum: float = 0.5  # Adam's beta_1
+    momentum: Annotated[float, Bounds(most=1.0, below=True)] = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' hidden layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
-    target_rate: float = 1.0  # always 1: there are no target networks
+    # always 1: there are no target networks
+    target_rate: Annotated[
+        float, Bounds(1.0, 1.0, hint="crossq has no target network; omit it")
+    ] = 1.0
 
     swept = tuple(name for name in sac.Settings.swept if name != "target_rate")
-
-    def check(self) -> None:
-        super().check()
-        if not self.momentum < 1.0:
-            raise ValueError(f"momentum={self.momentum} must be below 1")
-        if self.target_rate != 1.0:
-            raise ValueError(
-                f"target_rate={self.target_rate}: crossq has no target network; omit it"
-            )
 
 
 check = replay_checks.check

@@ -32,7 +32,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import replay_checks
-from ..core.bounds import Share
+from ..core.bounds import NonNegative, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -56,8 +56,9 @@ class Settings(QLearning):
     noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well
     # Munchausen: weight alpha of tau log pi(a|s), which is added to rewards, such as 0.9; 0: off
     munchausen: Share = 0.0
-    temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
-    reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
+    temperature: NonNegative = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
+    # gradient steps between resets of the last layers, such as 2000; 0: never
+    reset_every: NonNegativeInt = 0
     # a reset sets the other layers to reset_keep * their weights + (1 - reset_keep) * initial ones
     reset_keep: Share = 0.5
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
+from ..core.bounds import Count, Positive
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -43,11 +43,7 @@ class Settings(dqn.Settings):
     # random fractions tau per transition, drawn separately for predictions and for targets
     fractions: Count = 8
     cosines: Count = 64  # number of cosine features that represent a fraction tau
-    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
-
-    def check(self) -> None:
-        super().check()
-        qr_dqn.check_kappa(self.kappa)
+    kappa: Positive = 1.0  # TD error above which the quantile Huber loss is linear
 
 
 class Implicit(QNetwork):

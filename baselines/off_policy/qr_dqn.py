@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
+from ..core.bounds import Count, Positive
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -37,17 +37,7 @@ class Settings(dqn.Settings):
     """
 
     quantiles: Count = 50  # number of quantiles of each action's return
-    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
-
-    def check(self) -> None:
-        super().check()
-        check_kappa(self.kappa)
-
-
-def check_kappa(kappa: float) -> None:
-    """Raise `ValueError` unless `kappa` is positive, as the quantile Huber loss requires."""
-    if not kappa > 0.0:
-        raise ValueError(f"kappa={kappa} must be above 0: the error at which the loss gets linear")
+    kappa: Positive = 1.0  # TD error above which the quantile Huber loss is linear
 
 
 class Quantiles(QNetwork):

@@ -27,7 +27,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import priorities, replay_checks, returns
-from ..core.bounds import Count, Share
+from ..core.bounds import Count, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
@@ -53,7 +53,8 @@ class Settings(Memory, QLearning):
     priority: float = 0.9  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
-    burn_in: int = 8  # first steps of a sequence, which only recompute the recurrent state
+    # first steps of a sequence, which only recompute the recurrent state
+    burn_in: NonNegativeInt = 8
     sequence: Count = 16  # steps of a sequence that contribute to the loss, after the burn-in
     period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
     # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error

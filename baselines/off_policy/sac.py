@@ -14,14 +14,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Signed, Swept
+from ..core.bounds import Bounds, Positive, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -29,6 +29,9 @@ from ..core.rollouts import Runner
 from . import actor_critic, actor_critic_networks
 from .actor_critic import Learned, Noise
 from .actor_critic_networks import critic_values
+
+MAX_ENTROPY = math.log(2.0)  # of a policy over [-1, 1], in nats per action dimension
+ENTROPY_HINT = f"the entropy of a policy is at most {MAX_ENTROPY:.3f} nats per action dimension"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,23 +41,12 @@ class Settings(actor_critic.Replaying):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    temperature: float = 1.0  # initial entropy coefficient alpha
+    temperature: Positive = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
     # the target entropy is -negentropy, in nats per action dimension, for actions in [-1, 1]
-    negentropy: Swept[Signed] = 1.0
+    negentropy: Swept[Annotated[float, Bounds(-MAX_ENTROPY, open=True, hint=ENTROPY_HINT)]] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
-
-    def check(self) -> None:
-        super().check()
-        if not 0.0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
-        if not -math.log(2.0) < self.negentropy < math.inf:
-            raise ValueError(
-                f"negentropy={self.negentropy}: the entropy of a policy is at most "
-                f"{math.log(2.0):.3f} nats per action dimension; give more than "
-                f"{-math.log(2.0):.3f}"
-            )
 
 
 class Draws(NamedTuple):

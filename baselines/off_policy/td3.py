@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
-from ..core.bounds import Swept, Unlimited
+from ..core.bounds import NonNegative, Swept, Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -38,9 +38,9 @@ class Settings(actor_critic.Replaying):
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
     # standard deviation of the exploration noise, in units of half the action range
-    noise: Swept[float] = 0.1
+    noise: Swept[NonNegative] = 0.1
     # standard deviation of the noise of actions in TD targets, in units of half the action range
-    target_noise: Swept[float] = 0.2
+    target_noise: Swept[NonNegative] = 0.2
     # limit to which the noise in TD targets is clipped, in units of half the action range
     target_noise_limit: Swept[Unlimited] = 0.5
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor

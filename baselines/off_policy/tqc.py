@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -34,7 +34,8 @@ class Settings(sac.Settings):
     """
 
     quantiles: Count = 25  # number of quantiles of each critic
-    dropped: int = 2  # number of the highest quantiles that the TD target drops, for each critic
+    # number of the highest quantiles that the TD target drops, for each critic
+    dropped: NonNegativeInt = 2
 
     def check(self) -> None:
         super().check()

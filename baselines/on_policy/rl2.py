@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import minibatches, rollouts
-from ..core.bounds import Count
+from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Share
 from ..core.episodes import Agents, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
@@ -59,13 +59,15 @@ class Settings(ppo_rnn.Settings):
 
     memory: int = 256  # size of the GRU's state
     task_set: str = ""  # name of the set of tasks, such as trivial-21k
-    held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
-    trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends trials
-    trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
+    # fraction of the tasks that is kept for the evaluation
+    held_out: Annotated[float, Bounds(most=1.0, open=True, below=True)] = 0.1
+    # steps after which a trial ends; 0: only trial_episodes ends trials
+    trial_steps: NonNegativeInt = 1024
+    trial_episodes: NonNegativeInt = 0  # largest number of episodes of a trial; 0: unlimited
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: float = 0.0  # weight of the loss for predicting the task; 0: no predictions
-    told: float = 0.0  # initial fraction of environments whose policy receives the true goal
+    task_loss: NonNegative = 0.0  # weight of the loss for predicting the task; 0: no predictions
+    told: Share = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
         super().check()
@@ -83,13 +85,6 @@ class Settings(ppo_rnn.Settings):
             if getattr(self, name) != value:
                 given = f"{name}={getattr(self, name)}"
                 raise ValueError(f"{given}: rl2 has a fixed network; omit it")
-        if not 0.0 < self.held_out < 1.0:
-            raise ValueError(
-                f"held_out={self.held_out} is the share of tasks that are never trained on: give "
-                f"more than 0, less than 1"
-            )
-        if self.told > 1.0:
-            raise ValueError(f"told={self.told} is a share of environments: give 0 to 1")
         if self.reset_source in UNFIT:
             raise ValueError(
                 f"reset_source={self.reset_source}: {UNFIT[self.reset_source]}; give exact, fresh "

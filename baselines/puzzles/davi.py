@@ -33,7 +33,7 @@ from jaxenvs import Env
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
-from ..core.bounds import Count, Unlimited
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
@@ -56,15 +56,16 @@ class Settings(Checked):
     walks: Count = 64  # number of random walks per gradient step
     scramble: Count = 20  # number of moves of a walk; every board on it is a training example
     gradient_steps: Count = 50  # gradient steps per update
-    learning_rate: float = 1e-3  # initial learning rate
+    learning_rate: NonNegative = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
+    # mean loss below which the weights are copied to the target network
+    target_loss: NonNegative = 0.05
     # Number of updates after which the weights are copied to the target network even if the loss is
     # above `target_loss`.
     target_every: Count = 10
     width: Count = 256  # width of the network's layers
-    blocks: int = 1  # number of residual blocks, of two layers each
+    blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
     test_boards: Count = 64  # boards on which each update tests the greedy policy, for the log
     test_moves: Count = 40  # maximum number of moves to solve a test board

@@ -30,7 +30,7 @@ from jaxenvs import Env
 from jaxenvs.core.spaces import Box
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
-from ..core.bounds import Count, Share, Unlimited
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Share, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import SEEDS, Algorithm, Learner
@@ -67,25 +67,27 @@ class Settings(Checked):
     walk_steps: Count = 50  # steps of each random walk by which the data set is collected
     # Side length of a tile in pixels, such as 8, to learn from pictures of the puzzle; 0: learn
     # from the puzzle's observations.
-    tile_size: int = 0
-    noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
+    tile_size: NonNegativeInt = 0
+    noise: NonNegative = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
     bits: Count = 8  # number of bits in a cell's code
     hidden: Count = 48  # width of the model's hidden layers
     views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
     batch: Count = 128  # number of transitions per gradient step of the model
     walks: Count = 32  # number of walks in the model per gradient step of the heuristic
     scramble: Count = 20  # number of moves of a walk; every state on it is a training example
-    furthest: float = 100.0  # upper bound of cost targets; unsolvable states have no finite cost
+    # upper bound of cost targets; unsolvable states have no finite cost
+    furthest: NonNegative = 100.0
     gradient_steps: Count = 100  # gradient steps per update
-    learning_rate: float = 3e-3  # initial learning rate of the model
-    q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
+    learning_rate: NonNegative = 3e-3  # initial learning rate of the model
+    q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
+    # mean loss below which the weights are copied to the target network
+    target_loss: NonNegative = 0.05
     # Number of updates after which the weights are copied to the target network even if the loss is
     # above `target_loss`.
     target_every: Count = 1
     width: Count = 128  # width of the heuristic's layers
-    blocks: int = 1  # number of residual blocks, of two layers each
+    blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
     test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
