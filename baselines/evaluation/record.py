@@ -210,10 +210,13 @@ def _mean(values: list[Any]) -> Any:
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
     """Return the learning curves of recorded runs, one `Curve` per panel.
 
-    Runs that differ only in their seeds share a panel.
+    Runs that differ only in their seeds share a panel. Records without a curve, such as those of
+    other packages' scripts, are left out.
     """
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
+        if record["curve"] is None:
+            continue
         named = (_without_seed(record), str(record["curve"]["steps"]))
         groups.setdefault(named, []).append(curve(record))
     return [
@@ -225,12 +228,17 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the learning curves of a recorded run; their title names id, learner and preset."""
+    """Return the learning curves of a recorded run; their title names id, learner and preset.
+
+    If the record has a field `run`, the name of the run, the title is this name and the id.
+    """
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
+    if "run" in record:
+        title = f"{record['id']} {record['run']}".replace("`", "")
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 
