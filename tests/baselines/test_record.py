@@ -117,6 +117,7 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     assert drawn.title == "Grid-Fetch-5x5-N2-v0"
     other = second | {"command": "jaxenvs train Grid-v0 --algo ppo-rnn --preset rnd --seeds 20"}
     assert record.curve(other).title == "Grid-v0 ppo-rnn rnd"
+    assert record.curve(other | {"id": "Grid-v0", "run": "plain `x`"}).title == "Grid-v0 plain x"
     assert drawn.steps[0] == 256 and drawn.steps[-1] == 90 * 256 and len(drawn.steps) == 40
     assert np.isnan(drawn.returns[0]).all() and np.isfinite(drawn.returns[1:]).all()
 
@@ -162,7 +163,7 @@ def test_runs_without_an_evaluation_by_seed_share_a_panel():
         for seed, lines in (("", [[1], [2]]), (" --seed 1", [[3], [None]]))
     ]
     other = {"command": "jaxenvs train Grid-v0 --seeds 1 --gamma 0.9", "curve": records[0]["curve"]}
-    both, alone = record.curves([*records, other])
+    both, alone = record.curves([*records, other, {"command": "python train.py", "curve": None}])
     np.testing.assert_array_equal(both.returns, [[1, 3], [2, np.nan]])
     assert both.returns.shape == (2, 2) and alone.returns.shape == (2, 1)
 
