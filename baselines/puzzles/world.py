@@ -361,7 +361,7 @@ def evaluate(
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 
     The model is tested on new random walks, and the greedy policy on `count` random boards. The
-    result `foretold` is the fraction of transitions that the model predicts exactly.
+    result `predicted` is the fraction of transitions that the model predicts exactly.
     """
     settings = learner.settings
 
@@ -374,7 +374,7 @@ def evaluate(
 
     def each_seed(weights: PyTree[Array], key: Array) -> dict[str, Any]:
         right, solved, moves = jax.device_get(test(weights, key))
-        return {"foretold": round(float(right), 6), **shared.solved_share(solved, moves)}
+        return {"predicted": round(float(right), 6), **shared.solved_share(solved, moves)}
 
     found = shared.results_by_seed(weights, agents, each_seed)
     seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
@@ -384,7 +384,7 @@ def evaluate(
 
 def as_text(result: dict[str, Any]) -> str:
     """Format the result of `evaluate` for the terminal."""
-    predicted = ", ".join(f"{one['foretold']:.2%}" for one in result["greedy"])
+    predicted = ", ".join(f"{one['predicted']:.2%}" for one in result["greedy"])
     each = ", ".join(f"{one['success_rate']:.1%}" for one in result["greedy"])
     return (
         f"Moves predicted: {predicted}\nGreedy descent in the model from {result['boards']} "
