@@ -191,6 +191,18 @@ def test_the_pictures_of_learners_are_in_the_folder():
             assert (path.parent / picture).is_file()
 
 
+def test_the_pictures_are_not_drawn_for_help_or_an_unknown_run(monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("draw", DOCS / "draw.py")
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    monkeypatch.setattr(draw, "draw_sheets", lambda: pytest.fail("drawn"))
+    with pytest.raises(SystemExit, match="0"):
+        draw.main(["--help"])
+    assert "directory of a run" in capsys.readouterr().out
+    assert draw.main(["nothing"]) == 2
+    assert "draw.py: nothing" in capsys.readouterr().err
+
+
 def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     chosen = ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"]
     monkeypatch.setenv("IDS", " ".join(chosen))

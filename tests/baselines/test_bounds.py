@@ -59,13 +59,13 @@ def test_open_and_infinite_bounds():
 def test_bounds_that_exclude_the_largest_number():
     rate = Bounds(most=1.0, below=True, hint="1 drops everything")
     rate.check("rate", 0.0)
-    with pytest.raises(ValueError, match="rate=1.0 must be below 1; 1 drops everything"):
+    with pytest.raises(ValueError, match=r"rate=1\.0 must be below 1; 1 drops everything"):
         rate.check("rate", 1.0)
     share = Bounds(most=1.0, open=True, below=True)
     for value in (0.0, 1.0):
         with pytest.raises(ValueError, match=f"share={value} must be above 0 and below 1"):
             share.check("share", value)
-    with pytest.raises(ValueError, match="kappa=0.0 must be above 0$"):
+    with pytest.raises(ValueError, match=r"kappa=0\.0 must be above 0$"):
         Bounds(open=True).check("kappa", 0.0)
 
 
