@@ -138,7 +138,7 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
     return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
     """Return the initial runner of Q-learning, plus an array of search policies (`found`).
 
     The array is float32 (environments, slots, actions), parallel to the replay buffer.
@@ -147,7 +147,9 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(
+    learner: Learner[Settings, MuZeroNetwork], runner: Runner
+) -> tuple[Runner, dict[str, Array]]:
     """Collect steps and learn from the replay buffer; also return the metrics of this update."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
@@ -159,7 +161,9 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**rollouts.episode_sums(ends), **losses, "epsilon": epsilon}
 
 
-def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+def collect(
+    learner: Learner[Settings, MuZeroNetwork], runner: Runner, key: Array
+) -> tuple[Runner, Rollout]:
     """Take `rollout_steps` steps in every environment.
 
     The steps go to the replay buffer and their search policies to `runner.found`. The returned
@@ -193,7 +197,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
 
 
 def gradient_step(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     runner: Runner,
     beta: Float32[Array, ""],
     learned: Learned,
@@ -213,7 +217,7 @@ def gradient_step(
 
 
 def sample_windows(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     runner: Runner,
     beta: Float32[Array, ""],
     learned: Learned,
@@ -262,7 +266,7 @@ def windows_at(
 
 
 def reanalyse(
-    learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
+    learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
     """Replace the policy targets of the first windows: search again with the target network.
 
@@ -278,7 +282,7 @@ def reanalyse(
 
 
 def bootstrap_values(
-    learner: Learner[Settings], target: PyTree[Array], window: Window
+    learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
     """Return the target network's values from which TD targets bootstrap.
 
@@ -301,7 +305,10 @@ def bootstrap_values(
 
 
 def lookahead_value(
-    learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array], mask: Mask
+    learner: Learner[Settings, MuZeroNetwork],
+    weights: PyTree[Array],
+    obs: PyTree[Array],
+    mask: Mask,
 ) -> Float32[Array, " batch"]:
     """Return the mean of Q over the improved policy, after a one-step lookahead in the model.
 
@@ -338,7 +345,7 @@ def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ...
 
 
 def decide(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     weights: PyTree[Array],
     key: Array,
     obs: PyTree[Array],
@@ -364,7 +371,7 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
-def check_board(learner: Learner[Settings]) -> None:
+def check_board(learner: Learner[Settings, MuZeroNetwork]) -> None:
     """Raise `ValueError` if `reconstruction` is set and the observation is not a square board."""
     if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
         raise ValueError(
@@ -374,7 +381,7 @@ def check_board(learner: Learner[Settings]) -> None:
         )
 
 
-def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+def check(learner: Learner[Settings, MuZeroNetwork], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay buffer does not fit into the device's memory.
 
     Also raise it if `reconstruction` is set and the observation is not a square board.

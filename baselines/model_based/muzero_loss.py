@@ -22,6 +22,7 @@ from ..core import returns
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
+from .muzero_network import MuZeroNetwork
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 TINY = 1e-6  # added to variances, and to frequencies before the logarithm
@@ -129,7 +130,9 @@ def loss_names(settings: Any) -> tuple[str, ...]:
     return (*LOSSES, *consistency, *reconstruction, *chance)
 
 
-def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
+def loss(
+    learner: Learner[Any, MuZeroNetwork], weights: PyTree[Array], window: Window, goals: Targets
+) -> Loss:
     """Return MuZero's total loss on a batch of windows, and each part of the loss by name.
 
     The metric `error` is the absolute value error at the first observation of each window, from
@@ -163,7 +166,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
     }
 
 
-def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
+def clipped_share(learner: Learner[Any, MuZeroNetwork], goals: Targets) -> Float32[Array, ""]:
     """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
 
     Unknown targets, which are those after a truncation, do not count.
@@ -175,7 +178,7 @@ def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
 
 
 def prediction_losses(
-    learner: Learner[Any],
+    learner: Learner[Any, MuZeroNetwork],
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     now: Moment,
@@ -206,7 +209,7 @@ def prediction_losses(
 
 
 def transition_losses(
-    learner: Learner[Any],
+    learner: Learner[Any, MuZeroNetwork],
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     before: Moment,
@@ -247,7 +250,7 @@ def transition_losses(
 
 
 def chance_codes(
-    learner: Learner[Any],
+    learner: Learner[Any, MuZeroNetwork],
     probabilities: Float32[Array, "batch codes"],
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
@@ -275,7 +278,9 @@ def chance_codes(
 
 
 def standardise(
-    learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
+    learner: Learner[Any, MuZeroNetwork],
+    x: Float32[Array, "batch latent"],
+    rows: Bool[Array, " batch"],
 ) -> Float32[Array, "batch latent"]:
     """Scale each component to mean 0 and standard deviation 1 over the items marked by `rows`."""
     mean = masked_mean(learner, x, rows)
@@ -284,7 +289,9 @@ def standardise(
 
 
 def masked_mean(
-    learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
+    learner: Learner[Any, MuZeroNetwork],
+    x: Float32[Array, "batch numbers"],
+    rows: Bool[Array, " batch"],
 ) -> Float32[Array, " numbers"]:
     """Return the mean over the batch items marked by `rows`, in the batches of all devices."""
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total

@@ -14,6 +14,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core.learner import Learner
 from . import gumbel
+from .muzero_network import MuZeroNetwork
 
 DIRICHLET = 0.25  # fraction of Dirichlet noise in the root policy of Stochastic MuZero
 
@@ -26,7 +27,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    learner: Learner[Any],
+    learner: Learner[Any, MuZeroNetwork],
     weights: PyTree[Array],
     key: Array,
     obs: PyTree[Array],
@@ -65,7 +66,7 @@ def plan(
 
 
 def stochastic_plan(
-    learner: Learner[Any],
+    learner: Learner[Any, MuZeroNetwork],
     weights: PyTree[Array],
     key: Array,
     root: dict[str, Any],

@@ -20,6 +20,7 @@ from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
+from ..core.learner import Reader
 from ..core.recurrence import reset_memory
 from .encoders import Encoder, embedded, is_board, is_map, leaves
 from .layers import dense, joint_linear
@@ -33,7 +34,7 @@ class Network(nn.Module):
     hidden: Sequence[int]  # width of each hidden layer
     embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # function that converts the environment's observation to an element of `observation_space`
-    read: Callable[[Any], Any] = identity
+    read: Reader = identity
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`

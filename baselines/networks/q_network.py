@@ -199,8 +199,12 @@ class Noisy(nn.Module):
 
 
 def apply_batch(
-    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
-) -> Array:
+    learner: Learner[Any, QNetwork],
+    weights: PyTree[Array],
+    obs: PyTree[Array],
+    key: Array | None,
+    *given: Array,
+) -> Any:
     """Apply the network to a batch of observations.
 
     A noisy network draws separate noise for each observation; without a key it uses no noise.

@@ -26,7 +26,7 @@ from ..core.replay_buffer import Batch
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import LARGEST, Activation, Common
 from ..networks.batch_renorm import STATISTICS
-from .actor_critic_networks import critic_of, critic_values
+from .actor_critic_networks import Actor, critic_of, critic_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,9 +111,11 @@ LEARNED = "learned"  # name of a metric: 1 in iterations with gradient steps, el
 TURNS = "turns"  # name of a metric: fraction of the gradient steps that updated the actor
 OF_TURNS = ("actor_loss", "entropy")  # metrics that only updates of the actor compute
 # Chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
-Explore = Callable[[Learner[Any], Array, Array], Array]
-Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random numbers of a gradient step
-Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
+Explore = Callable[[Learner[Any, Actor], Array, Array], Array]
+Draw = Callable[
+    [Learner[Any, Actor], Array], Any
+]  # (learner, key) -> random numbers of a gradient step
+Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
 
 
 class Noise(NamedTuple):
@@ -124,7 +126,7 @@ class Noise(NamedTuple):
 
 
 def begin(
-    learner: Learner[Any], key: Array, values: int = 1, temperature: PyTree[Array] = ()
+    learner: Learner[Any, Actor], key: Array, values: int = 1, temperature: PyTree[Array] = ()
 ) -> Runner:
     """Return the initial training state, with target networks equal to the critics.
 
@@ -157,7 +159,7 @@ def begin(
 
 
 def update(
-    explore: Explore, draw: Draw, gradient_step: Step, learner: Learner[Any], runner: Runner
+    explore: Explore, draw: Draw, gradient_step: Step, learner: Learner[Any, Actor], runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; return the new training state and metrics.
 
@@ -209,7 +211,7 @@ def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
 
 
 def act_and_learn(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     explore: Explore,
     gradient_step: Step,
     runner: Runner,
@@ -253,7 +255,7 @@ def maybe(
 
 
 def act(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     explore: Explore,
     runner: Runner,
     draws: tuple[Array, Array, Array],
@@ -281,33 +283,33 @@ def act(
     return after, Rollout(**ends)
 
 
-def batch_size(learner: Learner[Any]) -> int:
+def batch_size(learner: Learner[Any, Actor]) -> int:
     """Return the number of transitions of a batch that each device processes."""
     return learner.settings.batch_size // learner.devices.count
 
 
-def draw_noise(learner: Learner[Any], key: Array) -> Noise:
+def draw_noise(learner: Learner[Any, Actor], key: Array) -> Noise:
     """Draw the policy's noise and the dropout key for the part of a batch on one device."""
     policy: Any = learner.policy
     shape = (batch_size(learner), policy.numbers)
     return Noise(jax.random.normal(key, shape, jnp.float32), key)
 
 
-def sample_policy(learner: Learner[Any], outputs: Array, noise: Array) -> Array:
+def sample_policy(learner: Learner[Any, Actor], outputs: Array, noise: Array) -> Array:
     """Return actions for exploration: samples of the policy with the given noise."""
     policy: Any = learner.policy
     return policy.action(policy.spread_out(noise, outputs))
 
 
 def sample_actions(
-    learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], noise: Array
+    learner: Learner[Any, Actor], weights: PyTree[Array], obs: PyTree[Array], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Sample the policy's actions for a batch of observations; also return log pi(a|s)."""
     return actions_and_log_probs(learner, rollouts.predict(learner, weights, obs), noise)
 
 
 def actions_and_log_probs(
-    learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
+    learner: Learner[Any, Actor], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Return actions sampled with the given noise from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
@@ -325,7 +327,7 @@ def log_half_range(policy: TanhGaussian) -> float:
 
 
 def descend(
-    learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
+    learner: Learner[Any, Actor], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step on the field `name` of `learned`; return `learned` and metrics.
 
@@ -335,7 +337,7 @@ def descend(
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
 
-    def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
+    def of_all(learner: Learner[Any, Actor], trained: Any, *given: Any) -> Any:
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
 
     gradient, losses = minibatches.gradients(learner, of_all, trained, *given)
@@ -347,7 +349,7 @@ def descend(
     return learned._replace(**{name: trained, "optimiser": states}), losses
 
 
-def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
+def optimiser(learner: Learner[Any, Actor], name: str) -> optax.GradientTransformation:
     """Return the optimiser that trains the field `name` of `Learned`."""
     settings = learner.settings
     if name == "critic":
@@ -356,7 +358,7 @@ def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
 
 
 def delayed(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
@@ -371,13 +373,15 @@ def delayed(
     return learned, {**losses, TURNS: is_turn.astype(jnp.float32)}
 
 
-def polyak(learner: Learner[Any], target: PyTree[Array], weights: PyTree[Array]) -> PyTree[Array]:
+def polyak(
+    learner: Learner[Any, Actor], target: PyTree[Array], weights: PyTree[Array]
+) -> PyTree[Array]:
     """Move the target networks towards the weights: Polyak averaging with tau = `target_rate`."""
     return optax.incremental_update(weights, target, learner.settings.target_rate)
 
 
 def critic_loss(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     critic: PyTree[Array],
     batch: Batch,
     target: Float32[Array, " batch"],

@@ -95,7 +95,7 @@ network = Categorical.of
 
 
 def td_target(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Categorical],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -132,7 +132,11 @@ def project(
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Target, key: Array | None = None
+    learner: Learner[Any, Categorical],
+    weights: PyTree,
+    batch: Batch,
+    target: Target,
+    key: Array | None = None,
 ) -> Loss:
     """Return the mean cross-entropy with the target distributions, and metrics.
 

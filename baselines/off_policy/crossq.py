@@ -28,7 +28,7 @@ from ..networks import batch_renorm
 from ..networks.batch_renorm import STATISTICS
 from . import actor_critic, actor_critic_networks, sac
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
 from .sac import Draws
 
 
@@ -55,13 +55,13 @@ check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, renormalised=True)
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
     """Return SAC's initial training state, with batch statistics and without target networks."""
     return sac.init(learner, key)._replace(target=())
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Take one gradient step: update the critics; return the new `Learned` and metrics.
 
@@ -77,7 +77,7 @@ def gradient_step(
 
 
 def critic_loss(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     critic: PyTree,
     batch: Batch,
     next_action: Array,
@@ -104,7 +104,7 @@ def critic_loss(
 
 
 def joint_values(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     critic: PyTree,
     weight: Float32[Array, " batch"],
     obs: PyTree[Array],
@@ -127,7 +127,7 @@ def joint_values(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
     """Return SAC's actor loss, and metrics that include the actor's updated running statistics."""
     given = (learner.devices, weights, batch.weight, batch.obs)

@@ -74,7 +74,7 @@ init = q_learning.init
 
 
 def td_target(
-    learner: Learner[Any],
+    learner: Learner[Any, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -90,7 +90,7 @@ def td_target(
 
 
 def next_values(
-    learner: Learner[Any],
+    learner: Learner[Any, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -112,7 +112,7 @@ def next_values(
 
 
 def greedy_action(
-    learner: Learner[Any],
+    learner: Learner[Any, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -129,7 +129,7 @@ def greedy_action(
 
 
 def augmented_reward(
-    learner: Learner[Any], target: PyTree[Array], batch: Batch, key: Array | None
+    learner: Learner[Any, QNetwork], target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
     """Return the rewards, to which Munchausen adds alpha * clip(tau log pi(a|s), l_0, 0)."""
     if not learner.settings.munchausen:
@@ -140,7 +140,7 @@ def augmented_reward(
 
 
 def soft_policy(
-    learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
+    learner: Learner[Any, QNetwork], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Return Munchausen's soft policy pi and tau log pi.
 
@@ -158,7 +158,11 @@ def split_key(key: Array | None) -> tuple[Any, Any]:
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
+    learner: Learner[Any, QNetwork],
+    weights: PyTree,
+    batch: Batch,
+    target: Array,
+    key: Array | None = None,
 ) -> Loss:
     """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` are the TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

@@ -11,6 +11,7 @@ fractions instead of random ones, so that the greedy action depends only on the 
 
 import dataclasses
 import functools
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -92,7 +93,7 @@ network = Implicit.of
 
 
 def td_target(
-    learner: Learner[Settings],
+    learner: Learner[Settings, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -103,7 +104,9 @@ def td_target(
     return qr_dqn.td_target(learner, weights, target, batch, key, fractions)
 
 
-def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
+def loss(
+    learner: Learner[Any, QNetwork], weights: PyTree, batch: Batch, target: Array, key: Array
+) -> Loss:
     """Return the mean quantile Huber loss at random fractions, and metrics.
 
     The metric `error` is each step's loss, for its priority.
@@ -115,7 +118,7 @@ def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Ar
 
 
 def draw_fractions(
-    learner: Learner[Settings], batch: Batch, key: Array
+    learner: Learner[Settings, QNetwork], batch: Batch, key: Array
 ) -> Float32[Array, "batch fractions"]:
     """Draw the fractions tau of each sampled step, uniformly between 0 and 1."""
     shape = (len(batch.action), learner.settings.fractions)

@@ -61,7 +61,7 @@ network = Quantiles.of
 
 
 def td_target(
-    learner: Learner[Any],
+    learner: Learner[Any, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -78,7 +78,11 @@ def td_target(
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
+    learner: Learner[Any, QNetwork],
+    weights: PyTree,
+    batch: Batch,
+    target: Array,
+    key: Array | None = None,
 ) -> Loss:
     """Return the mean quantile Huber loss of a batch, and metrics; `error` is each step's loss."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

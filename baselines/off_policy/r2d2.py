@@ -153,7 +153,7 @@ check = replay_checks.check
 network = Network.of
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Network], key: Array) -> Runner:
     """Return the initial training state: DQN's, and ring buffers for R2D2.
 
     The ring buffers store the recurrent state before each sequence, and its priority.
@@ -169,7 +169,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return q_learning.begin(learner, key)._replace(memories=memories, priorities=ranks)
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: Learner[Settings, Network], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = q_learning.collect(learner, runner, action_values)
     step = functools.partial(gradient_step, learner, runner.replay_buffer, runner.memories)
@@ -177,7 +177,9 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**metrics, **losses}
 
 
-def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
+def action_values(
+    learner: Learner[Settings, Network], runner: Runner, key: Array
+) -> tuple[Runner, Array]:
     """Apply the network to the runner's observations; return the runner and all action values.
 
     The runner gets the new recurrent states. Where an environment is at the start of a sequence,
@@ -213,7 +215,7 @@ def store_memory(
 
 
 def gradient_step(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Network],
     buffer: ReplayBuffer,
     memories: PyTree[Array],
     beta: Float32[Array, ""],
@@ -257,7 +259,7 @@ def sequences_at(
 
 
 def unroll(
-    learner: Learner[Settings], weights: PyTree[Array], sequences: Sequences
+    learner: Learner[Settings, Network], weights: PyTree[Array], sequences: Sequences
 ) -> Float32[Array, "batch steps actions"]:
     """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
@@ -276,7 +278,7 @@ def unroll(
 
 
 def loss(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Network],
     weights: PyTree[Array],
     sequences: Sequences,
     target_values: Float32[Array, "batch steps actions"],

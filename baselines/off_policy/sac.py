@@ -28,7 +28,7 @@ from ..core.replay_buffer import Batch
 from ..core.rollouts import Runner
 from . import actor_critic, actor_critic_networks
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
 
 MAX_ENTROPY = math.log(2.0)  # of a policy over [-1, 1], in nats per action dimension
 ENTROPY_HINT = f"the entropy of a policy is at most {MAX_ENTROPY:.3f} nats per action dimension"
@@ -69,18 +69,18 @@ check = replay_checks.check
 network = actor_critic_networks.network
 
 
-def init(learner: Learner[Any], key: Array, values: int = 1) -> Runner:
+def init(learner: Learner[Any, Actor], key: Array, values: int = 1) -> Runner:
     """Return the initial training state; each critic has `values` outputs."""
     return actor_critic.begin(learner, key, values, jnp.log(learner.settings.temperature))
 
 
-def draw(learner: Learner[Any], key: Array) -> Draws:
+def draw(learner: Learner[Any, Actor], key: Array) -> Draws:
     """Draw the random numbers of a gradient step."""
     return Draws(key, *(actor_critic.draw_noise(learner, each) for each in jax.random.split(key)))
 
 
 def soft_update(
-    objective: Objective, learner: Learner[Any], learned: Learned, batch: Batch, draws: Draws
+    objective: Objective, learner: Learner[Any, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Take one gradient step: update critics, actor, temperature and target networks.
 
@@ -95,7 +95,7 @@ def soft_update(
 
 
 def update_actor(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     learned: Learned,
     loss: Callable[..., Loss],
     batch: Batch,
@@ -114,7 +114,7 @@ def update_actor(
 
 
 def td_target(
-    learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
     """Return r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s')) with a' sampled from pi."""
     action, log_prob = actor_critic.sample_actions(
@@ -127,7 +127,7 @@ def td_target(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
     """Return the mean of alpha log pi(a|s) - min_i Q_i(s, a) with a sampled from pi."""
     action, log_prob = actor_critic.sample_actions(learner, weights, batch.obs, noise.noise)
@@ -152,7 +152,7 @@ def soft_loss(
     return loss, {"actor_loss": loss, "entropy": entropy}
 
 
-def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
+def temperature_loss(learner: Learner[Settings, Actor], temperature: Any, entropy: Array) -> Loss:
     """Return the loss of `temperature`, which is log alpha.
 
     Its gradient is the entropy minus the target entropy.

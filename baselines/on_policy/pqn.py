@@ -28,7 +28,7 @@ from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Exploration, Optimiser, Scaling
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QNetwork, RecurrentQ
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,13 @@ def update(
     return rollouts.finish_update(learner, runner, rollout, {**losses, "epsilon": epsilon})
 
 
-def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
+def choose(
+    learner: Learner[Any, QNetwork | RecurrentQ],
+    runner: Any,
+    key: Array,
+    mask: Mask,
+    epsilon: Array,
+) -> Chosen:
     """Choose epsilon-greedy actions; also return the value of the best legal action.
 
     `Chosen` describes the result.

@@ -92,6 +92,7 @@ class Settings(ppo_rnn.Settings):
             )
 
 
+RL2Learner = Learner[Settings, TaskMemory]
 network = TaskMemory.of
 
 
@@ -117,7 +118,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
         raise ValueError(f"--task-set {name or '(none)'}: choose one of {known}")
 
 
-def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if fewer than `episodes` tasks are held out for the evaluation.
 
     Also raise it if the settings need predictions of the task, but the network cannot make them.
@@ -136,7 +137,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
         )
 
 
-def params(learner: Learner[Settings]) -> Any:
+def params(learner: RL2Learner) -> Any:
     """Return the environment params, which contain the training tasks and so are program inputs."""
     return learner.env.default_params
 
@@ -162,7 +163,7 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
     return PreviousStep(env=tested(env, Settings(**settings)))
 
 
-def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
+def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
     """Return the initial training state; environments are at random times of their first trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
@@ -177,17 +178,17 @@ UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an epis
 LATE = 0x1A7E
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: RL2Learner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics."""
     return ppo_rnn.update(learner, runner, choose, loss, uninformed)
 
 
-def informed(learner: Learner[Settings]) -> bool:
+def informed(learner: RL2Learner) -> bool:
     """Return whether the settings use the true task in training, by `task_loss` or `told`."""
     return bool(learner.settings.task_loss or learner.settings.told)
 
 
-def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
+def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
     In the first environments, whose fraction `told` sets, the policy receives the true goal.
@@ -207,7 +208,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
     return memory, action, {**fields, "task": (hidden, given)}
 
 
-def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
+def task(learner: RL2Learner, state: Any, params: Any) -> Int32[Array, " parts"]:
     """Return the true task of one environment as labels for the loss, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
@@ -216,13 +217,13 @@ def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " 
 
 
 def loss(
-    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
+    learner: RL2Learner, weights: PyTree[Array], rollout: Rollout, *rest: Array
 ) -> tuple[Array, dict[str, Array]]:
     """Return PPO's loss plus, with `task_loss`, the cross-entropy of predictions of the task."""
     beliefs = []
 
-    def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-        done = rollout.terminated | rollout.truncated
+    def unroll(learner: RL2Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
+        done: Any = rollout.terminated | rollout.truncated
         over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0, 0))
         given = rollout.task[1]
         logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, given)
@@ -270,7 +271,7 @@ class Trial(NamedTuple):
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: RL2Learner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Play a trial under each of `count` held-out tasks; return the content of eval.json."""
     trials = tested(agents.env, learner.settings)

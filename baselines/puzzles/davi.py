@@ -98,7 +98,10 @@ class Boards(NamedTuple):
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+DaviLearner = Learner[Settings, CostToGo]
+
+
+def init(learner: DaviLearner, key: Array) -> Runner:
     """Return initial weights, and a target network with the same weights."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
@@ -106,7 +109,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return Runner(weights, target=weights, optimiser=state, key=data, age=jnp.int32(0))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: DaviLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Take the gradient steps, update the target network if it is due, and test the policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
@@ -121,7 +124,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**shared.descent_metrics(*tested), "loss": loss, "target_changed": change}
 
 
-def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
+def gradient_step(learner: DaviLearner, runner: Runner, key: Array) -> tuple[Runner, Array]:
     """Take a gradient step on the boards of new random walks; also return the loss."""
     keys = jax.random.split(key, learner.settings.walks)
     instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
@@ -135,7 +138,7 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 
 
 def loss(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the cost-to-go predicted for the boards of walks."""
     guesses = predict_walks(learner, weights, instances, boards)
@@ -144,7 +147,7 @@ def loss(
 
 
 def action_loss(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the predicted action costs, where targets are known."""
     guesses = predict_walks(learner, weights, instances, boards)
@@ -155,14 +158,14 @@ def action_loss(
 
 
 def predict_walks(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree
 ) -> Float32[Array, "walks boards *actions"]:
     """Return the network's outputs for each board of each walk. A walk has one puzzle instance."""
     over_walk = jax.vmap(functools.partial(predict, learner), in_axes=(None, None, 0))
     return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 
 
-def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]:
+def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal.
 
     No move of the walk undoes the previous move.
@@ -184,7 +187,7 @@ def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]
 
 
 def targets(
-    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+    learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> Float32[Array, " boards"]:
     """Return the value-iteration targets of boards: min over actions of cost + cost-to-go.
 
@@ -204,7 +207,7 @@ def targets(
 
 
 def action_targets(
-    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+    learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
     """Return the Q-learning targets of all actions for each board."""
     env = learner.env
@@ -219,12 +222,13 @@ def action_targets(
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
-def predict(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
+def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the network's output for a board: its cost-to-go, or with `q` one cost per action."""
-    return learner.network.apply(weights, learner.env.observe_board(instance, board))
+    outputs: Any = learner.network.apply(weights, learner.env.observe_board(instance, board))
+    return outputs
 
 
-def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
+def cost_to_go(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
 
     With `q` it is the minimum of the predicted costs of all actions.
@@ -237,7 +241,7 @@ def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTre
 
 
 def action_costs(
-    learner: Learner, weights: PyTree, instance: PyTree, board: PyTree
+    learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree
 ) -> Float32[Array, " actions"]:
     """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
 
@@ -248,7 +252,7 @@ def action_costs(
 
 
 def descend(
-    learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
+    learner: DaviLearner, weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
@@ -283,7 +287,7 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
-) -> Learner[Settings]:
+) -> DaviLearner:
     """Return the learner for a puzzle; `ValueError` if its instances lack a single goal board."""
     shared.check_one_device(algorithm, devices)
     if not has_goal(env):
@@ -303,7 +307,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: DaviLearner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Test each seed's greedy policy on `count` random boards; return eval.json's content."""
     each_seed = jax.jit(functools.partial(descend, learner, count=count))

@@ -30,30 +30,38 @@ class Networks:
     q: CostToGo  # heuristic: predicts the cost to the goal for each first action
 
 
-def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
+def encoded(
+    learner: Learner[Any, Networks], weights: PyTree[Array], seen: Array, key: Array
+) -> Code:
     """Return the code of `seen`, a result of `Sight.look`. `key` is for noise on pictures."""
     nets = learner.network
-    return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
+    encode: Any = functools.partial(nets.model.apply, weights["model"], method="encode")
+    return encode(nets.sight.split(seen, key)) > 0
 
 
-def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Array, "actions ..."]:
+def successors(
+    learner: Learner[Any, Networks], weights: PyTree[Array], code: Code
+) -> Bool[Array, "actions ..."]:
     """Return the code that the model predicts after each action."""
     code = code.astype(jnp.float32)
-    return learner.network.model.apply(weights["model"], code, method="moves") > 0
+    moves: Any = functools.partial(learner.network.model.apply, weights["model"], method="moves")
+    return moves(code) > 0
 
 
-def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
+def is_solved(
+    learner: Learner[Any, Networks], weights: PyTree[Array], goal: Any, code: Code
+) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the state `code`.
 
     It is compared with the goal's code or, if levels have different goals, classified by the model.
     """
     if one_goal(learner.env):
         return (goal == code).all()
-    judge = functools.partial(learner.network.model.apply, method="solved")
-    return judge(weights["model"], code.astype(jnp.float32)) > 0
+    judge: Any = functools.partial(learner.network.model.apply, weights["model"], method="solved")
+    return judge(code.astype(jnp.float32)) > 0
 
 
-def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
+def goal_code(learner: Learner[Any, Networks], weights: PyTree[Array], key: Array) -> Any:
     """Return the code of the goal, from its observation; () if levels have different goals."""
     env = learner.env
     if not one_goal(env):
@@ -70,19 +78,24 @@ def one_goal(env: Puzzle) -> bool:
     return type(env).goal is not Puzzle.goal and not jax.tree.leaves(instance)
 
 
-def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
+def q_values(
+    learner: Learner[Any, Networks], q: PyTree[Array], code: Code
+) -> Float32[Array, " actions"]:
     """Predict for each action, taken in the latent state `code`, its cost plus the cost-to-go."""
-    return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
+    outputs: Any = learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
+    return outputs
 
 
 def action_costs(
-    learner: Learner, weights: PyTree[Array], goal: Any, code: Code
+    learner: Learner[Any, Networks], weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
     """Return the predicted costs of `q_values`, clipped from below at 0."""
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
-def look(learner: Learner, weights: PyTree[Array], levels: PuzzleLevel, key: Array) -> PuzzleLevel:
+def look(
+    learner: Learner[Any, Networks], weights: PyTree[Array], levels: PuzzleLevel, key: Array
+) -> PuzzleLevel:
     """Encode levels: replace each board by its code, and each instance by the goal's code."""
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:

@@ -127,7 +127,10 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+WorldLearner = Learner[Settings, Networks]
+
+
+def init(learner: WorldLearner, key: Array) -> Runner:
     """Return initial weights, and a data set of transitions collected by random actions."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
@@ -147,7 +150,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     )
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: WorldLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Train the model or, later in the run, the heuristic; then test the greedy policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
@@ -164,7 +167,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def train_model(
-    learner: Learner[Settings], runner: Runner, keys: Array
+    learner: WorldLearner, runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step of the model per key; also return the mean losses by name."""
     optimiser = optimisers(learner.settings)["model"]
@@ -186,7 +189,7 @@ def train_model(
 
 
 def train_heuristic(
-    learner: Learner[Settings], runner: Runner, keys: Array
+    learner: WorldLearner, runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step of the heuristic per key, on new random walks in the model.
 
@@ -224,7 +227,7 @@ def losses(**known: Array) -> dict[str, Array]:
 
 
 def walk_codes(
-    learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
+    learner: WorldLearner, weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
     """Return the codes (states of the model) on random walks in the model.
 
@@ -253,7 +256,7 @@ def walk_codes(
 
 
 def action_targets(
-    learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
+    learner: WorldLearner, weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
     """Return the Q-learning targets of all actions in each state (code), at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
@@ -270,14 +273,14 @@ def action_targets(
 
 
 def q_loss(
-    learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
+    learner: WorldLearner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the predicted action costs, where targets are known."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
 def descend(
-    learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
+    learner: WorldLearner, weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
@@ -325,7 +328,7 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
-) -> Learner[Settings]:
+) -> WorldLearner:
     """Return the learner for a puzzle; `ValueError` if it is no puzzle with actions of cost 1."""
     shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
@@ -356,7 +359,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: WorldLearner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 

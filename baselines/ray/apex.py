@@ -116,7 +116,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(
-    learner: Learner[Settings], runner: Runner, batches: Batch
+    learner: Learner[Settings, QNetwork], runner: Runner, batches: Batch
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step on each batch; arrays are (gradient_steps, batch, ...).
 
