@@ -112,7 +112,7 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 def _kinds(value: Any) -> Hashable:
     """Return the type of a value, the types of its parts, and the signs of floats.
 
-    They distinguish values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
+    The result distinguishes values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -137,9 +137,9 @@ def _is_eager() -> bool:
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
     """Return a function that returns the current trace's token, and the token outside any trace."""
-    try:  # imported here, because the import takes a tenth of a second
+    try:  # imported here, not with the module, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # where the function was before jax 0.10
+    except ImportError:  # before jax 0.10, the function was in `jax.core`
         from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]
     current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
     with jax.core.eval_context():

@@ -21,7 +21,7 @@ from .extras import version
 
 
 class Flag(NamedTuple):
-    """A flag of XLA, with its value and the first release that knows it."""
+    """A flag of XLA, with its value and the oldest release of jaxlib that accepts it."""
 
     name: str
     value: str

@@ -156,7 +156,7 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # Levels are cheap: generating one takes a little integer arithmetic.
+    # `auto` suits levels that are cheap to generate: a level takes a little integer arithmetic.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.

@@ -74,8 +74,8 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
     """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    `word` holds one random uint32 per entry, and the allowed entry with the largest one wins. The
-    low bits of each uint32 are replaced by its index, so that a single maximum yields the index.
+    `word` holds one random uint32 per entry, and the allowed entry with the largest uint32 wins.
+    The low bits of each uint32 are replaced by the entry's index, so the maximum yields the index.
     The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
@@ -87,9 +87,10 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
     Value i is first drawn as a rank among the count - i integers that are not yet taken (a Lehmer
-    code). To turn this rank into an integer, it is compared with the earlier ranks, from the latest
-    to the first, and 1 is added whenever it is at least as large. In this order the comparisons
-    need only the earlier ranks, not the earlier integers, so all values are computed in parallel.
+    code). This rank then becomes an integer: it is compared with the earlier ranks, from the latest
+    to the first, and is increased by 1 whenever it is at least as large as the earlier rank. In
+    this order the comparisons need only the earlier ranks, not the earlier integers, so all values
+    are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32

@@ -20,7 +20,7 @@ from .env import Env
 # Entry point group: other packages name modules in it that register their ids.
 ENTRY_POINTS = "jaxenvs.envs"
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-# Ids of other packages may lack a version.
+# Pattern of an alias. Unlike an id of jaxenvs, it may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
 # Matches a sentence. Its full stop follows two letters or closing marks, unlike "..." and "e.g.".
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")

@@ -38,7 +38,7 @@ class Space:
         raise NotImplementedError
 
     def _fits(self, value: PyTree[ArrayLike]) -> bool:
-        """Return whether shape and kind of dtype fit the space.
+        """Return whether the shape and the kind of dtype of `value` fit the space.
 
         The size of the dtype does not matter: an int64 array fits an int32 space.
         """
@@ -66,8 +66,8 @@ class Box(Space):
     """All arrays of `shape` and `dtype` with `low <= x <= high`.
 
     Bounds of floats may be infinite. A component with one infinite bound is sampled from an
-    exponential distribution beyond its finite bound, a component with two from a normal
-    distribution.
+    exponential distribution beyond its finite bound. A component with two infinite bounds is
+    sampled from a normal distribution.
     """
 
     def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:

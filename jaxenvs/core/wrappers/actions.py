@@ -22,7 +22,7 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class StickyParams(Struct):
-    """Params of `StickyAction`: params of the wrapped environment and a probability."""
+    """Params of `StickyAction`: params of the wrapped environment and the repeat probability."""
 
     env: Any
     # Probability that a step repeats the previous action.

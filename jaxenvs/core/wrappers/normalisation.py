@@ -32,7 +32,7 @@ class Moments(Struct):
     def like(cls, values: PyTree[Array]) -> "Moments":
         """Return initial statistics, as Gymnasium's `RunningMeanStd` has them.
 
-        The mean is 0, the variance 1, and the count 1e-4, so that the first value outweighs them.
+        The mean is 0 and the variance 1. The count is 1e-4, so the first value outweighs both.
         """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
@@ -82,8 +82,8 @@ class NormalizeObservation(StatefulWrapper):
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
     as in Gymnasium's wrapper for vector environments and in PureJaxRL; first observations of
     episodes are then normalised, but do not update the statistics. `update_running_mean=False`
-    freezes the statistics, for evaluations. The last digits may differ between two compiled
-    programs.
+    freezes the statistics, for evaluations. The last digits of the observations may differ between
+    two compiled programs.
     """
 
     epsilon: float = 1e-8  # constant added to the variance
@@ -135,7 +135,7 @@ class RewardScale(Struct):
     """State of `NormalizeReward`."""
 
     total: Float32[Array, ""]  # discounted sum of the current episode's rewards so far
-    moments: Moments  # running mean and variance of these sums over all steps
+    moments: Moments  # running mean and variance of `total` over all steps
 
 
 class NormalizeReward(SuccessInInfo, StatefulWrapper):

@@ -41,9 +41,9 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """Replaces integers in observations by one-hot vectors, uint8.
 
-    Each entry along the last axis becomes a vector as long as the entry has possible values, and
-    these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a `Discrete(n)`
-    becomes (n,).
+    Each entry along the last axis becomes a vector with one element per possible value of the
+    entry, and these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a
+    `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class FrameStack(StatefulWrapper):
 def boxes(space: Space, owner: str) -> list[Box]:
     """Return the Box spaces of all leaves of an observation, in JAX's order of flattening.
 
-    Raises `ValueError`, which begins with `owner`, for other spaces.
+    Raises `ValueError`, whose message begins with `owner`, for other spaces.
     """
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
