@@ -184,8 +184,8 @@ def _clashes(
 ) -> Bool[Array, " n"]:
     """Return whether each instruction is a `PUT_NEXT` for which the level must be rejected.
 
-    This is so if an object fits both descriptions, or if two objects that fit them are adjacent
-    from the start.
+    This is so if an object fits both descriptions of the instruction, or if an object that fits the
+    first description is adjacent to an object that fits the second one.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

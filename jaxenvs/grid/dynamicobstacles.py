@@ -1,8 +1,8 @@
 """Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
 Difference from MiniGrid: a ball that has a free cell next to it always moves. In MiniGrid such a
-ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves
-with one free cell, and once in 10**11 moves with two.
+ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves of
+a ball with one free cell next to it, and once in 10**11 moves of a ball with two.
 """
 
 from typing import ClassVar

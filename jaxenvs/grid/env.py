@@ -242,7 +242,7 @@ class GridEnv(GridWorld):
 class SquareGridEnv(GridEnv):
     """Base class of square grid worlds."""
 
-    size: int = 8  # cells on a side, walls included
+    size: int = 8  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 4
     max_size: ClassVar[int] = 127  # 127 is the most that a position, an int8, can represent

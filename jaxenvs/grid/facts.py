@@ -80,7 +80,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
     if not whole:
-        # The view shows the carried object in this cell, where the agent is.
+        # In a view, the agent's cell shows the carried object, which does not lie on the floor.
         cells[0, 0] = tiles.EMPTY
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")

@@ -49,7 +49,7 @@ class Room(NamedTuple):
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
-        """Return the room that `packed` encoded in these bits; higher bits are ignored."""
+        """Return the room that `packed` encoded in the lower 28 bits of `word`."""
         return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
