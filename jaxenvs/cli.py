@@ -25,7 +25,8 @@ def program() -> int:
     """
     try:
         _set_up(sys.argv[1:])
-        # Modules of the current folder can be imported, for `module:Id` and `--network module:name`
+        # Add the current folder to Python's path, from which the arguments `module:Id` and
+        # `--network module:name` may import modules.
         sys.path.append("")
         try:
             code = main()

@@ -25,7 +25,7 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
-    # Difference in priority below which the order does not matter.
+    # Difference in priority below which the order of entries does not matter; None: see `FINE`.
     bucket_width: float | None = None
     # Whether this is one of the two searches of `bidirectional`, which then decides when to end.
     to_middle: bool = False
@@ -45,7 +45,8 @@ class Search(NamedTuple):
     # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
     lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
-    finest: Float32[Array, ""]  # difference in priority below which the order does not matter
+    # Difference in priority below which the order of entries does not matter.
+    finest: Float32[Array, ""]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
@@ -59,7 +60,10 @@ def rows_for(domain: Any, settings: Settings, levels: int) -> int:
 def keys_of(
     domain: Any, boards: Any, many: bool, level: Array | None = None
 ) -> UInt32[Array, "lanes words"]:
-    """Pack boards into keys of the hash table; with many levels, the first word is the level."""
+    """Pack boards into keys of the hash table.
+
+    With many levels, the first word of each key is the index of the level.
+    """
     keys = jax.vmap(domain.pack)(boards)
     if not many:
         return keys
@@ -151,7 +155,7 @@ class Engine:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # the costs are not known yet: use wide buckets
+        else:  # the costs of the actions are not known yet, so the buckets are wide
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
@@ -175,7 +179,8 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Costs are never negative, so costlier entries cannot lead to a better goal.
+        # Costs are never negative, so an entry that costs as much as the best goal cannot lead to a
+        # cheaper goal.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -308,7 +313,8 @@ class Engine:
         score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # If cost and bound are finite, an overflowing priority must not exclude the board.
+        # If cost and bound are finite but the score overflows, the board must still be queued, so
+        # the score is clipped to a finite value.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -339,7 +345,7 @@ class Engine:
         done = search.done
         if self.settings.terminate == "first":
             # Entries with a priority above the best goal's cost are skipped.
-            # They prove no lower bound above this cost.
+            # A skipped entry proves no lower bound above the best goal's cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:

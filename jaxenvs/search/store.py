@@ -96,8 +96,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim a slot, the one with the highest row wins.
-        # Among equal boards this is the cheapest one.
+        # If several new nodes claim a slot, the node with the highest row wins.
+        # Among new nodes with equal boards, the node with the highest row is the cheapest.
         # All new rows are higher than the rows in use, so `max` also replaces old nodes.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")

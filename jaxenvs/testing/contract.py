@@ -27,7 +27,7 @@ from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
 try:
     from jax import enable_x64
-except ImportError:  # where `enable_x64` was before jax 0.8
+except ImportError:  # before jax 0.8, `enable_x64` was in `jax.experimental`
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 BATCH = 4  # number of environments in a batch
@@ -199,8 +199,9 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The batch consists of steps of one episode in reverse order. Each must give the same result as
-    # in the episode, so environments of a batch must not influence each other.
+    # The environments of the batch are at successive steps of one episode, in reverse order. Each
+    # must give the same result as in the episode, so environments of a batch must not influence
+    # each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]

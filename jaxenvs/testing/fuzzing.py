@@ -24,7 +24,7 @@ from ..core.wrapper import Wrapper
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
 # Weight of the default limit in the random draw, where each of LIMITS has weight 1.
 USUAL = 7 * len(LIMITS)
-# Values of `variation` for `Fuzzer.play`, which the calls use in turn.
+# Values of the argument `variation`, which successive calls of `Fuzzer.play` use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
 # Largest variation of params at which all environments of jaxenvs stay in their spaces.
 NEAR = 0.5
@@ -86,7 +86,7 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            # A pool needs equal params, but they differ here.
+            # The source `pool` needs equal params in all environments, but here the params differ.
             reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state
