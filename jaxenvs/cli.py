@@ -25,8 +25,8 @@ def program() -> int:
     """
     try:
         _set_up(sys.argv[1:])
-        # Add the current folder to Python's path, from which the arguments `module:Id` and
-        # `--network module:name` may import modules.
+        # Add the current folder to Python's import path, so that the arguments `module:Id` and
+        # `--network module:name` can name modules in the current folder.
         sys.path.append("")
         try:
             code = main()
@@ -68,7 +68,7 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output can be written; if not, that explains an `OSError`."""
+    """Return whether standard output can be written; if not, this caused the `OSError`."""
     try:
         print(flush=True)
     except OSError:

@@ -51,8 +51,8 @@ class BabyState(GridState):
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are accomplished. Bits 8-15: marks of the carried object.
-    # Bits 4-7: instructions that an earlier step has checked.
+    # Bits 0-3: instructions that are accomplished. Bits 4-7: instructions that an earlier step has
+    # checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -270,7 +270,8 @@ class _Scene:
     marks: UInt8[Array, ""]  # descriptions that fit the object in front of the agent, as bits
     marks_held: UInt8[Array, ""]  # descriptions that fit the carried object, as bits
     marks_before: UInt8[Array, ""]  # descriptions that fit the object carried before, as bits
-    marks_beside: UInt8[Array, ""]  # descriptions fitting objects around the cell in front, as bits
+    # Descriptions, as bits, that fit an object next to the cell in front of the agent.
+    marks_beside: UInt8[Array, ""]
     kind: UInt8[Array, ""]  # kind of the tile in front of the agent
     faces_door: Bool[Array, ""]  # whether a door is in front of the agent
     holds: Bool[Array, ""]  # whether the agent carries something

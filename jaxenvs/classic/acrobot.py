@@ -58,7 +58,7 @@ class AcrobotState(State):
 class Acrobot(ClassicEnv):
     """Swing the free end of two links above a bar by a motor in the joint between them.
 
-    Actions: torque on the lower link, counter-clockwise: 0 -1 N m, 1 none, 2 1 N m.
+    Actions: torque on the lower link, counter-clockwise: 0 for -1 N m, 1 for 0 N m, 2 for 1 N m.
     Observation: float32 (6,): cosine and sine of the upper link's angle from hanging, cosine and
         sine of the lower link's angle from the upper one (counter-clockwise), both angular
         velocities (rad/s).

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def as_carry(key: Key, tree: T) -> T:
-    """Return `tree` with strong dtypes, each leaf marked as varying as `varying_like` does."""
+    """Convert each leaf of `tree` to a strong dtype, and apply `varying_like` to it."""
     return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), tree)
 
 

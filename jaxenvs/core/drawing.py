@@ -38,9 +38,9 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether the environment is drawn from its `picture` or its observation, not its tiles.
+    """Return whether the environment is drawn by `picture` or from the observation.
 
-    True also if `picture` adds something to the tiles.
+    False if it is drawn from tiles alone.
     """
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 

@@ -21,8 +21,8 @@ import numpy as np
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Maximum number of compiled programs kept in memory. There is one per environment and method, and
-# the least recently used one is dropped.
+# Maximum number of compiled programs kept in memory. Each environment and method has one program;
+# the least recently used program is dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
@@ -98,8 +98,8 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    `owner` is the method's object. `kinds` are the types of its fields: they distinguish objects
-    that compare equal but differ in type, such as 1 and 1.0.
+    `owner` is the method's object. `kinds` are the types of the object's fields. They distinguish
+    objects whose fields compare equal but differ in type, such as 1 and 1.0.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

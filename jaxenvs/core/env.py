@@ -80,7 +80,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         param_values.apply_to_defaults(cls)
 
     def __post_init__(self) -> None:
-        """Check the fields; an author's override calls `super().__post_init__()`."""
+        """Hook for checks of the fields; an author's override calls `super().__post_init__()`."""
 
     # Members that every author writes:
 
@@ -108,12 +108,15 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
-        """Return the first state of an episode in `level`, which `draw_level` returned."""
+        """Return the first state of an episode in `level`, a level as `draw_level` returns it."""
         raise NotImplementedError
 
     @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
-        """Apply an action, already clipped into the space; `state.time` includes this step."""
+        """Return the `Transition` that an action in `state` causes.
+
+        The action is already clipped into `action_space`; `state.time` already counts this step.
+        """
         raise NotImplementedError
 
     @eager.compiled

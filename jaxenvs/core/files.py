@@ -41,7 +41,7 @@ def is_private(path: Path) -> bool:
         found = path.stat()
     except OSError:
         return False
-    if not hasattr(os, "getuid"):  # Windows
+    if not hasattr(os, "getuid"):  # Windows has no user ids
         return True
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 

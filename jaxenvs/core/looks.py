@@ -39,8 +39,8 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
     ground: bool = True  # whether the floor is painted below the layers
-    # Tiles with an agent: "on": the agent stands on the tile; "hands": it carries the object that
-    # the tile shows; "": an agent cannot be on such a tile.
+    # What a sprite with tile and agent shows. "on": the agent stands on the tile; "hands": the
+    # agent carries the object that the tile shows; "": no agent can be on such a tile.
     agent: str = ""
 
 
@@ -132,9 +132,9 @@ AGENT = (  # the agent facing right: a dark arrow with a white one inside
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
     """Paint all sprites of a family, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    The first axis joins three indices: 0 out of sight or 1 in sight, 0 without an agent or 1 + its
-    direction, and the tile byte. Tile bytes without a look, and agents on tiles that they cannot
-    enter, are magenta chequerboards.
+    The first axis joins three indices, in this order: sight (0 out of sight, 1 in sight), agent (0
+    without an agent, else 1 + the agent's direction) and tile byte. Tile bytes without a look, and
+    agents on tiles that they cannot enter, are magenta chequerboards.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)

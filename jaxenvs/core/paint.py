@@ -15,7 +15,7 @@ import numpy as np
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]
 RGB = tuple[int, int, int]
 Length = int | float  # a length, where the side of a tile is 1
-Paint = str | RGB  # an RGB colour, or the name of one that the caller of `paint` resolves
+Paint = str | RGB  # an RGB colour, or the name of a colour that the caller of `paint` resolves
 
 
 class Layer(NamedTuple):

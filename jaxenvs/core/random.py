@@ -122,8 +122,8 @@ def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
     Each integer is placed in the low bits of a uint32 whose high bits are random, and this one
     array is sorted. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
     CPU.) Integers with equal random bits stay in ascending order. Among neighbours in the result,
-    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if it is
-    65,536.
+    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if `count`
+    is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

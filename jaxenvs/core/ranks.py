@@ -73,8 +73,8 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return `slots` entries of a list of row indices, starting at entry `first`.
 
-    The list has `count` valid entries. Entries after them become distinct indices beyond the last
-    row, because JAX drops writes there.
+    The first `count` entries of the list are valid. Later entries become distinct indices beyond
+    the last row, where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -49,7 +49,7 @@ class IncompleteError(TypeError):
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """One entry of the registry: an id, the class of its environment and the settings."""
+    """One entry of the registry: an id, the class of its environment, and the id's settings."""
 
     id: str
     env_class: type[Env]

@@ -161,7 +161,7 @@ class Discrete(MultiDiscrete):
 
 
 class Dict(Space):
-    """A dict that has an element of a space under each name."""
+    """Dicts with fixed names; the value of each name is an element of the name's space."""
 
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self.spaces = dict(spaces)
@@ -233,7 +233,8 @@ def _sample_floats(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
     dtype, shape = low.dtype, low.shape
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     start, stop = np.where(bounded_low, low, 0), np.where(bounded_high, high, 1)
-    step = 2.0**-23  # the 2**23 + 1 points include both ends, so the upper bound can be drawn
+    # Spacing of 2**23 + 1 points from 0 to 1. The last point is 1, so the upper bound can be drawn.
+    step = 2.0**-23
     points = jax.random.randint(key_uniform, shape, 0, 2**23 + 1).astype(dtype) * dtype.type(step)
     uniform = start.astype(dtype) * (1 - points) + stop.astype(dtype) * points
     tail = jax.random.exponential(key_tail, shape, dtype)

@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def program() -> str:
     """Return the command that runs `jaxenvs`, as the user called it.
 
-    It is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH, or ends in `-m jaxenvs`.
+    The command is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH. It ends in
+    `-m jaxenvs` if the user ran the module.
     """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:
@@ -43,7 +44,7 @@ def pip() -> str:
 
 
 def _requirement(extra: str) -> str:
-    """Return the argument of `pip install` that adds an extra, from the source of this jaxenvs.
+    """Return the argument with which `pip install` adds an extra to this installation of jaxenvs.
 
     If jaxenvs was installed from a package index, the argument is `"jaxenvs[extra]"`. Otherwise it
     also contains the URL or the folder from which jaxenvs was installed.
@@ -75,6 +76,6 @@ def _shown(path: Path) -> str:
 
 def _here(path: Path) -> str:
     """Return a path, made relative if it lies in the current folder."""
-    # `abspath` keeps symbolic links, such as the Python of a virtual environment
+    # Unlike `Path.resolve`, `abspath` keeps symbolic links, such as a virtual environment's Python.
     path = Path(os.path.abspath(path))
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

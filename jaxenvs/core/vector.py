@@ -389,7 +389,7 @@ def usual_source(env: Env) -> str:
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Return `function` mapped by `jax.vmap` over the first axis of its inputs, `rows` long.
+    """Return `function` mapped by `jax.vmap` over the first axis (length `rows`) of its inputs.
 
     If `rows` is 1, remove this axis, call `function` and add the axis again: without a batch axis,
     XLA compiles in half the time.

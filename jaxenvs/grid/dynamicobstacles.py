@@ -61,7 +61,7 @@ class DynamicObstacles(SquareGridEnv):
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = "DynamicObstacles"
         checks.integer_field(owner, "obstacles", self.obstacles, 1, self.size // 2 + 1)
@@ -193,9 +193,9 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return a bit mask for each ball of the cells around it that are empty or hold a ball.
+    """Return one bit mask per ball: the cells around the ball that are empty or hold a ball.
 
-    Bits are in the order of a 3x3 neighbourhood, row by row.
+    Bits are in the order of the cells of a 3x3 neighbourhood, row by row.
     """
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)

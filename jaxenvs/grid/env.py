@@ -250,7 +250,7 @@ class SquareGridEnv(GridEnv):
     steps_per_cell: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "size", self.size, self.min_size, self.max_size)

@@ -114,7 +114,7 @@ def _thing(tile: int) -> str:
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Describe each direction in words: the number of free cells, and the tile after them."""
+    """Describe in words, for each direction, the number of free cells and the tile after them."""
     directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
         directions["behind"] = (-1, 0)

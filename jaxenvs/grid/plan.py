@@ -309,9 +309,8 @@ class Plan:
         wide = jnp.pad(self.grid, 1, constant_values=tiles.WALL)
         around = jax.lax.dynamic_slice(wide, (row, column), (size + 2, size + 2))
         fine = (around == tiles.EMPTY) | (around == tiles.WALL)
-        ahead = jnp.stack(
-            [fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]]
-        )  # whether the cell ahead is free or a wall, for an agent facing right, down, left, up
+        # Whether the cell ahead is free or a wall, for an agent facing right, down, left or up.
+        ahead = jnp.stack([fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]])
         pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
         self.direction, cell = pose // size**2, pose % size**2
         self.row, self.column = row + cell // size, column + cell % size

@@ -145,9 +145,10 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, then middle and width of the first bucket ranges.
+        """Return the smallest bucket width, and the middle and the width of the first ranges.
 
-        `bounds` are the heuristics of the start boards.
+        These are the open list's ranges at the start. `bounds` are the heuristics of the start
+        boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
@@ -161,7 +162,8 @@ class Engine:
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # With a weight above 1, priorities decrease on the way to a goal: the ranges begin at 0.
+        # With a weight above 1, priorities decrease on the way to a goal, so the ranges also cover
+        # the priorities from 0 up to the priorities of the start boards.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -170,7 +172,7 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries, or push it again while the open list moves to new ranges."""
+        """Expand a batch of entries; while the open list moves to new ranges, push them again."""
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -369,7 +371,10 @@ class Engine:
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of solutions through entries of at least a priority."""
+        """Return a lower bound on the cost of every solution through an entry.
+
+        `priority` is a lower bound on the priority of the entry.
+        """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
         # A priority is at most max(1, weight) times the cost of a solution.

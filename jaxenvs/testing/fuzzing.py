@@ -48,7 +48,7 @@ def fuzz(
 
     The batch restarts with new levels and params every `length` steps. Observations and rewards
     must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`); by
-    default, this is required only of the default params.
+    default, they must do so only with the default params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -67,7 +67,9 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    near: float = 0.0  # largest variation of params at which spaces are checked
+    # Largest `variation` of params (see `play`) at which observations and rewards must lie in their
+    # spaces.
+    near: float = 0.0
 
     @functools.partial(jax.jit, static_argnums=0)
     def play(
@@ -112,7 +114,8 @@ class Fuzzer:
     def _vary(self, key: Key, variation: Array) -> Any:
         """Return params with random values per environment.
 
-        The time limit is one of `LIMITS` or the default; float params are near their defaults.
+        The time limit is one of `LIMITS` or the default. Float params are multiplied by random
+        factors, as `play` explains.
         """
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)

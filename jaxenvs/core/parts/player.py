@@ -97,12 +97,12 @@ class PlayerPart(Part):
         """Return a picture of the state that shows more than its tiles, or None if there is none.
 
         The default is None. The picture is about as large as the tiles at `tile_size` pixels per
-        tile, which is static under `jit`.
+        tile. `tile_size` is static under `jit`.
         """
         return None
 
     def view_tiles(self, state: Any) -> Int[Array, "height width"] | None:
-        """Return the part of the state that the agent sees as indices into `atlas`.
+        """Return the agent's view of the state, drawn as a map of tiles: indices into `atlas`.
 
         None, the default, if there is no such view.
         """

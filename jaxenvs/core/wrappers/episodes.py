@@ -119,7 +119,7 @@ class TimeLimit(Wrapper):
     max_episode_steps: int
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("TimeLimit", "max_episode_steps", self.max_episode_steps, 1)
         refuse_self_resetting(self.env, "TimeLimit", "write AutoReset(TimeLimit(env, steps))")
@@ -159,7 +159,7 @@ class AutoReset(SuccessInInfo):
     resets_itself = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 

@@ -94,7 +94,7 @@ class NormalizeObservation(StatefulWrapper):
     fully_observed = False  # the next observation depends on the statistics, which are not observed
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         _check_positive("NormalizeObservation", self.epsilon)
 
@@ -157,7 +157,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     reward_range = (-float("inf"), float("inf"))
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         _check_positive("NormalizeReward", self.epsilon)
         if not 0 <= self.gamma <= 1:

@@ -75,7 +75,7 @@ class FrameStack(StatefulWrapper):
     count: int = 4
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("FrameStack", "count", self.count, 1)
 
