@@ -120,7 +120,7 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with marks on all objects that fit a description of its mission."""
+        """Return the level with marks on the objects that fit a description of the mission."""
         # Every description reads the level. Without the barrier XLA would fuse level generation
         # into each of these reads, and so generate the level several times.
         level = jax.lax.optimization_barrier(level)

@@ -42,7 +42,7 @@ class Pickup(BabyEnv):
 @level("PickupDist-v0")
 @level("PickupDistDebug-v0", debug=True)
 class PickupDist(OneRoom):
-    """Pick up an object in a room; the mission names its kind, its colour or both."""
+    """Pick up an object in a room; the mission names the object's kind, colour or both."""
 
     room_size: int = 7
     debug: bool = False  # whether picking up any object but the target fails the mission

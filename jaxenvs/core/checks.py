@@ -195,8 +195,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 def level_is_drawn() -> Iterator[None]:
     """Disable `level_like` in this context, because the environment itself drew the level.
 
-    Without this, the first reset would trace the level generator a second time, only to learn the
-    shapes of its levels.
+    Without this context, the first reset would trace the level generator a second time, only to
+    learn the shapes of its levels.
     """
     before = _drawn.set(True)
     try:

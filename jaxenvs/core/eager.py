@@ -33,8 +33,8 @@ def compiled(method: Method) -> Method:
     The method's object must be frozen and hashable; it is static, and all other arguments are
     pytrees of arrays or numbers. Equal objects whose fields have the same types use the same
     program, which is recompiled only for new shapes, dtypes or structures. If the object has
-    `check_values`, it checks the argument `params` before the call, because a trace cannot see
-    values.
+    `check_values`, this method checks the argument `params` before the call, because a trace cannot
+    see values.
     """
     signature = inspect.signature(method)
 

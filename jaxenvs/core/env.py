@@ -89,8 +89,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     def default_params(self) -> Params:
         """Default parameters.
 
-        If the environment reproduces one of another package (`package`), they are that package's
-        defaults.
+        If the environment reproduces an environment of another package (`package`), its defaults
+        are the defaults of that package.
         """
         raise NotImplementedError
 
@@ -159,8 +159,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     def shortest_limit(self, params: Any) -> int:
         """Return the smallest `time_limit` that an episode with `params` can have.
 
-        Learners size their buffers by it. `params` must not be traced. If a subclass overrides
-        `time_limit` but not this method, the result is 1.
+        Learners size their buffers by this limit. `params` must not be traced. If a subclass
+        overrides `time_limit` but not this method, the result is 1.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1

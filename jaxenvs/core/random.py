@@ -100,7 +100,7 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
     # Without the barrier XLA would fuse this chain of comparisons into the kernel that fills a
-    # grid, and each thread would repeat it for its cell.
+    # grid, and the thread of each cell would repeat the whole chain.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
-# Largest view size for which a lookup table is used; it has 4**size bytes, 16 kB for size 7.
+# Largest view size for which a lookup table is used; the table has 4**size bytes, 16 kB for size 7.
 TABLE_LIMIT = 7
 
 

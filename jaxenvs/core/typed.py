@@ -1,6 +1,6 @@
-"""Shell commands for messages, which a user can paste into a terminal in the current folder.
+"""Shell commands in messages, for the user to paste into a terminal in the current folder.
 
-They run `jaxenvs` or pip with the same Python that runs this program.
+The commands run `jaxenvs` or pip with the same Python that runs this program.
 """
 
 import importlib.metadata

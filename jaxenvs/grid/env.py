@@ -90,7 +90,7 @@ class GridEnv(GridWorld):
     def generate(self, key: Key) -> Level:
         """Generate a level with MiniGrid's distribution, without a loop that rejects and redraws.
 
-        A class that cannot avoid rejection sets `Level.accepted`. It is False if the drawn level
+        A class that cannot avoid rejection sets `Level.accepted`, which is False if the drawn level
         must be rejected; the caller then draws again.
         """
         raise NotImplementedError

@@ -40,7 +40,7 @@ class Plan:
     Methods have the names of MiniGrid's `RoomGrid`, and sample from the same distributions. Until
     `place_agent` is called, the agent is assumed to be in the centre of the middle room.
 
-    An edge is a pair of neighbouring rooms, which can have one door.
+    An edge is a pair of neighbouring rooms; the wall between them can have one door.
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
@@ -164,8 +164,8 @@ class Plan:
         """Add unlocked doors to random edges until all rooms are connected.
 
         MiniGrid adds doors to the edges in random order until the rooms are connected. Here each
-        edge draws a random cost. A cost threshold is chosen, the smallest one that connects all
-        rooms, and every edge with a cost up to the threshold gets a door. No new door has the
+        edge draws a random cost, and every edge with a cost up to a threshold gets a door. The
+        threshold is the smallest cost with which these doors connect all rooms. No new door has the
         colour `avoid`; None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T

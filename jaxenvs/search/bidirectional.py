@@ -96,8 +96,8 @@ def bidirectional(
         several levels, which are searched together.
     heuristic: (instance, board) -> estimate of the cost to the goal; by default
         `puzzle.heuristic`. The backward search uses none.
-    admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
-        inconsistent.
+    admissible: whether the heuristic never exceeds the true cost, as proofs require. The heuristic
+        may be inconsistent.
     node_budget: maximum number of nodes that both searches store together.
     terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
         the two searches first meet, without any guarantee on the solution's cost.

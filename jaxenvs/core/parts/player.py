@@ -36,8 +36,8 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment with another action space lists keys in `Controls.actions` and the
-        element of the space that each one selects in `Controls.values`.
+        keys. An environment with another action space lists keys in `Controls.actions`, and in
+        `Controls.values` the element of the space that each of these entries selects.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()

@@ -149,11 +149,11 @@ class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
     In such a step, `obs` and the state are the first of the next episode. Reward, `terminated`,
-    `truncated` and the info belong to the episode that ended. As in `make_vec`, `info["final_obs"]`
-    is its last observation, and `info["final_mask"]` is the mask of its legal actions, present only
-    if `env` can forbid an action. `make_vec` is faster for batches, because it generates levels
-    only for done episodes. Gymnasium's `Autoreset` needs a separate step for each reset, as
-    `make_vec(..., autoreset="next_step")` does.
+    `truncated` and the info belong to the episode that ended. As in `make_vec`, the info adds
+    `final_obs`, the last observation of this episode, and `final_mask`, the mask of the legal
+    actions in its last state, present only if `env` can forbid an action. `make_vec` is faster for
+    batches, because it generates levels only for done episodes. Gymnasium's `Autoreset` needs a
+    separate step for each reset, as `make_vec(..., autoreset="next_step")` does.
     """
 
     resets_itself = True

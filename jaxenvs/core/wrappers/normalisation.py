@@ -183,8 +183,8 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    It is called where only some environments of a batch make a step. Statistics over the whole
-    batch would then include environments that make no step.
+    This check is made where only some environments of a batch make a step. Statistics over the
+    whole batch would then include environments that make no step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:
