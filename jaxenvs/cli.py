@@ -68,7 +68,10 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output can be written; if not, this caused the `OSError`."""
+    """Return whether standard output can be written.
+
+    If not, this is the cause of the `OSError` that `program` caught.
+    """
     try:
         print(flush=True)
     except OSError:

@@ -120,9 +120,8 @@ def any_key(key: Any, where: str) -> Keys:
 def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
     """Return `given` cast to the dtypes of `wanted`, after a check of its structure and shapes.
 
-    Python numbers become arrays, and ints become floats where `wanted` has a float. If the
-    structure or a leaf of `given` does not fit `wanted`, raises `TypeError`, which names the first
-    such leaf.
+    Python numbers become arrays, and ints become floats where `wanted` has a float. Raises
+    `TypeError` if the structure differs, or if a leaf does not fit; the message names this leaf.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:

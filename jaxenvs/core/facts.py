@@ -103,7 +103,7 @@ def a(noun: str) -> str:
 def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -> str:
     """Describe a position relative to the agent in words: `2 steps ahead and 1 to the left`.
 
-    A negative `ahead` means behind the agent, a negative `right` means to its left.
+    `ahead` and `right` are numbers of steps; negative numbers mean backwards and to the left.
     """
     parts = []
     if ahead:

@@ -39,7 +39,7 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
     ground: bool = True  # whether the floor is painted below the layers
-    # What a sprite with tile and agent shows. "on": the agent stands on the tile; "hands": the
+    # Meaning of a sprite with tile and agent. "on": the agent stands on the tile; "hands": the
     # agent carries the object that the tile shows; "": no agent can be on such a tile.
     agent: str = ""
 

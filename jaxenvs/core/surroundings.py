@@ -50,7 +50,8 @@ def _reader(env: Any) -> Callable[[Any], tuple[Any, ...]]:
 def cells_of(scene: Scene, whole: bool) -> Cells:
     """Return the tile bytes by position relative to the agent: (steps ahead, steps right).
 
-    The result has the cells of the whole grid if `whole` is true, else those of the agent's view.
+    If `whole` is true, the result has the cells of the whole grid, otherwise the cells of the
+    agent's view.
     """
     if not whole:
         size = len(scene.view)

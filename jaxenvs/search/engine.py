@@ -44,7 +44,8 @@ class Search(NamedTuple):
     # Lower bound on the optimal cost.
     # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
-    lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
+    # Whether a board was discarded because a heuristic that is not admissible was infinite.
+    lost: Bool[Array, " levels"]
     # Difference in priority below which the order of entries does not matter.
     finest: Float32[Array, ""]
     expanded: Int32[Array, ""]
@@ -82,7 +83,8 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        self.steeper = max(1.0, settings.weight)  # factor by which the weight increases priorities
+        # Factor by which a weight above 1 increases priorities.
+        self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
         """Run the search until it ends, and return its result."""
@@ -172,7 +174,10 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries; while the open list moves to new ranges, push them again."""
+        """Expand a batch of entries.
+
+        While the open list moves to new ranges, the entries are pushed again instead.
+        """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -181,8 +186,8 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Costs are never negative, so an entry that costs as much as the best goal cannot lead to a
-        # cheaper goal.
+        # Costs are never negative, so only an entry that costs less than the best goal can lead to
+        # a cheaper goal.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves

@@ -25,7 +25,7 @@ MOST = np.finfo(np.float32).max
 # smallest width of a range; smaller numbers are subnormal and may count as 0
 LEAST = np.finfo(np.float32).tiny
 UNKNOWN = np.float32(1e30)  # width of the ranges while the cost of every action is unknown
-GROWTH = 16.0  # largest factor by which the width of the ranges grows when the ranges change
+GROWTH = 16.0  # largest factor by which ranges become wider or narrower when they change
 CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
 
 

@@ -69,7 +69,7 @@ class _Probe(NamedTuple):
     slots: Array
     slot: Int32[Array, " lanes"]
     # Whether the new node still looks for a slot. The node stops looking when it gets a slot, or
-    # when it finds a stored node with the same board and a cost that is not higher.
+    # when it finds another node with the same board and a cost that is not higher.
     looks: Bool[Array, " lanes"]
     # Row of an earlier node with the same board and a higher cost, or -1.
     replaced: Int32[Array, " lanes"]

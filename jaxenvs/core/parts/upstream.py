@@ -1,4 +1,4 @@
-"""`UpstreamPart`, a base class of `Env`: members to compare it with the package that it reproduces.
+"""`UpstreamPart`, a base class of `Env`: members for comparison with the reproduced package.
 
 The class also has `ending`, which the command `jaxenvs check` uses.
 """
