@@ -235,7 +235,7 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
     """Convert an action to arrays with the shapes and kinds of dtype (integer, float) of `space`.
 
-    Raises `TypeError` if it does not fit. For a Dict space, the message names the entry.
+    Raises `TypeError` if the action does not fit. For a Dict space, the message names the entry.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):

@@ -11,7 +11,7 @@ from .spaces import Space
 
 MOST_NUMBERS = 400  # number of entries above which a text gives only the observation's shape
 RGB = tuple[int, int, int]
-# How a panel shows a fact. Text always consists of the label and the value.
+# How a panel shows a fact. In a text, every fact is written as its label and its value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 

@@ -19,8 +19,8 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every row
-# and then selects. For larger batches it lists the done rows and makes states only for them; the
-# list costs six kernels and a wait for the host.
+# and selects it where the row is done. For a larger batch, the GPU lists the done rows and makes
+# states only for these rows; the list costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
 # generates a level for every row. Measured on an H200 with 65,536 rows: `fresh` is as fast as
@@ -37,10 +37,10 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, which saves work, and `fresh` on a GPU, which launches fewer kernels.
+    """Use `exact` on a CPU, because it saves work, and `fresh` on a GPU, to launch fewer kernels.
 
     A large batch uses `exact` on a GPU too, because generating a level for every row would take
-    longer than the extra kernels.
+    longer than the extra kernels of `exact`.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)

@@ -91,7 +91,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        # NumPy compares 64-bit values without rounding them to 32 bits as JAX would.
+        # NumPy compares 64-bit values exactly; JAX would round them to 32 bits.
         if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)

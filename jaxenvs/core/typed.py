@@ -49,8 +49,8 @@ def _requirement(extra: str) -> str:
     If jaxenvs was installed from a package index, the argument is `"jaxenvs[extra]"`. Otherwise it
     also contains the URL or the folder from which jaxenvs was installed.
     """
-    # `distributions` often finds two, because a build leaves an egg-info folder in the repository.
-    # The first one with a `direct_url.json` tells the source.
+    # `distributions` often finds jaxenvs twice, because a build leaves an egg-info folder in the
+    # repository. The first result with a `direct_url.json` tells the source.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:

@@ -20,13 +20,14 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-# Time limits in steps that are drawn in addition to the default limit.
+# Time limits, in steps, that are drawn in addition to the default time limit.
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
-# Weight of the default limit in the random draw, where each of LIMITS has weight 1.
+# Weight of the default time limit in the random draw, where each of LIMITS has weight 1.
 USUAL = 7 * len(LIMITS)
 # Values of the argument `variation`, which successive calls of `Fuzzer.play` use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
-# Largest variation of params at which all environments of jaxenvs stay in their spaces.
+# Largest `variation` at which the observations and rewards of all environments of jaxenvs stay in
+# their spaces.
 NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")

@@ -131,9 +131,7 @@ class TimeLimit(Wrapper):
         return stepped._replace(truncated=(stepped.truncated | late) & ~stepped.terminated)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the time limit: `max_episode_steps` or the wrapped environment's, if it is
-        smaller.
-        """
+        """Return `max_episode_steps`, or the wrapped environment's limit if that is smaller."""
         inside = super().time_limit(state, params)
         return jnp.minimum(jnp.asarray(inside, jnp.int32), self.max_episode_steps)
 

@@ -106,9 +106,10 @@ class NormalizeObservation(StatefulWrapper):
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Return the statistics at the start of an episode, which continue from the previous one.
+        """Return the statistics at the start of an episode.
 
-        The first observation updates them, unless `shared` is set.
+        They continue from the previous episode. The first observation updates the statistics,
+        unless `shared` is set.
         """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
