@@ -5,7 +5,7 @@
 XLA's compiler reports the memory that two programs need: one resets all environments, the other is
 a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
 described H200 (see `gpu_work`) or, with `--here`, for this device. The scan stores the observations
-and rewards of all steps, as a learner would; only one step of them is counted.
+and rewards of all steps, as a learner would; only those of a single step are counted.
 """
 
 import sys

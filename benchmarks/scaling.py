@@ -173,7 +173,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices once per round, so that they take turns; yield the records.
+    """Measure the numbers of devices in turns, each once per round; yield the records.
 
     Each measurement runs in a separate process.
     """

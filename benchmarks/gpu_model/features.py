@@ -154,9 +154,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Add requests to `walk`: each lane computes `unroll` neighbouring elements of `wanted`.
 
-    If the code is short, the compiler unrolls the loop over a lane's elements, and so computes only
-    once the values that several elements share. Otherwise it computes these values again for each
-    element.
+    If the code is short, the compiler unrolls the loop over a lane's elements, so a value that
+    several elements need is computed once. Otherwise it is computed again for each element.
     """
     shared = 1
     if unroll > 1:

@@ -1,4 +1,4 @@
-"""Parser of XLA's scheduled HLO text, which counts kernels and bytes.
+"""Parser of XLA's scheduled HLO text; it also counts the kernels and bytes of a program.
 
 On a GPU every instruction of a scheduled computation is one kernel launch, except instructions that
 only name data (bitcast, tuple). The bytes of a kernel are those that it accesses: a gather or
@@ -55,13 +55,16 @@ class Instruction:
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the computation's name in the attribute `name`, such as `body`; "" if absent."""
+        """Return the name of the computation that an attribute refers to; "" if it is absent.
+
+        `name` is the name of the attribute, such as `body`.
+        """
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
     @property
     def branches(self) -> list[str]:
-        """Names of the computations of which a conditional runs one."""
+        """Names of the branch computations of a conditional, which runs one of them."""
         listed = _BRANCHES.search(self.rest)
         if listed:
             return [name.strip().lstrip("%") for name in listed.group(1).split(",")]

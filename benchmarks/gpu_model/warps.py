@@ -139,7 +139,8 @@ class Walk:
     def run(self) -> Work:
         """Process all requests and return the work of an average warp.
 
-        Visits instructions in reverse, so that all requests for a value come before its visit.
+        Visits instructions in reverse order, from users to operands. So when an instruction is
+        visited, all requests for its value have been made.
         """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())

@@ -13,10 +13,13 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """This process's access to the device: `held` waits for and holds a lock; it may be nested."""
+    """Access of this process to the device, which it may share with other processes.
+
+    The context `held` waits for the lock on the device and holds it. These contexts may be nested.
+    """
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock, or None if this one is alone
+        self.lock: Path | None = None  # file that all processes lock; None: no other process
         self.depth = 0
         self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None

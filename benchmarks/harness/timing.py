@@ -25,7 +25,8 @@ ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # smallest and largest number of steps of a rollout
 # Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.
 LARGEST = 9 << 30
-AGE_STEPS, AGE_SECONDS = 512, 3.0  # the warm-up ends after this many steps or seconds
+# The warm-up ends after this many steps or this many seconds, whichever is reached first.
+AGE_STEPS, AGE_SECONDS = 512, 3.0
 
 
 @dataclasses.dataclass
@@ -50,7 +51,7 @@ class Record:
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields, with the raw times, and figures from the median over the repeats."""
+        """Return all fields (among them the raw times), and figures from the median repeat."""
         speed = self.steps / statistics.median(self.seconds)
         return dataclasses.asdict(self) | {
             "steps": self.steps,

@@ -5,8 +5,9 @@
 PYTHON is an interpreter in which the learner's package is installed. This library is needed there
 only for its own learners.
 
-Policies are evaluated with their most probable actions. All learners of a seed are evaluated from
-the same initial states of Gymnasium's environments, because returns depend on them. The peers run
+Policies are evaluated with their most probable actions. All learners that train with the same seed
+are evaluated from the same initial states of Gymnasium's environments, because returns depend on
+the initial states. The peers run
 as their authors ship them, with `DummyVecEnv` around Gymnasium's environments. All learners
 bootstrap at truncated episodes.
 """
@@ -164,7 +165,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     """Translate a setting into this library's settings.
 
-    Defaults that are not set here are the same as in the peers.
+    All settings that are not in the result have the same defaults in this library and the peers.
     """
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}

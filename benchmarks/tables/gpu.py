@@ -83,7 +83,7 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step, with microseconds; the batch uses the whole GPU."""
+    """List the slowest kernels of a step and their microseconds, for batches of `FULL`."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]

@@ -127,7 +127,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Show the plans that search finds in learned world models, and how they do in the puzzles."""
+    """Show how well plans found by search in learned world models solve the true puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":
