@@ -77,7 +77,7 @@ class Implicit(QNetwork):
     def body(self) -> set[str]:
         """Names of the Flax modules before the last hidden layer.
 
-        Resets keep part of their weights.
+        DQN's resets (`q_learning.reset`) keep part of the weights of these modules.
         """
         return {*super().body, "Cosines"}
 

@@ -61,8 +61,8 @@ class Draws(NamedTuple):
     """Random numbers of one gradient step."""
 
     key: Array  # random key for dropout in the critics' loss
-    next: Noise  # random numbers for the TD target, whose actions are at the next observations
-    now: Noise  # random numbers for the actor's loss, whose actions are at the observations
+    next: Noise  # random numbers for the TD target's actions, at the next observations
+    now: Noise  # random numbers for the actions in the actor's loss, at the observations
 
 
 class Objective(NamedTuple):

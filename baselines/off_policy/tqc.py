@@ -1,7 +1,8 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
 The TD target pools the quantiles of all critics and drops the highest of them, `dropped` for each
-critic. This limits overestimation, and can be adjusted more finely than the minimum of two critics.
+critic. Dropping them limits overestimation; the number of dropped quantiles adjusts it more finely
+than a minimum over critics does.
 The actor maximises the mean of all quantiles. Everything else is as in SAC (sac.py). Run it with
 `jaxenvs train ID --algo tqc`.
 """
