@@ -28,8 +28,8 @@ from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
 AT_ONCE = 4  # largest number of windows, or environments, that a CPU processes together
-# Losses and metrics that compare with the next observation. They leave out terminal steps, whose
-# next observation is not in the replay buffer.
+# Losses and metrics that compare predictions with the true next observation. They leave out
+# terminal steps, whose next observation is not in the replay buffer.
 OF_NEXT = ("token_loss", "accuracy")
 
 
@@ -237,7 +237,7 @@ def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
 
     On a CPU, `lax.map` processes at most `AT_ONCE` items together, because the attention scores of
     a whole batch do not fit into the CPU's cache. `jax.checkpoint` recomputes the scores for the
-    gradient instead of storing them. On other platforms this is `vmap`.
+    gradient instead of storing them. On other platforms the function uses `vmap`.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:

@@ -56,7 +56,7 @@ class Targets(NamedTuple):
     reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
     policy: Float32[Array, "batch moments actions"]
     is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
-    is_open: Bool[Array, "batch moments"]  # True until the episode ends: there is a policy target
+    is_open: Bool[Array, "batch moments"]  # True until the episode ends: a policy target exists
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
@@ -98,7 +98,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        # Reward of the step from this observation; the result moves it to the next observation.
+        # Store the reward of the step that leaves this observation. The result assigns it to the
+        # next unroll step, whose observation the step leads to.
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
