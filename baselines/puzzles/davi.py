@@ -214,7 +214,8 @@ def action_targets(
 
     guesses, able, solved = jax.vmap(jax.vmap(after))(boards.child)
     at_goal = jax.vmap(functools.partial(env.is_goal, instance))(boards.board)
-    valid = boards.valid & ~at_goal[:, None]  # a search never expands a goal
+    # Actions at the goal get no target, because a search never expands a goal.
+    valid = boards.valid & ~at_goal[:, None]
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
@@ -283,7 +284,10 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; `ValueError` if its instances lack a single goal board."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if an instance of the puzzle does not have exactly one goal board.
+    """
     shared.check_one_device(algorithm, devices)
     if not has_goal(env):
         raise ValueError(

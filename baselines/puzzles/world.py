@@ -324,7 +324,10 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; `ValueError` if it is no puzzle with actions of cost 1."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if the environment is not a puzzle, or has actions that do not cost 1.
+    """
     shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
         raise ValueError(
