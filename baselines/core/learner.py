@@ -126,7 +126,7 @@ class Algorithm(NamedTuple):
     outside: bool = False  # whether the learner accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
     # Function that returns whether an environment meets further requirements of the learner. Error
-    # messages suggest other learners only if they fit.
+    # messages that suggest learners name only those for which it returns True.
     fits: Callable[[Any], bool] = lambda env: True
     searches: str = ""  # `planning.TRUE` or `LEARNED`: model of its tree search; "": no search
 

@@ -4,8 +4,8 @@ No observation is stored twice: the next observation of a step is the observatio
 `add` writes a step's next observation (before any reset) into the next slot. Within an episode, the
 next step overwrites that slot with the same observation. After a truncation, no step begins at the
 final observation. Its slot is therefore kept as a slot that holds no step, and the next episode
-begins one slot later. Sampling may draw such a slot, because it does not know where they are; the
-sampled item then has weight 0.
+begins one slot later. Sampling does not know where such slots are. If it draws one of them, the
+sampled item has weight 0.
 """
 
 from typing import Any, NamedTuple

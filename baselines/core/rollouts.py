@@ -289,7 +289,8 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
     """Return the runner after a step, and the fields of `Rollout` that describe episodes.
 
     Where an episode is done, the runner's return, length and recurrent state are reset. The fields
-    are `terminated`, `truncated`, `returns` and `lengths`, the latter two before the reset.
+    are `terminated`, `truncated`, `returns` and `lengths`; the last two have the values before the
+    reset.
     """
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(

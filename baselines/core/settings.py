@@ -23,7 +23,7 @@ class Checked(Scheduled):
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # noun for messages: `total_steps` is a number of these
+    unit: ClassVar[str] = "steps"  # noun by which messages call what `total_steps` counts
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
@@ -128,8 +128,8 @@ class Common(Checked):
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
 
-        `what` names these steps in the message, such as "a rollout". This method does nothing, for
-        learners that do not split rollouts into minibatches.
+        `what` names these steps in the message, such as "a rollout". In this base class the method
+        does nothing, because learners need not split rollouts into minibatches.
         """
 
     def check_widths(self, name: str) -> None:
