@@ -160,7 +160,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the record of an id: figures that `record` (from the file) lacks are measured."""
+    """Return the full record of an id; measure the figures that `record` from the file lacks."""
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)

@@ -160,7 +160,8 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Number of those `kernels` that the scan adds: step counter, keys, actions, stores.
+        # Number of kernels, out of `kernels`, that belong to the scan and not to the environment:
+        # step counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
         # Number of kernels, out of `kernels`, that copy an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),

@@ -41,7 +41,7 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "state": bytes_of_state,
         "pool": pool,
         # Peak memory of a step: state, level pool, temporaries, and the observations and rewards of
-        # one step. Therefore subtract what the scan stores, and add one step of it.
+        # one step. The scan stores those of all steps: subtract them, and add those of one step.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
         # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),

@@ -165,7 +165,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # number of environment steps made in each time of `times_s`
+        "steps": steps,  # number of environment steps that each time in `times_s` measures
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,

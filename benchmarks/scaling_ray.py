@@ -299,7 +299,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Make the runs that the file lacks, writing results after each run; draw them if asked."""
+    """Make the runs that the file of `--out` lacks; write results after each run; draw if asked."""
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     add = parser.add_argument
     add("--seconds", type=float, default=60.0, help="seconds of each run")

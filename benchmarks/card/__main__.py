@@ -226,7 +226,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Return whether the running jobs and `task` would leave more files than `--files`."""
+        """Return whether the running jobs and `task` would exceed the limit `--files` on files."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False

@@ -241,7 +241,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block loops over a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a single block reads all of a long row
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)

@@ -254,7 +254,7 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    if instruction.opcode == "copy-start":  # its result also contains the operand and a context
+    if instruction.opcode == "copy-start":  # the result also has the operand and a context
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
@@ -283,7 +283,7 @@ def _parameter_read(module: Module, fused: Computation, operand: Instruction, po
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    for user in fused.values():  # in order of definition: views come before their users
+    for user in fused.values():  # `fused` is ordered by definition: views precede their users
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:
             names.add(user.name)

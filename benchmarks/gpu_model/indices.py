@@ -96,7 +96,10 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Return the index with new entries at `axes`; an entry has the same value in all lanes."""
+    """Insert axes into an index (rank, lanes): entry `axes[i]` of the result is `values[i]`.
+
+    The value is the same for all lanes.
+    """
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
     return index

@@ -82,7 +82,7 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; times the number of warps, it is the work of a launch."""
+    """Work of an average warp. The work of a launch is this times the number of warps."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
@@ -196,7 +196,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # operand of another rank: not elementwise, so guess its indices
+        else:  # an operand of another rank is not read elementwise, so guess its indices
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))

@@ -79,7 +79,7 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """Environment with auto-reset, or a batch of them, that a call from Python steps."""
+    """Environment with auto-reset, or a batch of such environments, that is stepped from Python."""
 
     name: str
     obs: str  # name of the observation

@@ -19,7 +19,7 @@ class Device:
     """
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock; None: no other process
+        self.lock: Path | None = None  # file that all processes lock; None: no other process runs
         self.depth = 0
         self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None
@@ -49,7 +49,8 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        import fcntl  # imported here: Windows lacks it, but runs jobs one at a time, without a lock
+        # Windows lacks `fcntl`. There, jobs run one at a time without a lock, and do not come here.
+        import fcntl
 
         self._waiting_since = time.monotonic()
         while True:

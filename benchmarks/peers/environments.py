@@ -76,9 +76,9 @@ def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) 
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
 
-    NAVIX gives a few levels that are version 1 in MiniGrid names that end in v0. `renamed` maps
-    MiniGrid's names of these levels to NAVIX's names. NAVIX lacks MiniGrid's version 0 of these
-    levels; for it, MiniGrid's name is returned, which NAVIX's registry does not contain.
+    The names of a few levels end in v1 in MiniGrid and in v0 in NAVIX. `renamed` maps these
+    MiniGrid names to the NAVIX names. NAVIX lacks version 0 of these levels. For version 0 the
+    result is MiniGrid's name, which NAVIX's registry does not contain.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:

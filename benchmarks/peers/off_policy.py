@@ -7,9 +7,8 @@ only for its own learners.
 
 Policies are evaluated with their most probable actions. All learners that train with the same seed
 are evaluated from the same initial states of Gymnasium's environments, because returns depend on
-the initial states. The peers run
-as their authors ship them, with `DummyVecEnv` around Gymnasium's environments. All learners
-bootstrap at truncated episodes.
+the initial states. The peers run as their authors ship them, with `DummyVecEnv` around Gymnasium's
+environments. All learners bootstrap at truncated episodes.
 """
 
 import functools
@@ -306,6 +305,6 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
 
 if __name__ == "__main__":
-    # Drop this folder from the path: its modules have the names of packages, such as `envpool`.
+    # Drop this folder from `sys.path`: its modules have the names of packages, such as `envpool`.
     sys.path[:1] = []
     serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

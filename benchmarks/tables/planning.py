@@ -7,7 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of a figure in the record if the search used the puzzle's built-in lower bound.
+# Entry of a record for figure `{}` of the search with the puzzle's built-in lower bound. The search
+# with the learned heuristic has the entry `{}`.
 OWN = "{}_with_own_bound"
 
 

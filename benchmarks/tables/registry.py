@@ -25,7 +25,7 @@ Build = Callable[..., Table | str]
 
 
 class Source(NamedTuple):
-    """The files that a table is built from, the function that builds it, and the files' command."""
+    """A table's source files, the command that writes them, and the function that builds it."""
 
     # Paths relative to the checkout. For a path with `*`, the function gets a list of the contents
     # of all matching files.
