@@ -244,7 +244,8 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    It is a sum over the parts of a task (kind of goal, three kinds of cells), and a batch average.
+    The cross-entropy is summed over the parts of a task (kind of goal, three kinds of cells) and
+    averaged over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
