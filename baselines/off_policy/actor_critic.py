@@ -110,7 +110,7 @@ class Learned(NamedTuple):
 LEARNED = "learned"  # name of a metric: 1 in iterations with gradient steps, else 0
 TURNS = "turns"  # name of a metric: fraction of the gradient steps that updated the actor
 OF_TURNS = ("actor_loss", "entropy")  # metrics that only updates of the actor compute
-# Chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
+# Function that chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
 Explore = Callable[[Learner[Any], Array, Array], Array]
 Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random numbers of a gradient step
 Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]

@@ -40,7 +40,7 @@ class Settings(dqn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    # random fractions tau per transition, drawn separately for predictions and for targets
+    # number of random fractions tau per transition, drawn separately for predictions and targets
     fractions: Count = 8
     cosines: Count = 64  # number of cosine features that represent a fraction tau
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear

@@ -105,9 +105,9 @@ class Settings(Memory, QLearning):
 class Sequences(NamedTuple):
     """Batch of sampled sequences; a sequence is the content of successive replay-buffer slots."""
 
-    memory: PyTree[Array]  # (batch, ...), recurrent state before the sequence's first slot
-    obs: PyTree[Array]  # (batch, slots, ...)
-    mask: Mask  # (batch, slots, actions)
+    memory: PyTree[Array]  # recurrent states before the sequences' first slots, (batch, ...)
+    obs: PyTree[Array]  # observations, (batch, slots, ...)
+    mask: Mask  # legal actions, (batch, slots, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]

@@ -40,7 +40,7 @@ class Settings(actor_critic.Replaying):
 
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
-    # the target entropy is -negentropy, in nats per action dimension, for actions in [-1, 1]
+    # negative of the target entropy, in nats per action dimension, for actions in [-1, 1]
     negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
