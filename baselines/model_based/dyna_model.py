@@ -161,9 +161,9 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
     """Return the sum of all losses of the model, and each loss and metric by name.
 
-    Each is a mean over the steps of all windows. The replay buffer has the next observation of
-    every step that is not terminal: after a truncation, the next slot holds the final observation.
-    Such slots contain no step and therefore have no loss.
+    Each loss or metric is a mean over the steps of all windows. The replay buffer has the next
+    observation of every step that is not terminal: after a truncation, the next slot holds the
+    final observation. Slots with a final observation contain no step and therefore have no loss.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated

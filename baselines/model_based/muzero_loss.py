@@ -55,8 +55,10 @@ class Targets(NamedTuple):
     value: Float32[Array, "batch moments"]
     reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
     policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
-    is_open: Bool[Array, "batch moments"]  # True until the episode ends: a policy target exists
+    # whether value and reward are known; False after a truncation
+    is_known: Bool[Array, "batch moments"]
+    # whether the episode has not ended before this unroll step, so that there is a policy target
+    is_open: Bool[Array, "batch moments"]
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
