@@ -241,7 +241,7 @@ def action_costs(
 ) -> Float32[Array, " actions"]:
     """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
 
-    It consists of the cost of the action itself and the cost-to-go after the action.
+    A predicted cost consists of the cost of the action itself and the cost-to-go after it.
     """
     able = learner.env.neighbours(instance, board).valid
     return jnp.where(able, jnp.maximum(predict(learner, weights, instance, board), 0.0), jnp.inf)
