@@ -82,7 +82,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each observation's novelty minus `alpha` times the previous observation's, at least 0.
+    """Return each observation's novelty minus `alpha` times the previous one's; 0 if negative.
 
     The first axis of `novelty` is time.
     """
