@@ -72,7 +72,7 @@ class Normalised:
     def evaluation_epsilon(self) -> float:
         """Probability of a random action in evaluations that sample actions; 0 for most networks.
 
-        Q-networks, see q_network.py, have no other way to sample actions.
+        Q-networks (q_network.py) have no other way to sample actions.
         """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 

@@ -33,7 +33,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    is_step: Bool[Array, "*seeds envs slots"]  # False: the slot holds only a final observation
+    # whether the slot holds a step; False: the slot holds only a final observation
+    is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
 

@@ -23,7 +23,7 @@ class Checked(Scheduled):
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # noun by which messages call what `total_steps` counts
+    unit: ClassVar[str] = "steps"  # what `total_steps` counts, as a noun for messages
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
