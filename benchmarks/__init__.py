@@ -1,4 +1,4 @@
 """Benchmarks of speed (steps per second) and of GPU work (kernels and bytes of a step).
 
-Those that count GPU work need no GPU: they compile for a GPU that exists only as a description.
+GPU work can be counted without a GPU: XLA compiles for a GPU that exists only as a description.
 """

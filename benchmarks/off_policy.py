@@ -4,8 +4,8 @@
 
 `--sbx-python` is a Python with stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and CrossQ
 learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. All learners have the same settings
-and number of steps. They come from RL Baselines3 Zoo, except for the two layers of 64 units
-(`--sizes`) and the 8,000 steps of Pendulum.
+and number of steps. These settings come from RL Baselines3 Zoo, except for the two layers of 64
+units (`--sizes`) and the 8,000 steps of Pendulum.
 
 Each learner has a separate process. The learners train in turns, one at a time, all on the same
 core. Steps per second are per second of CPU time, measured after the first quarter of the training,
@@ -80,7 +80,8 @@ class Setting:
     def among(self, num_envs: int, steps: int | None) -> "Setting":
         """Return the setting with other numbers of environments and of steps (None: unchanged).
 
-        The warm-up is shortened to at most a quarter of the steps.
+        The warm-up is shortened to at most a quarter of the steps, but takes at least one step in
+        each environment.
         """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(

@@ -55,7 +55,7 @@ class Bonus:
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
     gamma: float = 0.99  # discount factor of the sums of bonuses
-    minibatches: int = 8  # minibatches of a rollout, each for one gradient step
+    minibatches: int = 8  # number of minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
     width: int = 128  # width of each layer of the bonus's networks
     num_actions: int = 1  # number of actions; 0: the action space is not Discrete

@@ -151,7 +151,7 @@ class Learning(Common):
     """Settings shared by the learners that train on rollouts."""
 
     epochs: Count = 4  # number of passes over each rollout
-    minibatches: Count = 8  # minibatches per pass, each for one gradient step
+    minibatches: Count = 8  # number of minibatches per pass, each for one gradient step
     # lambda of GAE and lambda-returns; 0: one-step TD targets, 1: Monte Carlo returns
     gae_lambda: Swept[Share] = 0.95
 

@@ -1,7 +1,7 @@
 """E3B (Henaff et al., 2022): elliptical episodic bonuses.
 
 An inverse dynamics model predicts the action between two observations from their features. The
-features are trained only for this prediction, so they omit what the agent cannot influence. The
+features are trained only for this prediction, so they omit all that the agent cannot influence. The
 bonus of an observation with features `f` is `f^T C^-1 f`, where `C` is `RIDGE` times the identity
 plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit counts to
 continuous features.

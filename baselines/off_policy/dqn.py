@@ -58,7 +58,8 @@ class Settings(QLearning):
     munchausen: Share = 0.0
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    # a reset sets the other layers to reset_keep * their weights + (1 - reset_keep) * initial ones
+    # a reset sets the layers before the last ones to reset_keep * their weights
+    # + (1 - reset_keep) * their initial weights
     reset_keep: Share = 0.5
 
     def check(self) -> None:

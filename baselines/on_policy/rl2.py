@@ -244,8 +244,7 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    The cross-entropy is summed over the parts of a task (kind of goal, three kinds of cells) and
-    averaged over the batch.
+    It is summed over the parts of a task (goal kind, three cell kinds), averaged over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:

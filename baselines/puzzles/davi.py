@@ -66,7 +66,8 @@ class Settings(Checked):
     width: Count = 256  # width of the network's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    test_boards: Count = 64  # boards on which each update tests the greedy policy, for the log
+    # number of boards on which the greedy policy is tested after each update, for the log
+    test_boards: Count = 64
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
@@ -85,7 +86,7 @@ class Runner(NamedTuple):
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
+    age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
 
 
 class Boards(NamedTuple):

@@ -13,7 +13,7 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """Access of this process to the device, which it may share with other processes.
+    """Access of this process to the device, which other processes may use too.
 
     The context `held` waits for the lock on the device and holds it. These contexts may be nested.
     """
@@ -49,7 +49,7 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        # Windows lacks `fcntl`. There, jobs run one at a time without a lock, and do not come here.
+        # Windows lacks `fcntl`, but also runs jobs one at a time, so it never calls this method.
         import fcntl
 
         self._waiting_since = time.monotonic()

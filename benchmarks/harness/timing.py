@@ -51,7 +51,7 @@ class Record:
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields (among them the raw times), and figures from the median repeat."""
+        """Return all fields, which include the raw times, and figures from the median time."""
         speed = self.steps / statistics.median(self.seconds)
         return dataclasses.asdict(self) | {
             "steps": self.steps,
