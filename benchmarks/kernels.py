@@ -84,7 +84,7 @@ def profile(contestant: Contestant) -> Profile:
 def keep(file: Path, programs: dict[str, Any]) -> None:
     """Add programs to a file: a dictionary from a program's name to its profile and HLO.
 
-    They replace programs of the same name that the file already has.
+    The added programs replace programs of the same name that the file already has.
     """
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:

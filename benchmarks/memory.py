@@ -25,7 +25,10 @@ STEPS = 8  # number of steps of the scan
 
 
 def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
-    """Compile both programs; return their peak memory and the sizes of state and pool, in bytes."""
+    """Compile a reset and a scan of steps; return figures of their memory, in bytes.
+
+    The figures are the peaks of both programs, and the sizes of state and level pool.
+    """
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)

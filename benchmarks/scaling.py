@@ -72,7 +72,7 @@ def learner(
 def compile_chunk(agent: Learner) -> str:
     """Return the HLO text of the program that trains one chunk of updates.
 
-    It is compiled for the described devices of `agent`.
+    The program is compiled for the described devices of `agent`.
     """
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
@@ -189,7 +189,7 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Run `measure` in a new process with `count` devices, which are simulated without `here`."""
+    """Run `measure` in a new process with `count` devices: real (`here`) or simulated devices."""
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()

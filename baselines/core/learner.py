@@ -197,9 +197,10 @@ def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
     A single seed runs without this axis. Even an axis of size 1 makes a matrix product two to three
-    times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make `while`
-    loops that generate levels slower: under `vmap`, each iteration selects between the old and the
-    new states of all environments. With or without the axis, `step` can reduce over `SEEDS`.
+    times slower on CPUs (layers of width 64, batches of 64 or 256). The axis would also make the
+    `while` loops that generate levels slower: under `vmap`, each iteration selects between the old
+    and the new states of all environments. With or without the axis, `step` can reduce over
+    `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

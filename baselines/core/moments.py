@@ -56,8 +56,8 @@ class Normalised:
     """A network that reads float observations normalised by their mean and standard deviation.
 
     Integer observations stay unchanged: the network encodes them as one-hot vectors. The running
-    mean and variance are stored with the weights, so a saved policy includes them. They change only
-    between updates.
+    mean and variance change only between updates. They are stored with the weights, so a saved
+    policy includes them.
     """
 
     network: Any  # network whose input is the normalised result of `read`

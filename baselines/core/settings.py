@@ -100,7 +100,7 @@ class Common(Checked):
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
-    # features of each row and column of a square board, all encoded with the same weights; 0: off
+    # number of features of each row and column of a square board, which share weights; 0: off
     lines: int = 0
     bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
     # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators

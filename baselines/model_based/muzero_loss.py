@@ -64,8 +64,8 @@ class Targets(NamedTuple):
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
     """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
 
-    Slots count from 0 at the beginning of the window. This is the slot after the n rewards of the
-    target, or after the last step of the episode.
+    A target bootstraps from the slot after its n rewards, or after the last step of the episode.
+    Slots count from 0 at the beginning of the window.
     """
 
     def slot(moment: int) -> Int32[Array, " batch"]:

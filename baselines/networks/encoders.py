@@ -40,7 +40,8 @@ class Encoder(nn.Module):
     embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     dtype: Any = jnp.float32  # dtype of the features
     conv: tuple[int, ...] = ()  # kernel size and features of each layer; (): embed single cells
-    lines: int = 0  # features of each row and column of a square board; 0: one-hot vectors
+    # number of features of each row and column of a square board; 0: cells are one-hot vectors
+    lines: int = 0
 
     @nn.compact
     def __call__(

@@ -163,7 +163,7 @@ def soft_loss(
 def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
     """Return the loss of `temperature`, which is log alpha.
 
-    Its gradient is the entropy minus the target entropy.
+    The gradient of the loss is the entropy minus the target entropy.
     """
     policy: Any = learner.policy
     return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}

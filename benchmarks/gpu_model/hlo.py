@@ -247,7 +247,8 @@ def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instructio
 def _written(scope: Computation, instruction: Instruction) -> int:
     """Return the number of bytes that an instruction stores.
 
-    This is the size of the update for a scatter or dynamic-update-slice, else of the whole result.
+    A scatter or dynamic-update-slice stores only the update; other instructions store the whole
+    result.
     """
     if instruction.opcode == "dynamic-update-slice":
         return scope[instruction.operands[1]].bytes
@@ -269,7 +270,7 @@ def _is_partial(user: Instruction, position: int) -> bool:
 def _read(operand: Instruction, user: Instruction, position: int) -> int:
     """Return the number of bytes that `user` reads from its operand number `position`.
 
-    This is 0 for an array that `user` updates in place.
+    The result is 0 for an array that `user` updates in place.
     """
     if not _is_partial(user, position):
         return operand.bytes
@@ -279,7 +280,8 @@ def _read(operand: Instruction, user: Instruction, position: int) -> int:
 def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
     """Return the number of bytes that a fusion reads from its operand number `position`.
 
-    This is the size of the slices if the fusion only slices the operand, else of the whole array.
+    The result is the size of the slices if the fusion only slices the operand, else the size of the
+    whole array.
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0

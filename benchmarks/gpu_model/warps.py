@@ -121,7 +121,8 @@ class Walk:
     def share(self, lanes: Lanes) -> float:
         """Return how often an average warp executes a request.
 
-        This is the fraction of warps with an active lane, times the request's loop iterations.
+        The result is the fraction of warps with an active lane, times the iterations of the loops
+        around the request.
         """
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 

@@ -118,7 +118,8 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 def acted(evaluation: dict[str, Any]) -> str:
     """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
 
-    Old files do not record this. Their policies acted greedily with search and sampled without it.
+    Old files do not record how actions were chosen. In old files, policies with a search acted
+    greedily, and policies without a search sampled actions.
     """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
