@@ -30,7 +30,8 @@ Novelty = Literal["rnd", "noveld", "e3b"]
 class Visits(NamedTuple):
     """The parts of a rollout that exploration bonuses read."""
 
-    obs: PyTree[Array]  # observations (steps + 1, envs, ...); the last follows the last action
+    # observations (steps + 1, envs, ...): before each action, and after the last action
+    obs: PyTree[Array]
     action: Int32[Array, "steps envs"]
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 

@@ -148,7 +148,7 @@ def sample_slots(
     """Sample pairs of an environment and a slot after which at least `steps` slots were written.
 
     A slot is returned as its number since the start of the run, not as its index in the ring. The
-    last of the slots that follow may hold only an observation.
+    last of the `steps` slots after a sampled slot may hold only an observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
