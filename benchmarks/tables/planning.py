@@ -7,8 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of the entry in a record that holds figure `{}` of the search with the puzzle's built-in lower
-# bound. The entry `{}` itself holds the figure of the search with the learned heuristic.
+# Name of the entry in a record with figure `{}` of the search that uses the puzzle's built-in lower
+# bound. The entry `{}` itself has the figure of the search that uses the learned heuristic.
 OWN = "{}_with_own_bound"
 
 
