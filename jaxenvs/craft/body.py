@@ -45,7 +45,10 @@ def rest(moment: Moment) -> Moment:
 
 
 def live(moment: Moment) -> Moment:
-    """Update the counters of hunger, thirst, fatigue and recovery, and the vitals they change."""
+    """Update the counters of hunger, thirst, fatigue and recovery.
+
+    Also change the vitals whose counter exceeds a limit.
+    """
     rules, world = moment.rules, moment.world
     vitals, counters, asleep = dict(world.vitals), dict(world.counters), world.sleeping
     for need in rules.needs:
@@ -66,7 +69,7 @@ def live(moment: Moment) -> Moment:
 
 
 def gather(moment: Moment) -> Moment:
-    """Stage of the full game that gains mana, see `gain_mana`."""
+    """Advance the mana counter of the full game, see `gain_mana`."""
     return moment._replace(world=gain_mana(moment.world))
 
 

@@ -23,7 +23,7 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Return, for each action that raises an attribute, whether it is possible.
+    """Return, for each action that raises an attribute, whether the action is possible.
 
     `most` is the limit of every attribute; each raise costs a point of experience.
     """

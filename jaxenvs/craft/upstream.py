@@ -162,7 +162,7 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
     """Return the counters of the intrinsics.
 
-    They are integers that grow by `pace` per step, where Craftax's floats grow by 1.
+    These counters are integers that grow by `pace` per step; Craftax's are floats that grow by 1.
     """
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
