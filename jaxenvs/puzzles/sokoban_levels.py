@@ -26,7 +26,7 @@ DEAD, WALL = 254, 255
 CHARACTERS = " #.$*@+"
 PLAYS = 8  # number of candidate levels that `draw` generates; it returns the best one
 LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
-# Hash counter at which the random numbers for each purpose start, so that they never overlap.
+# Hash counter at which the random numbers for each purpose start; their ranges never overlap.
 _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
@@ -174,8 +174,8 @@ def rising(boxes: Int32[Array, " boxes"]) -> Int32[Array, " boxes"]:
 def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     """Draw the floor, True where the level has no wall.
 
-    It consists of a square room that has space for the boxes, and of a random walk that starts in
-    this room and is widened at random.
+    The floor consists of a square room that has space for the boxes, and of a random walk that
+    starts in this room and is widened at random.
     """
     inner = size - 2
     side = max(3, int(np.ceil(np.sqrt(boxes + 2))))
@@ -194,7 +194,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    # Shape (2, steps, inner): rows and columns covered at each step.
+    # For each step of the walk, the rows and the columns that it covers, bool (2, steps, inner).
     on = (line >= path[..., None]) & (line <= end[..., None])
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
@@ -274,8 +274,8 @@ def _reach(
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
     """Return two sets of cells: the free cells, and the free cells that the player can reach.
 
-    A set has one uint32 per row of the map, with one bit per column. Every returned cell is
-    reachable, but cells that need more than `size` changes of row may be missing.
+    A set has one uint32 per row of the map, with one bit per column. The second set may lack
+    reachable cells whose path needs more than `size` changes of row.
     """
     size = floor.shape[0]
     line = np.arange(size, dtype=np.int32)
@@ -310,7 +310,7 @@ def _pull(
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
     free, reach = _reach(floor, boxes, player)
-    # Shape (4, boxes): for each direction and box.
+    # Cells of the player before and after each possible pull, int32 (4 directions, boxes).
     stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)
     before = (boxes[:, None] == targets).any(axis=-1).astype(jnp.int32)
     after = (stand[..., None] == targets).any(axis=-1)

@@ -155,10 +155,10 @@ class TSP(Puzzle):
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
         """Return the length of a minimum spanning tree of the cities left to connect.
 
-        These are home, the traveller's city and the cities that are not visited. The heuristic is
-        admissible, because the rest of the trip is a spanning tree of them. It is consistent,
-        because the edge of a move, together with the tree after the move, spans the cities before
-        the move.
+        These cities are home, the traveller's city and all cities that are not visited. The
+        heuristic is admissible, because the rest of the trip is a spanning tree of these cities. It
+        is consistent: if the edge of a move is added to the tree after the move, the result
+        connects all cities that were left before the move.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
@@ -220,8 +220,8 @@ class TSP(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """Return the picture of the unit square as sprite indices.
 
-        They are 0 nothing, 1 city, 2 visited city, 3 city with the traveller, 4 home, 5 home with
-        the traveller. If several cities are in the same tile, the largest index is shown.
+        The indices are 0 nothing, 1 city, 2 visited city, 3 city with the traveller, 4 home, 5 home
+        with the traveller. If several cities are in one tile, the largest of their indices is used.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)
