@@ -51,7 +51,7 @@ class CraftEnv(Env):
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
     # Mobs appear only on cells nearer to the player than this distance.
-    # The distance is in steps in Classic, and a straight line in cells in the full game.
+    # Classic counts steps; the full game measures the straight-line distance, in cells.
     reach: int = 14
 
     package: ClassVar[str] = "craftax"

@@ -156,7 +156,10 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Return a state's world, view, daylight (0 to 1) and days since the start, on the host."""
+    """Return a state's world, view, daylight (0 to 1) and days since the start.
+
+    All values are copied to the host.
+    """
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))

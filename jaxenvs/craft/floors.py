@@ -117,17 +117,18 @@ class FloorDraws(NamedTuple):
 
     # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draw for each cell that decides about ore, tree or rare block; the floors are as in `_ROWS`.
+    # Draw for each cell that decides whether the cell has an ore, a tree or the rare block.
+    # Floors are in the order of `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # Draws that choose the stone that becomes a diamond, the ladder down, and the ladder up.
-    # The first of these three draws is used on floor 0 only.
+    # Draws that choose three cells: the stone that becomes a diamond, ladder down, ladder up.
+    # The first draw is used on floor 0 only.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Draw the random numbers of a world. Values of `angles` that are not NaN replace draws."""
+    """Draw the random numbers of a world. Values in `angles` replace drawn angles unless NaN."""
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:

@@ -35,7 +35,7 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values after the cells in the symbolic observation
-_FLYING = 5  # bit that stands for projectile type 0 in the marks (see `spots`) of `by_cell`
+_FLYING = 5  # index of the bit for projectile type 0 in the marks (see `spots`) of `by_cell`
 _LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
 _WORD = 32  # number of flags in a 32-bit word
 
@@ -77,7 +77,10 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    """Return the number of values that each byte of `ids` can take.
+
+    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    """
     cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
@@ -321,9 +324,9 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Return the flags of each cell: block, item, mobs and projectiles by class and type, light.
+    """Return the flags of each cell.
 
-    The last flag says whether the cell is lit.
+    The flags are block, item, mobs and projectiles by class and type, and whether the cell is lit.
     """
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)

@@ -131,7 +131,7 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground after lighting the cells around a torch in the map, if `when` is True.
 
-        The ground must have no pending writes. Unlike `lit`, this method changes the map itself.
+        The ground must have no pending writes. Unlike `lit`, this method writes to the map itself.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]

@@ -16,8 +16,8 @@ from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 PIECES = ("helmet", "chestplate", "leggings", "boots")
 FIRE, ICE = 1, 2  # elements of an enchantment, encoded as in `World.charms`
 BOSS_FACTOR = 1.5  # all damage to the player on the boss floor is multiplied by this
-# Fraction of the physical damage that each level of a piece of armour blocks.
-# Fraction of the fire (or ice) damage that a piece of armour enchanted with fire (or ice) blocks.
+# `_TENTH`: fraction of physical damage that each level of a piece of armour blocks.
+# `_FIFTH`: fraction of fire (or ice) damage that a piece enchanted with fire (or ice) blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
 Blow = Any  # three float32 arrays: physical, fire and ice damage; in Classic one int32

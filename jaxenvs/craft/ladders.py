@@ -80,7 +80,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering the floor; if newly earned, it gives a point of `xp`."""
+    """Record the achievement for entering the floor; if it is newly earned, add a point of `xp`."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

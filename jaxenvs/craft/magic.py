@@ -37,7 +37,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Return, for each action that shoots an arrow or casts a spell, whether it is possible."""
+    """Return, for each action that shoots or casts a spell, whether the action is possible."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -45,7 +45,7 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Return, for each of the three enchanting actions, whether it is possible.
+    """Return, for each of the three enchanting actions, whether the action is possible.
 
     An enchantment table must be ahead. The player needs a gem (a ruby for fire, a sapphire for
     ice), mana, and the item to enchant.

@@ -55,7 +55,10 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the number of values of each byte of a cell in `ids`, and of each byte after them."""
+    """Return the number of values that each byte of `ids` can take.
+
+    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    """
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 

@@ -44,7 +44,7 @@ def lattices(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Draw the random numbers of a map. Values of `angles` that are not NaN replace draws."""
+    """Draw the random numbers of a map. Values in `angles` replace drawn angles unless NaN."""
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)

@@ -66,7 +66,8 @@ def _repacked(
     Return the world, its words, and the int32 scalars `more`, which XLA also computes only once.
     This holds on GPUs as well as on CPUs.
     """
-    # Pass the player's position and floor as unpacked scalars too: some kernels read only one.
+    # Pass the player's position and floor also as unpacked scalars.
+    # Some kernels read only one of these values.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

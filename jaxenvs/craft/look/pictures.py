@@ -29,7 +29,7 @@ VARIANTS = 4  # number of different noise patterns for a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
 # Highest number of noise cells (squares of one grey value) along a tile's side.
-# In tiles with a longer side, in pixels, a noise cell covers several pixels.
+# In tiles with more pixels per side, a noise cell covers several pixels.
 NOISE_CELLS = 16
 NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours (RGB) that are mixed in at night and during sleep
 NEAR = 0.55  # darkness of the player's cell, as a fraction of the darkness at the edge of the view
