@@ -163,19 +163,21 @@ class CraftParams(Params):
     zombie_health: Any = np.int32(_ZOMBIE.health)  # health of a new zombie in points, at most 31
     cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
     skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
-    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
+    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
-    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
-    spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
+    # Probability per step that a zombie appears in full daylight.
+    spawn_zombie_base_chance: Any = np.float32(0.02)
+    # Increase of the probability of a zombie in full darkness.
+    spawn_zombie_night_chance: Any = np.float32(0.1)
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step that a skeleton appears
     # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
     # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 
-# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
+# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
     **dict.fromkeys((f"{row.name}_health" for row in CLASSIC.mobs), (1, MOST_HEALTH)),

@@ -23,7 +23,7 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 def choose(moment: Moment) -> Moment:
     """Find the deed (harvest, placement or recipe) that the action performs.
 
-    `Moment.deed` becomes its index in `_deeds`, plus 1; 0 means that the action performs no deed.
+    `Moment.deed` becomes the deed's index in `_deeds`, plus 1; 0 means that there is no deed.
     """
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
@@ -66,7 +66,8 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 def do(moment: Moment) -> Moment:
     """Carry out the chosen deed (harvest, placement or recipe).
 
-    The costs and gains of all deeds are columns of a table, in which the deed's row is looked up.
+    The costs and gains of all deeds are columns of a table with one row per deed. The row of the
+    chosen deed is looked up.
     """
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)

@@ -67,7 +67,7 @@ class FullParams(Params):
     max_steps_in_episode: Any = np.int32(100_000)
     day_length: Any = np.int32(300)  # number of steps in a day
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
-    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
+    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.

@@ -24,7 +24,7 @@ from .state import World
 from .tables import ROLES, Block, Item, Rules
 
 TYPES = 8  # number of type flags for each class of mobs or projectiles
-CLASSES = 5  # number of classes: three roles of mobs, projectiles of mobs, of the player
+CLASSES = 5  # number of classes: three roles of mobs, mobs' projectiles, player's projectiles
 # Items whose count is observed as a tenth of its square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
@@ -46,7 +46,7 @@ class View(NamedTuple):
     block: Array  # `Block` of each cell; OUT_OF_BOUNDS beyond the map's border
     item: Array  # `Item` on each cell; a ladder down is LADDER_DOWN even if it is blocked
     lit: Array  # bool: whether the cell is lit; the player does not observe dark cells
-    mob: Array  # 0 if there is none, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
+    mob: Array  # 0 for no mob, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
     projectiles: Array  # projectiles shot by mobs: bit i is set if one of type i is on the cell
     missiles: Array  # projectiles shot by the player: bit i is set if one of type i is on the cell
 

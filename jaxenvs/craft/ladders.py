@@ -1,7 +1,7 @@
 """Ladders between the nine floors.
 
-When the player changes floors, the old floor's mobs and projectiles are packed into words and the
-new floor's are unpacked.
+When the player changes floors, the mobs and projectiles of the old floor are packed into words, and
+the words of the new floor are unpacked.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ CLEARED = 8  # a floor's ladder down opens after this many kills on the floor
 
 
 def change(moment: Moment) -> Moment:
-    """Take the ladder down or up if the action says so.
+    """Take the ladder down if the action is DESCEND, up if it is ASCEND, where that is possible.
 
     The first arrival on each floor gives a point of experience.
     """

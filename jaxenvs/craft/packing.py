@@ -89,7 +89,7 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack each thing into a word, or reuse its word from `known`.
+    """Pack each thing, a pair (fields, NamedTuple), into a word or reuse its word from `known`.
 
     `known` has the words of the first things, in the order of `things`. A word is reused if the
     values of its fields are still the identical traced arrays.

@@ -195,7 +195,7 @@ class Possession(NamedTuple):
     """An achievement for owning an item. It is checked at the end of each step."""
 
     item: str
-    least: int  # count or level of the item from which the achievement is earned
+    least: int  # lowest count or level of the item that earns the achievement
     achievement: Achievement
 
 
@@ -213,7 +213,7 @@ class Rules:
     # Maximum of health, food, drink and energy, without what attributes add in the full game.
     best: int
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
-    overflown: frozenset[Block]  # solid blocks over which projectiles fly all the same
+    overflown: frozenset[Block]  # solid blocks over which projectiles fly nevertheless
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]

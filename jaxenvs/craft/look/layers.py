@@ -46,7 +46,7 @@ SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, list
     "111101111001",
 )
 ARMOUR = tuple(gear.ARMOUR)
-KEY = 0  # value of a byte of an overlay through which the ground is visible
+KEY = 0  # value of the bytes of an overlay's transparent pixels, which show the ground
 
 
 class Place(NamedTuple):
