@@ -99,7 +99,7 @@ def attack(
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
     """Return, for each mob slot, whether it is hit.
 
-    A slot is hit if it is the first live one of its role on the cell, and `when` is True.
+    A slot is hit if `when` is True and its mob is the first live mob of its role on the cell.
     """
     hits = []
     for role in ROLES:

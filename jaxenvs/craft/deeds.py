@@ -1,7 +1,7 @@
 """Deeds of the player: collecting from blocks, placing things, and crafting items.
 
 Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
-the row that the action performs, and `do` applies its costs and gains.
+the row that the action performs, and `do` applies the row's costs and gains.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether the surroundings allow a placement or a recipe; its costs are not checked.
+    """Return whether the surroundings allow a placement or a recipe; costs are not checked.
 
     A recipe is also refused if the item that it makes has reached its highest count or level.
     """

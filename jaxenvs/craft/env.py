@@ -369,7 +369,7 @@ class CraftEnv(Env):
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the reward of a step: its new achievements, plus 0.1 per point of health gained.
+    """Return the reward of a step: new achievements, plus 0.1 per point of health gained.
 
     `gained` is negative if health was lost.
     """

@@ -19,7 +19,7 @@ CLEARED = 8  # a floor's ladder down opens after this many kills on the floor
 
 
 def change(moment: Moment) -> Moment:
-    """Take the ladder down if the action is DESCEND, up if it is ASCEND, where that is possible.
+    """On DESCEND take the ladder down, on ASCEND the ladder up, if the action is possible.
 
     The first arrival on each floor gives a point of experience.
     """

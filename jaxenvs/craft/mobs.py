@@ -54,7 +54,7 @@ class _Turn(NamedTuple):
         return jnp.abs(self.mob.row - self.world.row) + jnp.abs(self.mob.column - self.world.column)
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
-        """Return whether mobs of this type do not enter a block, although it is not solid."""
+        """Return whether mobs of this type avoid a block; solid blocks are not considered."""
         kinds: dict[frozenset[int], list[int]] = {}  # mob types for each set of avoided blocks
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)

@@ -1,6 +1,6 @@
 """Conversion of Craftax 1.6.1's states, of both editions, to states of this package.
 
-With it, policies trained on Craft can act in Craftax. This module does not import `craftax`.
+The conversion lets policies trained on Craft act in Craftax. This module does not import `craftax`.
 """
 
 from collections.abc import Iterable

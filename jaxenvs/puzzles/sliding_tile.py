@@ -321,7 +321,7 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each number in each cell adds to the code of its row, and to that of its column.
+    """Return what each number in each cell adds to the codes of the cell's row and column.
 
     The code of a line (a row or column) is a number in base `n + 1` with one digit per cell. If the
     number in a cell belongs to this line, the digit is 1 + its goal position in the line, else 0.

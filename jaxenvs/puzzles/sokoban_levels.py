@@ -157,7 +157,7 @@ def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
 def _words(key: Key, purpose: int, count: int) -> UInt32[Array, " {count}"]:
     """Return `count` random uint32.
 
-    They are hashes of `key` and the counters from `purpose` to `purpose` + `count` - 1.
+    The numbers are hashes of `key` and the counters from `purpose` to `purpose` + `count` - 1.
     """
     return hashed(key, np.arange(purpose, purpose + count, dtype=np.uint32))
 

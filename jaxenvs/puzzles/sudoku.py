@@ -257,7 +257,7 @@ def _candidates(board: Board) -> UInt32[Array, "9 9"]:
 
 
 def _tightest(board: Board, candidates: UInt32[Array, "9 9"]) -> Int32[Array, ""]:
-    """Return the index of the empty cell with the fewest candidates, the first one if tied."""
+    """Return the index of the first empty cell among those with the fewest candidates."""
     count = jax.lax.population_count(candidates).astype(jnp.int32)
     order = jnp.where(board == 0, count, 10).reshape(-1) * 128 + np.arange(CELLS, dtype=np.int32)
     return order.min() % 128

@@ -199,9 +199,9 @@ class TopSpin(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: the ring runs along the edge of a rectangle.
 
-        It starts in the upper left corner and runs clockwise. The indices are 0 nothing, 1 + i for
-        token i, and 1 + size + i for token i in the turnstile. With `moves="window"` no place is
-        shown as the turnstile, because it may be anywhere.
+        Place 0 is in the upper left corner, and the ring runs clockwise. The indices are 0 nothing,
+        1 + i for token i, and 1 + size + i for token i in the turnstile. With `moves="window"` no
+        place is shown as the turnstile, because the turnstile may be anywhere.
         """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")

@@ -180,8 +180,8 @@ class TSP(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse one line `x y` per city, with coordinates from 0 to 1, home first.
 
-        A line may end with `visited`, and one line with `here`, where the traveller is; without
-        `here` the traveller is at home. Raises `ValueError` for any other text.
+        A line may end with `visited`. One line may end with `here`: the traveller is in this city.
+        Without `here` the traveller is at home. Raises `ValueError` for any other text.
         """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
@@ -236,7 +236,7 @@ class TSP(Puzzle):
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
         """Return the positions (x, y), from 0 to 1, of the cities that a step reaches.
 
-        The last step reaches two cities: the last one and home.
+        The last step reaches two cities: the last city and home.
         """
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)

@@ -167,8 +167,8 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
     Bytes are KEY where the ground is visible. The first overlays are all pairs of a creature and a
-    projectile, which is painted over the creature; the projectile varies fastest, and "none" comes
-    first for both. The numbers 0 to MOST follow.
+    projectile, which is painted over the creature. The projectile varies fastest. The first
+    creature and the first projectile are "none". The numbers 0 to MOST follow.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]

@@ -146,7 +146,7 @@ def gathered(
     `rows_of_pixels` has the rows of all sprites, (sprites * size, size * 3).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # An unsigned index saves XLA's instructions for negative indices, which count from the end.
+    # For signed indices, XLA adds instructions that let negative ones count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 

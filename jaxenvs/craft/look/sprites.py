@@ -58,7 +58,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Return the drawings of all overlays, and the first overlay of each mob and projectile."""
+    """Return the drawings of all overlays, and each mob's and projectile's first overlay number."""
     drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
