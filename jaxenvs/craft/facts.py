@@ -133,7 +133,7 @@ def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """Return text that lists what is visible on the cells `places`, the nearest cell first.
+    """Return text that lists the visible contents of the cells `places`, the nearest cell first.
 
     Cells are given relative to the player, as (rows down, columns right).
     """

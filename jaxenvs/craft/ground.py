@@ -227,7 +227,7 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 def span(blocks: Iterable[int]) -> tuple[int, int]:
     """Encode a set of blocks as its lowest block and a bit mask.
 
-    Bit i of the mask stands for the block whose number is i above that of the lowest block.
+    Bit i of the mask stands for the block with the number of the lowest block plus i.
     """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))

@@ -65,7 +65,7 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """Whether this is a melee or ranged mob on the boss floor.
+        """True if this is a melee or ranged mob on the boss floor.
 
         Such mobs never vanish, and such melee mobs chase the player from any distance.
         """
@@ -99,7 +99,7 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """What a mob is going to do in its turn, as its behaviour decided."""
+    """The decision of a mob's behaviour: a step, an attack or a shot in the mob's turn."""
 
     step: tuple[Array, Array]
     free: Array  # whether the mob can take the step

@@ -104,9 +104,9 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
     """Return one word per slot: its mark in the low MARK_BITS bits, its cell in the higher bits.
 
-    A mark is an integer that says what is in the slot. The function `marks` computes it from the
-    slot's type and the number of types in earlier groups. A slot hides earlier slots of its group
-    and type on the same cell, as in `sight.who`.
+    A mark is an integer that encodes the mob or projectile in the slot. The function `marks`
+    computes the mark from the slot's type and the number of types in earlier groups. A slot hides
+    earlier slots of its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:

@@ -282,7 +282,7 @@ class Cube(TwistyPuzzle):
 
     @property
     def _rolls(self) -> bool:
-        """Whether turns can change the orientation of the whole cube."""
+        """True if turns can change the orientation of the whole cube."""
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
