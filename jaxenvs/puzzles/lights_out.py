@@ -168,7 +168,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return for each set whether it has an odd number of bits in common with the board, 1 or 0."""
+    """Return for each set 1 if it has an odd number of bits in common with the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
