@@ -54,12 +54,12 @@ class Front(NamedTuple):
     row: Int32[Array, ""]
     column: Int32[Array, ""]
     tile: UInt32[Array, ""]
-    before: Bool[Array, ""]  # whether the cell is above or left of the grid
-    beyond: Bool[Array, ""]  # whether the cell is below or right of the grid
+    before: Bool[Array, ""]  # whether the cell in front is above or left of the grid
+    beyond: Bool[Array, ""]  # whether the cell in front is below or right of the grid
 
 
 class Moment(NamedTuple):
-    """Inputs of the rules that are constant during a step."""
+    """Action and direction of the agent in a step, encoded for the tests of rules and goals."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
@@ -164,9 +164,10 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
 def _around(
     row: Array, column: Array, direction: Array, height: int, width: int
 ) -> Int32[Array, "8"]:
-    """Return row-major indices of the eight cells that rules can change, ordered as `_NUMBER`.
+    """Return the row-major indices of the eight cells that rules can change.
 
-    Each cell below or right of the grid gets a distinct index that is too large for the grid.
+    The four neighbours of the agent come first, then the four neighbours of the cell in front of
+    it. Each cell below or right of the grid gets a distinct index that is too large for the grid.
     """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
@@ -199,7 +200,10 @@ def _read_one_by_one(
 def _written(
     cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
 ) -> UInt8[Array, " cells"]:
-    """Write the eight cells of `scene`; `where` packs the agent's row, column and direction."""
+    """Return `cells` with the eight cells of `scene` written to them.
+
+    `where` packs the agent's row, column and direction.
+    """
     # Without the barrier XLA would fuse the rules into this scatter and compute them again for each
     # byte that it writes. The fused kernel would also read the agent's old pose, so a scan could
     # not update the state in place: XLA would copy the state first.

@@ -54,7 +54,7 @@ class Map(NamedTuple):
     grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
     free: np.ndarray  # row-major indices of the floor cells
     first: np.ndarray  # for each door: row-major index of the first cell where it can be
-    step: np.ndarray  # for each door: index difference of successive cells where it can be
+    step: np.ndarray  # for each door: index difference between successive cells where it can be
     cells: np.ndarray  # for each door: number of cells where it can be
 
 

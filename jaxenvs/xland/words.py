@@ -8,7 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Spatial relations in words, by the end of the names of `Goal` and `Rule` (UP for `AGENT_UP`).
+# Spatial relations in words; the keys are the last parts of the names of `Goal` and `Rule`, such as
+# UP for `AGENT_UP`.
 # "Above" and "left" are directions of the grid, whichever way the agent faces.
 PLACES = {
     "NEAR": "next to",
