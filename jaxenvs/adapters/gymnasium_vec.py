@@ -96,8 +96,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. With a seed of
-        None, it continues its sequence of random numbers.
+        Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. An environment
+        whose seed is None continues its sequence of random numbers.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -302,8 +302,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return the info of a batch in Gymnasium's form.
 
-    Each entry `name` has a second one, `_name`: the mask `rows` of environments for which the value
-    is valid. Elsewhere the value is zero.
+    For each entry `name`, an entry `_name` is added: `rows`, the mask of environments for which the
+    value is valid. The other environments get the value zero.
     """
     found: dict[str, Any] = {}
     if not rows.any():

@@ -43,7 +43,7 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def name(self) -> str:
-        """The environment's class with its settings."""
+        """Name of the environment: its class with its settings."""
         return self.env.name
 
     @property
@@ -128,7 +128,7 @@ class LegacyGymnaxEnv(GymnaxEnv):
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
         episode that reached the achievement, else 0. `score` is Crafter's score of this single
-        episode: with x for each of these entries, the geometric mean of x + 1, minus 1.
+        episode: add 1 to each of these entries, take the geometric mean, and subtract 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -198,8 +198,8 @@ def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
     Called for a single environment, the function generates a level only if `ended` is true. Under
-    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both give the
-    same levels.
+    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both ways
+    give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

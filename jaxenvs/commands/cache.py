@@ -33,7 +33,7 @@ def start() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    # If others can write to the folder, they could put their programs there.
+    # Do not use a folder that others can write to: JAX would run programs that they put there.
     if path is None or not is_private(path):
         return
     trim(path)
@@ -70,7 +70,7 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """If JAX warns that it cannot read or write a cache entry, empty the folder instead.
+    """Handle JAX's warnings that it cannot read or write a cache entry: empty the folder silently.
 
     JAX writes each entry once and never repairs it. An entry that is truncated, because the disk
     was full or the process was killed, would fail at every later read.

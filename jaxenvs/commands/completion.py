@@ -94,7 +94,7 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS` on one line, which scripts store in their cache file."""
+    """Print one line of words for each of `KINDS`; completion scripts cache the lines in a file."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
@@ -233,7 +233,8 @@ def _pattern(name: str, place: str) -> str:
 def _listed(given: list[str]) -> str:
     """Join words for the `sh` program.
 
-    All words of a kind in `KINDS` are replaced by the variable that holds them.
+    If all words of a kind in `KINDS` occur in sequence, the shell variable of this kind replaces
+    them.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

@@ -227,9 +227,10 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
 
 
 def _innermost(state: Any, name: str) -> str:
-    """Return the comment that explains a leaf of the state with a name such as `board.player`.
+    """Return the comment that explains a leaf of the state.
 
-    It is the comment of the last part of the name that has one.
+    name: path of the leaf, such as `board.player`. The comment of the field `player` counts, or
+        the comment of the field `board` if `player` has none.
     """
     note = ""
     for part in re.split(r"[.\[]", name):

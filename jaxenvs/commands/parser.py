@@ -32,9 +32,9 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors are one sentence and suggest an option for an unknown one.
+    """Argument parser with one-sentence errors that suggest an option in place of an unknown one.
 
-    `examples` are command lines without the leading `jaxenvs`, which the help shows at its end.
+    The help ends with `examples`: command lines, given without the leading `jaxenvs`.
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
