@@ -34,7 +34,7 @@ def playable(env: Env) -> Controls:
 
 
 def viewable(env: Env) -> Controls:
-    """Return the environment's controls; raise `UsageError` if it cannot be drawn."""
+    """Return the environment's controls; raise `UsageError` if no picture of it can be drawn."""
     if not is_drawn(env):
         raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
@@ -114,7 +114,7 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Take the action for pointing at a place; if it needs two places, store the first one."""
+        """Take the action for pointing at a place; if actions need two places, store the first."""
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:

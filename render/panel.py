@@ -172,7 +172,8 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    # At least VIEW, so that the height in points is the same at every scale.
+    # Tiles have a whole number of pixels, so the picture's height in points varies with the scale.
+    # A space of at least VIEW points keeps the layout the same at every scale.
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)
 
 

@@ -204,7 +204,7 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return whether an episode begins, bool (times, boards): where `time` did not increase."""
+        """Return where an episode begins, bool (times, boards): `time` did not increase there."""
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
@@ -334,6 +334,6 @@ def _axes(states: Any, like: Any, where: str) -> int:
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return exactly `count` rows, for which drawing is compiled, by repeating the last row."""
+    """Pad to `count` rows, the number for which drawing is compiled, by repeating the last row."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows
