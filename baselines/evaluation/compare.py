@@ -182,7 +182,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the description of the policy in an eval.json; a substitute for older files."""
+    """Return the description of the policy in an eval.json; older files get a standard text."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"

@@ -27,7 +27,7 @@ ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.sp
 class GymWorld:
     """Name and spaces of a Gymnasium environment.
 
-    A network is built from it in the same way as from an `Env` of jaxenvs.
+    A network is built from a `GymWorld` in the same way as from an `Env` of jaxenvs.
     """
 
     name: str

@@ -21,14 +21,17 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # a fragment's two parts, sharded by environment
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # shardings of a fragment's two parts, by environment
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all learners' devices; `runners` has one seed."""
+    """Make one update on all learners' devices; return the new training state and metrics.
+
+    `runners` has a first axis of seeds, of size 1.
+    """
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])

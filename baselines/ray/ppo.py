@@ -1,10 +1,10 @@
 """PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-It is meant for environments that cannot be compiled or are slow to step, such as any Gymnasium
-environment (`gym:CartPole-v1`), but also trains in jaxenvs environments. Mode `sync` is the PPO of
-on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss: V-trace
-corrects rollouts that were sampled with older weights. Run it with `jaxenvs train ID --ray`; it
-needs the extra `ray`.
+PPO on Ray is meant for environments that JAX cannot compile or that are slow to step, such as any
+Gymnasium environment (`gym:CartPole-v1`). It also trains in jaxenvs environments. Mode `sync` is
+the PPO of on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss:
+V-trace corrects rollouts that were sampled with older weights. Run it with `jaxenvs train ID
+--ray`; it needs the extra `ray`.
 
 A resumed run is not bit-identical to an uninterrupted one, because its environments are reset.
 """

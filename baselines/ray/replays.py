@@ -24,7 +24,7 @@ Items = dict[str, Any]  # transitions by field; the first axis of each array is 
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, and the facts from which `importance` computes weights."""
+    """Items that a shard sampled, and the data from which `importance` computes their weights."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
     chance: np.ndarray  # float32 (batches, size), probability of each item within the shard
@@ -40,14 +40,14 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        self._written = 0  # number of items written so far; the next index is this modulo capacity
-        self._born = np.full(capacity, -1)  # serial number of the item stored at each index
+        self._written = 0  # number of items written so far; modulo `capacity`, the next index
+        self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
             None  # indices and serial numbers of the items in the latest sample
         )
 
     def add(self, items: Items) -> None:
-        """Store items in place of the oldest; their TD errors in `error` set their priorities."""
+        """Overwrite the oldest items by `items`; `items["error"]`, TD errors, sets priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -180,8 +180,8 @@ def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
 def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
     """Return the importance weights of sampled items, (batches, size).
 
-    They are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1 corrects
-    for the sampling probabilities fully, 0 not at all.
+    The weights are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1
+    corrects for the sampling probabilities fully, 0 not at all.
     """
     size = sum(part.chance.shape[1] for part in drawn)
     total = sum(part.held for part in drawn)
@@ -191,6 +191,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Concatenate the items that the shards sampled along the axis within a batch."""
+    """Concatenate the samples of several shards along their second axis, the items of a batch."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

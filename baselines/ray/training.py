@@ -238,7 +238,8 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                self._ready.append(made)  # fragments for dead learners are dropped
+                # The condition drops fragments that were sampled for learners that have died.
+                self._ready.append(made)
         self._pool.check()
         learners.check()
         self._check_leaving()

@@ -92,8 +92,8 @@ class TensorBoard(Sink):
     """Log in RUN/tensorboard.
 
     Every record is written at once, while `SummaryWriter` of tensorboardX would delay writing. A
-    resumed run, and a run whose last write failed, begins a new file, which tells TensorBoard to
-    ignore all steps of older files from its first step on.
+    resumed run, and a run whose last write failed, begins a new file. This file tells TensorBoard
+    to ignore the steps of older files from the first step of the new file on.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
