@@ -114,7 +114,7 @@ class JaxSampler:
 
 
 class GymActor:
-    """Base class of the samplers for Gymnasium environments, which step them in Python."""
+    """Base class of the samplers that step Gymnasium environments in Python."""
 
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int

@@ -3,8 +3,8 @@
 PPO on Ray is meant for environments that JAX cannot compile or that are slow to step, such as any
 Gymnasium environment (`gym:CartPole-v1`). It also trains in jaxenvs environments. Mode `sync` is
 the PPO of on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss:
-V-trace corrects rollouts that were sampled with older weights. Run it with `jaxenvs train ID
---ray`; it needs the extra `ray`.
+V-trace corrects rollouts that were sampled with older weights. Run PPO on Ray with
+`jaxenvs train ID --ray`; it needs the extra `ray`.
 
 A resumed run is not bit-identical to an uninterrupted one, because its environments are reset.
 """

@@ -133,7 +133,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
 
 def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
-    """Return the progress line of a run; the learner may format its text by a function `shown`."""
+    """Return a run's progress line; the learner's function `shown`, if any, formats the text."""
     settings, module = learner.settings, learner.algorithm.load()
     shown = getattr(module, "shown", None)
     return ProgressLine(

@@ -320,7 +320,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Return an `AutoresetMode`, which may also be given by its string value."""
+    """Return `mode` as an `AutoresetMode`; `mode` is such a member or its string value."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])

@@ -28,7 +28,8 @@ from . import common
 from .spaces import as_box, ends
 
 
-# Not frozen, because gymnax's wrappers copy it and write attributes to the copy.
+# The dataclass is not frozen, because gymnax's wrappers copy environments and write attributes to
+# the copies.
 @dataclasses.dataclass(unsafe_hash=True)
 class GymnaxEnv(environment.Environment):
     """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""

@@ -79,8 +79,8 @@ class Scene(NamedTuple):
     One uint32 holds the tile bytes of four neighbours; from the lowest byte: up, right, down, left.
     """
 
-    agent: UInt32[Array, ""]  # the four neighbours of the agent
-    front: UInt32[Array, ""]  # the four neighbours of the cell in front of the agent
+    agent: UInt32[Array, ""]  # tile bytes of the four neighbours of the agent
+    front: UInt32[Array, ""]  # tile bytes of the four neighbours of the cell in front of the agent
     pocket: UInt32[Array, ""]
 
 
@@ -166,8 +166,8 @@ def _around(
 ) -> Int32[Array, "8"]:
     """Return the row-major indices of the eight cells that rules can change.
 
-    The four neighbours of the agent come first, then the four neighbours of the cell in front of
-    it. Each cell below or right of the grid gets a distinct index that is too large for the grid.
+    The four neighbours of the agent come first, then the four neighbours of the cell in front. Each
+    cell below or right of the grid gets a distinct index that is too large for the grid.
     """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
@@ -188,7 +188,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """Read the cells with eight scalar gathers: XLA fuses these into the kernels that use them."""
+    """Read each cell by a scalar gather, which XLA fuses into the kernels that use the cell."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)

@@ -234,7 +234,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a goal; return it packed, its two tiles (or one and 0) and the next position."""
+    """Draw a goal; return the packed goal, its two tiles (or one and 0) and the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))

@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Arrangement of rooms, given as a function that builds it for any grid size."""
+    """Arrangement of rooms: a function from the size of the grid to a `Plan`, and allowed sizes."""
 
     plan: Callable[[int], Plan]
     smallest: int  # smallest allowed size of the grid, in cells on a side

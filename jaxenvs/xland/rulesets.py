@@ -59,7 +59,7 @@ class Goal(IntEnum):
 # down, left): the sides of tile a where tile b may be, or the sides of the agent for one tile.
 # `ON_PUT` marks rules and goals that action `PUT` triggers in addition to `FORWARD`.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # value of the highest byte of packed goals that test one cell
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell
 _ALL = 15
 
 
