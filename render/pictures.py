@@ -193,7 +193,7 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        rows = len(self) * boards  # not -1: `reshape` cannot infer it for empty leaves
+        rows = len(self) * boards  # not -1: `reshape` cannot infer a size for empty leaves
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
@@ -313,7 +313,7 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the states with NumPy leaves; raise `TypeError` if their structure is not `like`'s."""
     if jax.tree.structure(states) != jax.tree.structure(like):
-        checks.state_of(states, like, where)  # raises `TypeError`
+        checks.state_of(states, like, where)  # raises `TypeError` for another structure
     return jax.tree.map(np.asarray, jax.device_get(states))
 
 

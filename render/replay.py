@@ -100,7 +100,7 @@ class ReplayWriter:
     ) -> int:
         """Write the replay and return its number of episodes; a failure leaves no partial file.
 
-        names: names of the actions; if empty, the player shows no actions and rewards.
+        names: names of the actions; if empty, the replay shows no actions and rewards.
         player: name of the policy that chose the actions.
         speed: environment steps per second.
 

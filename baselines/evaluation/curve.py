@@ -15,7 +15,7 @@ from jaxenvs.core.files import replacing
 # biased, because few episodes end in an update, and short episodes end first.
 EPISODES = 200
 SHARE = 10  # in a short run, a point averages 1 / SHARE of a seed's episodes
-NAMED = 8  # with more seeds, curves are drawn pale in one colour, and their median on top
+NAMED = 8  # largest number of seeds with named curves; more curves are drawn pale, with a median
 
 
 class Curve(NamedTuple):

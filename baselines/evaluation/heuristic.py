@@ -92,7 +92,7 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return the optimal cost of each board, whether it is known, and the search's results.
+    """Return the optimal cost of each board, whether that cost is known, and the search's results.
 
     The results are {} if the puzzle has a closed form, so that no search was needed.
     """

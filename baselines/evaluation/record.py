@@ -117,7 +117,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # time from the first compilation to the last update
-        "steps_per_second": records[-1]["steps_per_second"],  # all seeds together, after compiling
+        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         "last_returns": _rounded(returns[-1]),

@@ -49,15 +49,15 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        # Last n_step - 1 steps: later steps complete the n-step transitions that begin there.
+        # Last n_step - 1 steps: the n-step transitions that begin at these steps need later steps.
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return a dict about the new items, and the n-step transitions.
+        """Step the environments; return a dict about new n-step transitions, and the transitions.
 
-        The dict has `version` (which weights sampled the items), the number of items, their bytes,
-        the seconds taken, sums over the episodes that ended, and the length of the longest
-        unfinished episode.
+        The dict has `version` (which weights chose the actions), the number and the bytes of the
+        transitions, the seconds taken, sums over the episodes that ended, and the length of the
+        longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))

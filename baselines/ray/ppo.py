@@ -41,8 +41,8 @@ class Settings(ppo.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    actors: Count = 4  # number of sampling processes, which divide the environments
-    learners: Count = 1  # number of learner processes, which divide the rollouts of an update
+    actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
+    learners: Count = 1  # number of learner processes; each gets a part of an update's rollouts
     # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
     # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a

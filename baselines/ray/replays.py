@@ -47,7 +47,7 @@ class Replay:
         )
 
     def add(self, items: Items) -> None:
-        """Overwrite the oldest items by `items`; `items["error"]`, TD errors, sets priorities."""
+        """Store items in place of the oldest; the TD errors `items["error"]` set the priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:

@@ -203,7 +203,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # `place` copies the arrays: `run_chunk` donates its arguments, so XLA reuses their memory.
+    # `place` must copy the arrays, because `run_chunk` donates them: XLA reuses their memory.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 

@@ -209,7 +209,7 @@ def _arrays(
     """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax do not wrap it
+    stored = getattr(stored, "item_metadata", stored)  # absent in older releases of Orbax
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}

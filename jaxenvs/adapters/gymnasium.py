@@ -67,9 +67,9 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._compile()
         self._key: Array | None = None
         # Number that is folded into the key of each step and reset. It grows by 1 at each step, and
-        # at each reset that no step separates from the previous reset.
+        # at each reset that directly follows another reset.
         self._number = 0
-        # True until the first step after a reset; another reset must then increase `_number`.
+        # True until the first step after a reset. While it is True, a reset increases `_number`.
         self._fresh = True
         self._state: Any = None
         self._over = False

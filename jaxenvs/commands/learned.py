@@ -77,7 +77,7 @@ def _log_binomial(total: int, chosen: int) -> float:
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Return whether a run is plain PPO: without a bonus, and without constructor fields."""
+    """Return whether a run is PPO without changes of the task or the reward, such as a bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 

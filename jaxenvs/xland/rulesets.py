@@ -55,8 +55,8 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the allowed sides (up, right,
-# down, left): the sides of tile a where tile b may be, or the sides of the agent for one tile.
+# Flags in the highest byte of packed rules and goals. Bits 0 to 3 (up, right, down, left) are the
+# sides on which a tile may be: tile b next to tile a, or tile a next to the agent.
 # `ON_PUT` marks rules and goals that action `PUT` triggers in addition to `FORWARD`.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
 ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell

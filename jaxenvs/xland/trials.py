@@ -155,7 +155,7 @@ class Trials(Wrapper):
         """Return None: no known sequence of actions ends a whole trial."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return `state` with its step and episode counts set to `share` of the trial's limits.
+        """Return `state` with step and episode counts at the fraction `share` of their limits.
 
         Learners give each environment of a batch a different fraction, so that the trials of the
         batch do not all end in the same step.
