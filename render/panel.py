@@ -1,7 +1,7 @@
 """The panel next to the boards of a viewer.
 
-It shows the progress of the episode, facts of the environment, the agent's view and the outputs of
-the policy.
+The panel shows the progress of the episode, facts of the environment, the agent's view and the
+outputs of the policy.
 """
 
 import functools

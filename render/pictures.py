@@ -1,6 +1,6 @@
 """Functions that draw states as pictures and animations, for scripts and notebooks.
 
-They need neither a display nor pygame.
+The functions need neither a display nor pygame.
 """
 
 import importlib

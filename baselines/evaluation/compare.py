@@ -1,8 +1,8 @@
 """Command `jaxenvs compare`: compare methods by the final evaluations of their runs.
 
-It prints scores with bootstrap intervals, which core/statistics.py computes. A method is a name
-under which runs are pooled, by default the name of their algorithm. A task is an environment with
-its keywords.
+The command prints scores with bootstrap intervals, which core/statistics.py computes. A method is a
+name under which runs are pooled, by default the name of their algorithm. A task is an environment
+with its keywords.
 """
 
 import functools

@@ -75,7 +75,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state, without environments: the actors hold these."""
+    """Return the initial training state without environments, which the actors hold."""
     weights, optimiser, key_data = launch.fresh(learner, key)
     return Runner(weights, optimiser=optimiser, key=key_data)
 

@@ -3,7 +3,7 @@
 A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
 priority of an item, an n-step transition, is its absolute TD error to the power `priority`.
 `Replays` distributes new items over the shards and requests a part of every batch from each shard.
-It replaces a dead shard by an empty one, so that only the dead shard's items are lost.
+`Replays` replaces a dead shard by an empty one, so that only the dead shard's items are lost.
 """
 
 import itertools

@@ -152,7 +152,7 @@ def to_gymnasium(
 def register_in_gymnasium() -> list[str]:
     """Register every id as `jaxenvs/ID`, for `gymnasium.make` and `gymnasium.make_vec`.
 
-    Returns these names. Call it again to add ids that were registered in jaxenvs since.
+    Returns these names. To add ids that are registered in jaxenvs later, call this function again.
     """
     names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
     home = __name__.rpartition(".")[0]

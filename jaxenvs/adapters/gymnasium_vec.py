@@ -1,6 +1,6 @@
 """`to_gymnasium_vec`: a batch of one environment as a `gymnasium.vector.VectorEnv`.
 
-It supports all three autoreset modes. Environment i of a batch with seed s behaves as
+The batch supports all three autoreset modes. Environment i of a batch with seed s behaves as
 `to_gymnasium` with seed s + i. Infos have the form that `gymnasium.vector.SyncVectorEnv` returns.
 Deliberate differences: `options` are not modified, and without autoreset, a step after an episode's
 end raises an error that names the environments.

@@ -160,7 +160,7 @@ def to_gymnax(
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
     Craftax_Baselines expect. `auto_reset=False` leaves restarts to a wrapper, such as craftax's
     optimistic resets. `fields` are arguments of `jaxenvs.make`, for an id. Both interfaces work
-    with any installed gymnax from 0.0.9 on, because they use only its spaces and base class.
+    with any installed gymnax from 0.0.9 on, because they use only gymnax's spaces and base class.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)

@@ -1,7 +1,7 @@
 """`jaxenvs --completion SHELL`: print a script with which a shell completes `jaxenvs` commands.
 
-It completes commands, ids and options. The script contains the commands and options, taken from the
-output of each `--help`; print it again after an update. Ids are cached in a file in
+The script completes commands, ids and options. It contains the commands and options, taken from the
+output of each `--help`, so print it again after an update. Ids are cached in a file in
 `~/.cache/jaxenvs`. After a package is installed, which may register ids, the first TAB rewrites
 that file; other TABs start no Python. If the file cannot be written, the script completes the ids
 that existed when it was printed.

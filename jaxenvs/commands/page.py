@@ -137,7 +137,8 @@ def _source(spec: EnvSpec) -> str:
 def _sight(env: Env) -> str:
     """Return the text that answers whether observations determine the state.
 
-    If they do so only for some values of the field `obs`, the text names these values.
+    If observations determine the state only for some values of the field `obs`, the text names
+    these values.
     """
     if env.fully_observed:
         return "yes"
@@ -275,9 +276,9 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    They are read from the source: a comment follows the field, precedes it, or is a docstring below
-    it. A field that a subclass annotates again without a comment keeps the comment in the base. The
-    result is empty if there is no source.
+    Comments are read from the source: a comment follows the field, precedes it, or is a docstring
+    below it. A field that a subclass annotates again without a comment keeps the comment of the
+    base class. The result is empty if there is no source.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):

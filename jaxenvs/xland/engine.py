@@ -45,7 +45,7 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell in its uint32
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell's byte in a uint32
 
 
 class Front(NamedTuple):

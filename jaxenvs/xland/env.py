@@ -117,7 +117,7 @@ class XLand(GridWorld):
         _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
-        """Return `params` (default: `default_params`) with this task as their ruleset.
+        """Return `params` (default: `default_params`) with `ruleset` as their task.
 
         The ruleset is padded to `num_rules` rules and `num_tiles` tiles.
 

@@ -4,8 +4,8 @@ The script draws tasks one after another, because the number of random uint32 th
 depends on the task. This module draws in about a thousand parallel lanes, which start at different
 positions in the stream of random uint32. A lane may start in the middle of one of the script's
 tasks, but it soon reaches a position where a task of the script begins; from there on it draws the
-same tasks as the script. The script's sequence is then put together from the lanes: the task that
-follows another is the one that begins where the other ends.
+same tasks as the script. The script's sequence is then put together from the lanes: the next task
+is always the task that begins where the previous task ends.
 
 The script lists unused tiles by iterating over a `set`. If many tiles are used, the iteration order
 depends on all tiles of the set. Such crowded tasks, and tasks that no lane has drawn, are drawn one

@@ -131,7 +131,7 @@ class Ruleset(Struct):
     def packed(self) -> "PackedRuleset":
         """Return the ruleset in the encoding that `engine.advance` reads.
 
-        Kinds of tiles and colours above 15 lose their high bits.
+        Tile kinds and colours above 15 lose their high bits.
         """
         return PackedRuleset(
             goal=_packed_goal(self.goal),
