@@ -39,7 +39,7 @@ def heights(controller: Controller) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute `heights`; results are cached separately for the wall and for a single board."""
+    """Compute `heights`; results are cached separately for all boards and for a single board."""
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))

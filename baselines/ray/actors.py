@@ -107,7 +107,7 @@ class JaxSampler:
         self._sample = jax.jit(over_seeds(sample))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times and return the fragment."""
+        """Step all environments `steps` times; return the rollout and the last observations."""
         self._runners, rollout = self._sample(self._runners._replace(weights=weights))
         fragment = jax.device_get((rollout._asdict(), self._runners.obs))
         return jax.tree.map(lambda leaf: leaf[0], fragment)
@@ -167,7 +167,7 @@ class GymSampler(GymActor):
         self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times and return the fragment."""
+        """Step all environments `steps` times; return the rollout and the last observations."""
         weights = jax.device_put(weights)
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs

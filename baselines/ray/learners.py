@@ -21,7 +21,7 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # shardings of a fragment's two parts, by environment
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # shardings of rollout and last observations
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
@@ -76,7 +76,7 @@ class Learner:
         self._runners = devices.place(runners, EVERYWHERE)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
-        """Learn from fragments; return metrics and, from learner 0 only, the new weights."""
+        """Learn from pieces of rollouts; return metrics and, from learner 0 only, new weights."""
         rollouts, last_obs = zip(*fragments, strict=True)
         batch = (
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),

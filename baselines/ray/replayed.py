@@ -75,7 +75,7 @@ class Replayed:
         self.weights, self.pending = ray.put(runners.weights), []
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update: send the fragments to the shards, then request gradient steps."""
+        """Begin an update: send the new transitions to the shards, then request gradient steps."""
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))

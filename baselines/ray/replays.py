@@ -104,7 +104,7 @@ class Replays:
         self._in_a_row = 0
         self._handles = [self._make(shard, 0) for shard in range(count)]
         self._held = [0] * count  # number of items in each shard
-        self._next = 0  # index of the shard that receives the next fragment
+        self._next = 0  # index of the shard that receives the next transitions
 
     @property
     def held(self) -> int:
@@ -112,7 +112,7 @@ class Replays:
         return sum(self._held)
 
     def add(self, reference: Any, count: int) -> None:
-        """Send a fragment of `count` items to the next shard."""
+        """Send `count` items of an actor, given by a reference, to the next shard."""
         shard = self._next
         self._handles[shard].add.remote(reference)
         self._held[shard] = min(self._held[shard] + count, self._capacity)

@@ -209,7 +209,7 @@ class Training:
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments from actors to learners until an update is done.
+        """Pass the actors' rollouts or transitions to the learners until an update is done.
 
         Return the metrics of the update, or None if Ctrl-C stopped training.
         """
@@ -263,7 +263,7 @@ class Training:
         numbers = {
             "lag": float(
                 np.mean(lags)
-            ),  # mean age, in updates, of the weights that sampled the fragments
+            ),  # mean age, in updates, of the weights with which actors sampled
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,
