@@ -135,7 +135,7 @@ class Animation:
         return f"<{checks.counted(len(self), 'picture')} of {self._sequence.env.name}>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the animation or replay that the suffix of `path` selects, as `animate` does.
+        """Write the animation or replay that the suffix of `path` selects; return the path.
 
         A failure never leaves a partial file.
         """

@@ -337,7 +337,7 @@ def _cost(puzzle: Puzzle, cost: float) -> str:
 def _show(
     puzzle: Puzzle, level: PuzzleLevel, actions: tuple[int, ...], options: argparse.Namespace
 ) -> int:
-    """Write the solution to the requested files, or play it in a window."""
+    """Write the solution to the requested files, or play it in a window; return the exit code."""
     from .controls import Controller
     from .session import Session
 

@@ -152,7 +152,10 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end; if learners die, start new ones from the newest checkpoint."""
+        """Train to the end; if learners die, start new ones from the newest checkpoint.
+
+        Return the final training state.
+        """
         deaths = 0
         while True:
             try:
@@ -177,7 +180,10 @@ class Training:
         return Pool(make, settings.actors, settings.patience)
 
     def _live(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train with one group of learners; raises `LostError` if one of them dies."""
+        """Train with one group of learners; return the final training state.
+
+        Raises `LostError` if a learner dies, and `KeyboardInterrupt` after Ctrl-C.
+        """
         settings = self._settings
         self._lives += 1
         self._ready.clear()

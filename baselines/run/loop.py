@@ -95,8 +95,9 @@ def partition(learner: Learner[Any]) -> Any:
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
     """Train from update `done` until the last update, Ctrl-C or the callback ends training.
 
-    The loop logs metrics and saves checkpoints. It dispatches each chunk before it reads the
-    previous chunk's metrics, so that the devices do not wait for this process.
+    Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop logs metrics
+    and saves checkpoints. It dispatches each chunk before it reads the previous chunk's metrics, so
+    that the devices do not wait for this process.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
