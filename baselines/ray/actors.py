@@ -52,7 +52,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Collect a fragment (a piece of a rollout); return a dict about it, and the fragment.
+        """Collect a fragment (a piece of a rollout); return a dict of facts, and the fragment.
 
         The dict has `version`, the fragment's bytes and the seconds that collecting took.
         """

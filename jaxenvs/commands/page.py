@@ -230,8 +230,8 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
 def _innermost(state: Any, name: str) -> str:
     """Return the comment that explains a leaf of the state.
 
-    name: path of the leaf, such as `board.player`. The comment of the field `player` counts, or
-        the comment of the field `board` if `player` has none.
+    name: path of the leaf, such as `board.player`. The result is the comment of the field `player`,
+        or the comment of the field `board` if `player` has none.
     """
     note = ""
     for part in re.split(r"[.\[]", name):

@@ -25,8 +25,8 @@ from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
 # Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order.
-# `LEFT` is `RIGHT` plus the tiles of kind `GOAL`. `MADE` is `RIGHT` plus the floor, because a rule
-# that makes floor removes the tiles that the rule tests.
+# `LEFT` is `RIGHT` plus the tiles of kind `GOAL`. `MADE` is `RIGHT` plus the floor; a rule that
+# makes floor removes the tiles that the rule tests.
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
