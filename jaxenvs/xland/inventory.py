@@ -69,7 +69,7 @@ class _Fact(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """What can happen to an object if the agent moves only this object."""
+    """Possible outcomes for an object if the agent moves only this object."""
 
     tiles: frozenset[int]  # tile bytes that the object can turn into, including its own
     # Tile bytes that the object can have when action `PUT` puts it in front of the agent.
