@@ -193,7 +193,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         **{name: value for name, value in given.items() if value is not None},
     )
-    heuristic.tell(found)
+    heuristic.print_figures(found)
     return 0
 
 

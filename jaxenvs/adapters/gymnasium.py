@@ -11,7 +11,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree, UInt8
+from jaxtyping import Array, PyTree, UInt8, UInt32
 
 from ..core import checks, drawing, registry
 from ..core.env import Env
@@ -224,7 +224,7 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
             raise ValueError(f"reset: unknown option {name!r}; options here: {allowed}")
 
 
-def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
+def draw_words(generator: np.random.Generator, *rows: int) -> UInt32[np.ndarray, "..."]:
     """Draw the data of a PRNG key (two uint32) from Gymnasium's generator.
 
     With `rows`, draw an array of that many keys.
