@@ -43,7 +43,7 @@ class Settings(actor_critic.Replaying):
 
     temperature: Positive = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
-    # the target entropy is -negentropy, in nats per action dimension, for actions in [-1, 1]
+    # negative of the target entropy, in nats per action dimension, for actions in [-1, 1]
     negentropy: Swept[Annotated[float, Bounds(-MAX_ENTROPY, open=True, hint=ENTROPY_HINT)]] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
@@ -53,8 +53,8 @@ class Draws(NamedTuple):
     """Random numbers of one gradient step."""
 
     key: Array  # random key for dropout in the critics' loss
-    next: Noise  # random numbers for the TD target, whose actions are at the next observations
-    now: Noise  # random numbers for the actor's loss, whose actions are at the observations
+    next: Noise  # random numbers for the TD target's actions, at the next observations
+    now: Noise  # random numbers for the actions in the actor's loss, at the observations
 
 
 class Objective(NamedTuple):
@@ -155,7 +155,7 @@ def soft_loss(
 def temperature_loss(learner: Learner[Settings, Actor], temperature: Any, entropy: Array) -> Loss:
     """Return the loss of `temperature`, which is log alpha.
 
-    Its gradient is the entropy minus the target entropy.
+    The gradient of the loss is the entropy minus the target entropy.
     """
     policy: Any = learner.policy
     return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}

@@ -33,43 +33,26 @@ from jaxenvs import Env
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
-from ..core.bounds import Count, NonNegative, NonNegativeInt, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
 from ..core.puzzles import has_goal
-from ..core.settings import Checked
 from . import cost_to_go as shared
 from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Checked):
+class Settings(shared.Solving):
     """Hyperparameters of DAVI.
 
     Presets (presets.py) change some defaults per puzzle; command-line flags override presets.
     """
 
     total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
-    walks: Count = 64  # number of random walks per gradient step
-    scramble: Count = 20  # number of moves of a walk; every board on it is a training example
-    gradient_steps: Count = 50  # gradient steps per update
-    learning_rate: NonNegative = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
-    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    # mean loss below which the weights are copied to the target network
-    target_loss: NonNegative = 0.05
-    # Number of updates after which the weights are copied to the target network even if the loss is
-    # above `target_loss`.
-    target_every: Count = 10
-    width: Count = 256  # width of the network's layers
-    blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    test_boards: Count = 64  # boards on which each update tests the greedy policy, for the log
-    test_moves: Count = 40  # maximum number of moves to solve a test board
-    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     unit: ClassVar[str] = "boards"
 
@@ -86,7 +69,7 @@ class Runner(NamedTuple):
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
+    age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
 
 
 class Boards(NamedTuple):
@@ -218,7 +201,8 @@ def action_targets(
 
     guesses, able, solved = jax.vmap(jax.vmap(after))(boards.child)
     at_goal = jax.vmap(functools.partial(env.is_goal, instance))(boards.board)
-    valid = boards.valid & ~at_goal[:, None]  # a search never expands a goal
+    # Actions at the goal get no target, because a search never expands a goal.
+    valid = boards.valid & ~at_goal[:, None]
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
@@ -245,7 +229,7 @@ def action_costs(
 ) -> Float32[Array, " actions"]:
     """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
 
-    It consists of the cost of the action itself and the cost-to-go after the action.
+    A predicted cost consists of the cost of the action itself and the cost-to-go after it.
     """
     able = learner.env.neighbours(instance, board).valid
     return jnp.where(able, jnp.maximum(predict(learner, weights, instance, board), 0.0), jnp.inf)
@@ -288,7 +272,10 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> DaviLearner:
-    """Return the learner for a puzzle; `ValueError` if its instances lack a single goal board."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if an instance of the puzzle does not have exactly one goal board.
+    """
     shared.check_one_device(algorithm, devices)
     if not has_goal(env):
         raise ValueError(

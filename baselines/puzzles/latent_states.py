@@ -53,7 +53,8 @@ def is_solved(
 ) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the state `code`.
 
-    It is compared with the goal's code or, if levels have different goals, classified by the model.
+    The code is compared with the goal's code or, if levels have different goals, classified by the
+    model.
     """
     if one_goal(learner.env):
         return (goal == code).all()

@@ -30,14 +30,13 @@ from jaxenvs import Env
 from jaxenvs.core.spaces import Box
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
-from ..core.bounds import Count, NonNegative, NonNegativeInt, Share, Unlimited
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Share
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import SEEDS, Algorithm, Learner
 from ..core.metrics import means
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
-from ..core.settings import Checked
 from . import cost_to_go as shared
 from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 from .latent_states import (
@@ -55,7 +54,7 @@ from .latent_world import LatentWorld, Sight
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Checked):
+class Settings(shared.Solving):
     """Hyperparameters of model and heuristic.
 
     Presets (presets.py) change some defaults; command-line flags override presets.
@@ -64,7 +63,7 @@ class Settings(Checked):
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model
     transitions: Count = 50_000  # number of random transitions in the data set, collected once
-    walk_steps: Count = 50  # steps of each random walk by which the data set is collected
+    walk_steps: Count = 50  # number of steps of each random walk that collects the data set
     # Side length of a tile in pixels, such as 8, to learn from pictures of the puzzle; 0: learn
     # from the puzzle's observations.
     tile_size: NonNegativeInt = 0
@@ -73,24 +72,16 @@ class Settings(Checked):
     hidden: Count = 48  # width of the model's hidden layers
     views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
     batch: Count = 128  # number of transitions per gradient step of the model
-    walks: Count = 32  # number of walks in the model per gradient step of the heuristic
-    scramble: Count = 20  # number of moves of a walk; every state on it is a training example
+    walks: int = 32  # number of walks in the model per gradient step of the heuristic
     # upper bound of cost targets; unsolvable states have no finite cost
     furthest: NonNegative = 100.0
-    gradient_steps: Count = 100  # gradient steps per update
-    learning_rate: NonNegative = 3e-3  # initial learning rate of the model
+    gradient_steps: int = 100  # gradient steps per update
+    learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
-    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    # mean loss below which the weights are copied to the target network
-    target_loss: NonNegative = 0.05
-    # Number of updates after which the weights are copied to the target network even if the loss is
-    # above `target_loss`.
-    target_every: Count = 1
-    width: Count = 128  # width of the heuristic's layers
-    blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
-    test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log
-    test_moves: Count = 40  # maximum number of moves to solve a test board
-    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
+    target_every: int = 1  # updates after which the weights are copied even if the loss is high
+    width: int = 128  # width of the heuristic's layers
+    # number of boards on which the greedy policy is tested after each update, for the log
+    test_boards: int = 32
 
     restarts: ClassVar[bool] = False
 
@@ -123,7 +114,7 @@ class Runner(NamedTuple):
     optimiser: PyTree[Array]  # dict: optimiser states of "model" and "q"
     seen: Transitions  # data set of random transitions
     updates: Int32[Array, "*seeds"]  # number of updates made so far
-    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
+    age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
@@ -329,7 +320,10 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> WorldLearner:
-    """Return the learner for a puzzle; `ValueError` if it is no puzzle with actions of cost 1."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if the environment is not a puzzle, or has actions that do not cost 1.
+    """
     shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
         raise ValueError(
