@@ -6,6 +6,7 @@ recurrent state of a network is any pytree of arrays, `()` for a feed-forward ne
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -58,6 +59,13 @@ class Runner(NamedTuple):
     # float32 (*seeds, envs, slots, actions), action probabilities that MuZero's searches returned
     found: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
+
+    @property
+    def replay(self) -> PyTree[Array]:
+        """Old name of `replay_buffer`, which works for one release, with a warning."""
+        message = "Runner.replay is now replay_buffer; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.replay_buffer
 
 
 # Fields of `Runner` whose arrays have an environment axis; the devices divide this axis among them.
