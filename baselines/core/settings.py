@@ -6,6 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
+from jaxenvs.core.checks import counted
+
 from .bounds import (
     Bounds,
     Count,
@@ -229,32 +231,25 @@ class Exploration(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay(Exploration):
-    """Settings shared by learners that sample windows (successive steps) from a replay buffer."""
+class Buffer(Common):
+    """Settings of a replay buffer, from which windows (successive steps) are sampled."""
 
     # number of steps that the replay buffer stores, over all environments
     capacity: NonNegativeInt = 200_000
     warm_up: NonNegativeInt = 10_000  # steps, over all environments, before the first gradient step
-    gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
-    n_step: Count = 3  # number of rewards that a TD target adds up before it bootstraps
-    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
-    target_every: Count = 1  # gradient steps between updates of the target network
-    priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
-    importance: Share = 0.4  # initial exponent (beta) of the importance weights; it rises to 1
 
     def check(self) -> None:
         super().check()
         if self.slots < self.least_slots:
             raise ValueError(
-                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; {self.window} needs {self.least_slots}: give capacity="
+                f"capacity={self.capacity} leaves {counted(self.slots, 'slot')} for each of "
+                f"{counted(self.num_envs, 'environment')}; {self.window} needs {self.least_slots}: give capacity="
                 f"{self.least_slots * self.num_envs} or more, or fewer num_envs"
             )
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"the {self.reach} steps of {self.window}; give at least "
+                f"the {counted(self.reach, 'step')} of {self.window}; give at least "
                 f"{self.reach * self.num_envs}"
             )
 
@@ -262,6 +257,34 @@ class Replay(Exploration):
     def slots(self) -> int:
         """Number of slots that the replay buffer has for each environment."""
         return self.capacity // self.num_envs
+
+    @property
+    def window(self) -> str:
+        """A window, or the setting that determines its length, as text for errors."""
+        return "a transition"
+
+    @property
+    def reach(self) -> int:
+        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
+        return 1
+
+    @property
+    def least_slots(self) -> int:
+        """Smallest number of slots per environment with which a window can always be sampled."""
+        return self.reach + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay(Exploration, Buffer):
+    """Settings shared by the epsilon-greedy learners with a replay buffer."""
+
+    gradient_steps: Count = 32  # gradient steps per update
+    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
+    n_step: Count = 3  # number of rewards that a TD target adds up before it bootstraps
+    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
+    target_every: Count = 1  # gradient steps between updates of the target network
+    priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
+    importance: Share = 0.4  # initial exponent (beta) of the importance weights; it rises to 1
 
     @property
     def window(self) -> str:

@@ -19,18 +19,18 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.distributions import TanhGaussian
 
 from ..core import minibatches, replay_buffer, rollouts
-from ..core.bounds import Bounds, Count, NonNegativeInt, Rate, Swept, Widths
+from ..core.bounds import Bounds, Count, Rate, Swept, Widths
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import LARGEST, Activation, Common
+from ..core.settings import LARGEST, Activation, Buffer
 from ..networks.batch_renorm import STATISTICS
 from .actor_critic_networks import Actor, critic_of, critic_values
 
 
 @dataclasses.dataclass(frozen=True)
-class Replaying(Common):
+class Replaying(Buffer):
     """Hyperparameters shared by the off-policy actor-critic learners."""
 
     num_envs: int = 1  # number of environments stepped in parallel
@@ -46,29 +46,14 @@ class Replaying(Common):
     layer_norm: bool = False  # whether the critics have layer normalisation, as in DroQ
     # dropout rate of the critics; DroQ uses 0.01
     dropout: Annotated[float, Bounds(most=1.0, below=True, hint="1 drops everything")] = 0.0
-    # number of steps in the replay buffer, over all environments
-    capacity: NonNegativeInt = 1_000_000
-    # random steps, over all environments, before the first gradient step
-    warm_up: NonNegativeInt = 1_000
+    capacity: int = 1_000_000  # number of steps in the replay buffer, over all environments
+    warm_up: int = 1_000  # random steps, over all environments, before the first gradient step
     batch_size: Count = 256  # transitions per gradient step, on all devices together
     critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
-
-    def check(self) -> None:
-        super().check()
-        if self.capacity // self.num_envs < 2:
-            raise ValueError(
-                f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
-                f"environments; give capacity={2 * self.num_envs} or more, or fewer num_envs"
-            )
-        if self.warm_up < self.num_envs:
-            raise ValueError(
-                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"a step; give at least {self.num_envs}"
-            )
 
     @property
     def gradient_steps(self) -> int:
@@ -146,14 +131,13 @@ def begin(
         "critic": optimiser(learner, "critic").init(minibatches.split_weights(critic)[0]),
         "temperature": optimiser(learner, "temperature").init(temperature),
     }
-    slots = learner.settings.capacity // learner.settings.num_envs
     return Runner(
         **fields,
         critic=critic,
         target=jax.tree.map(jnp.copy, critic),
         temperature=temperature,
         updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], None, slots, action),
+        replay_buffer=replay_buffer.empty(fields["obs"], None, learner.settings.slots, action),
     )
 
 
