@@ -243,8 +243,8 @@ class Buffer(Common):
         if self.slots < self.least_slots:
             raise ValueError(
                 f"capacity={self.capacity} leaves {counted(self.slots, 'slot')} for each of "
-                f"{counted(self.num_envs, 'environment')}; {self.window} needs {self.least_slots}: give capacity="
-                f"{self.least_slots * self.num_envs} or more, or fewer num_envs"
+                f"{counted(self.num_envs, 'environment')}; {self.window} needs {self.least_slots}: "
+                f"give capacity={self.least_slots * self.num_envs} or more, or fewer num_envs"
             )
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
