@@ -19,10 +19,9 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import returns
-from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
-from .muzero_network import MuZeroNetwork
+from .muzero_network import MuZeroLearner
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 TINY = 1e-6  # added to variances, and to frequencies before the logarithm
@@ -133,9 +132,7 @@ def loss_names(settings: Any) -> tuple[str, ...]:
     return (*LOSSES, *consistency, *reconstruction, *chance)
 
 
-def loss(
-    learner: Learner[Any, MuZeroNetwork], weights: PyTree[Array], window: Window, goals: Targets
-) -> Loss:
+def loss(learner: MuZeroLearner, weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
     """Return MuZero's total loss on a batch of windows, and each part of the loss by name.
 
     The metric `error` is the absolute value error at the first observation of each window, from
@@ -169,7 +166,7 @@ def loss(
     }
 
 
-def clipped_share(learner: Learner[Any, MuZeroNetwork], goals: Targets) -> Float32[Array, ""]:
+def clipped_share(learner: MuZeroLearner, goals: Targets) -> Float32[Array, ""]:
     """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
 
     Unknown targets, which are those after a truncation, do not count.
@@ -181,7 +178,7 @@ def clipped_share(learner: Learner[Any, MuZeroNetwork], goals: Targets) -> Float
 
 
 def prediction_losses(
-    learner: Learner[Any, MuZeroNetwork],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     now: Moment,
@@ -212,7 +209,7 @@ def prediction_losses(
 
 
 def transition_losses(
-    learner: Learner[Any, MuZeroNetwork],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     before: Moment,
@@ -253,7 +250,7 @@ def transition_losses(
 
 
 def chance_codes(
-    learner: Learner[Any, MuZeroNetwork],
+    learner: MuZeroLearner,
     probabilities: Float32[Array, "batch codes"],
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
@@ -281,9 +278,7 @@ def chance_codes(
 
 
 def standardise(
-    learner: Learner[Any, MuZeroNetwork],
-    x: Float32[Array, "batch latent"],
-    rows: Bool[Array, " batch"],
+    learner: MuZeroLearner, x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
     """Scale each component to mean 0 and standard deviation 1 over the items marked by `rows`."""
     mean = masked_mean(learner, x, rows)
@@ -292,9 +287,7 @@ def standardise(
 
 
 def masked_mean(
-    learner: Learner[Any, MuZeroNetwork],
-    x: Float32[Array, "batch numbers"],
-    rows: Bool[Array, " batch"],
+    learner: MuZeroLearner, x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
     """Return the mean over the batch items marked by `rows`, in the batches of all devices."""
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total

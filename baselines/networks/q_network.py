@@ -119,6 +119,9 @@ class QNetwork(Network):
         return memory, *greedy(values, mask)
 
 
+QLearner = Learner[Any, QNetwork]
+
+
 class RecurrentQ(Recurrent):
     """Recurrent Q-network: dense layers with LayerNorm, a GRU, and a head of action values."""
 
@@ -202,11 +205,7 @@ class Noisy(nn.Module):
 
 
 def apply_batch(
-    learner: Learner[Any, QNetwork],
-    weights: PyTree[Array],
-    obs: PyTree[Array],
-    key: Array | None,
-    *given: Array,
+    learner: QLearner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
 ) -> Any:
     """Apply the network to a batch of observations.
 

@@ -33,12 +33,11 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core import replay_checks
 from ..core.bounds import NonNegative, NonNegativeInt, Share
-from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..core.settings import QLearning
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import q_learning
 from .q_learning import Objective
 
@@ -75,7 +74,7 @@ init = q_learning.init
 
 
 def td_target(
-    learner: Learner[Any, QNetwork],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -91,7 +90,7 @@ def td_target(
 
 
 def next_values(
-    learner: Learner[Any, QNetwork],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -113,7 +112,7 @@ def next_values(
 
 
 def greedy_action(
-    learner: Learner[Any, QNetwork],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -130,7 +129,7 @@ def greedy_action(
 
 
 def augmented_reward(
-    learner: Learner[Any, QNetwork], target: PyTree[Array], batch: Batch, key: Array | None
+    learner: QLearner, target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
     """Return the rewards, to which Munchausen adds alpha * clip(tau log pi(a|s), l_0, 0)."""
     if not learner.settings.munchausen:
@@ -141,7 +140,7 @@ def augmented_reward(
 
 
 def soft_policy(
-    learner: Learner[Any, QNetwork], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
+    learner: QLearner, target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Return Munchausen's soft policy pi and tau log pi.
 
@@ -159,11 +158,7 @@ def split_key(key: Array | None) -> tuple[Any, Any]:
 
 
 def loss(
-    learner: Learner[Any, QNetwork],
-    weights: PyTree,
-    batch: Batch,
-    target: Array,
-    key: Array | None = None,
+    learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` holds the TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

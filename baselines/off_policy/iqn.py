@@ -11,7 +11,6 @@ fractions instead of random ones, so that the greedy action depends only on the 
 
 import dataclasses
 import functools
-from typing import Any
 
 import flax.linen as nn
 import jax
@@ -26,7 +25,7 @@ from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..networks import q_network
 from ..networks.layers import dense
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
@@ -104,9 +103,7 @@ def td_target(
     return qr_dqn.td_target(learner, weights, target, batch, key, fractions)
 
 
-def loss(
-    learner: Learner[Any, QNetwork], weights: PyTree, batch: Batch, target: Array, key: Array
-) -> Loss:
+def loss(learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
     """Return the mean quantile Huber loss at random fractions, and metrics.
 
     The metric `error` is each step's loss, for its priority.

@@ -23,7 +23,7 @@ from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Rollout, Runner
 from ..networks import policies, q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
 # Fraction of the run after which no layer is reset, so that all layers are trained at the end.
@@ -87,7 +87,7 @@ def begin(learner: Learner[Any], key: Array) -> Runner:
 
 
 def update(
-    objective: Objective, learner: Learner[Any, QNetwork], runner: Runner
+    objective: Objective, learner: QLearner, runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
     """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = collect(learner, runner)
@@ -98,7 +98,7 @@ def update(
     return runner, {**metrics, **losses}
 
 
-def action_values(learner: Learner[Any, QNetwork], runner: Any, key: Array) -> tuple[Any, Array]:
+def action_values(learner: QLearner, runner: Any, key: Array) -> tuple[Any, Array]:
     """Return the runner, which is unchanged, and Q(s, a) of all actions for its observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
@@ -270,7 +270,7 @@ def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[A
     return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
 
 
-def reset(learner: Learner[Any, QNetwork], runner: Runner, updates: Int32[Array, ""]) -> Runner:
+def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runner:
     """Every `reset_every` gradient steps, set the last layers back to their initial weights.
 
     The weights of the other layers become `reset_keep` times themselves plus (1 - `reset_keep`)

@@ -20,11 +20,10 @@ from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
 from ..core.bounds import Count, Positive
-from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning
 from .q_learning import Objective
 
@@ -61,7 +60,7 @@ network = Quantiles.of
 
 
 def td_target(
-    learner: Learner[Any, QNetwork],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -78,11 +77,7 @@ def td_target(
 
 
 def loss(
-    learner: Learner[Any, QNetwork],
-    weights: PyTree,
-    batch: Batch,
-    target: Array,
-    key: Array | None = None,
+    learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the mean quantile Huber loss of a batch, and metrics; `error` is each step's loss."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

@@ -30,9 +30,10 @@ class Networks:
     q: CostToGo  # heuristic: predicts the cost to the goal for each first action
 
 
-def encoded(
-    learner: Learner[Any, Networks], weights: PyTree[Array], seen: Array, key: Array
-) -> Code:
+LatentLearner = Learner[Any, Networks]
+
+
+def encoded(learner: LatentLearner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
     """Return the code of `seen`, a result of `Sight.look`. `key` is for noise on pictures."""
     nets = learner.network
     encode: Any = functools.partial(nets.model.apply, weights["model"], method="encode")
@@ -40,7 +41,7 @@ def encoded(
 
 
 def successors(
-    learner: Learner[Any, Networks], weights: PyTree[Array], code: Code
+    learner: LatentLearner, weights: PyTree[Array], code: Code
 ) -> Bool[Array, "actions ..."]:
     """Return the code that the model predicts after each action."""
     code = code.astype(jnp.float32)
@@ -49,7 +50,7 @@ def successors(
 
 
 def is_solved(
-    learner: Learner[Any, Networks], weights: PyTree[Array], goal: Any, code: Code
+    learner: LatentLearner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the state `code`.
 
@@ -62,7 +63,7 @@ def is_solved(
     return judge(code.astype(jnp.float32)) > 0
 
 
-def goal_code(learner: Learner[Any, Networks], weights: PyTree[Array], key: Array) -> Any:
+def goal_code(learner: LatentLearner, weights: PyTree[Array], key: Array) -> Any:
     """Return the code of the goal, from its observation; () if levels have different goals."""
     env = learner.env
     if not one_goal(env):
@@ -79,23 +80,21 @@ def one_goal(env: Puzzle) -> bool:
     return type(env).goal is not Puzzle.goal and not jax.tree.leaves(instance)
 
 
-def q_values(
-    learner: Learner[Any, Networks], q: PyTree[Array], code: Code
-) -> Float32[Array, " actions"]:
+def q_values(learner: LatentLearner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
     """Predict for each action, taken in the latent state `code`, its cost plus the cost-to-go."""
     outputs: Any = learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
     return outputs
 
 
 def action_costs(
-    learner: Learner[Any, Networks], weights: PyTree[Array], goal: Any, code: Code
+    learner: LatentLearner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
     """Return the predicted costs of `q_values`, clipped from below at 0."""
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
 def look(
-    learner: Learner[Any, Networks], weights: PyTree[Array], levels: PuzzleLevel, key: Array
+    learner: LatentLearner, weights: PyTree[Array], levels: PuzzleLevel, key: Array
 ) -> PuzzleLevel:
     """Encode levels: replace each board by its code, and each instance by the goal's code."""
 

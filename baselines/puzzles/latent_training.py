@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.puzzles.puzzle import PuzzleState
 
-from ..core.learner import Learner
-from .latent_states import Networks, encoded, one_goal, successors
+from .latent_states import LatentLearner, encoded, one_goal, successors
 from .latent_world import UNDECIDED
 
 
@@ -26,7 +25,7 @@ class Transitions(NamedTuple):
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 
 
-def gather(learner: Learner[Any, Networks], key: Array, count: int) -> Transitions:
+def gather(learner: LatentLearner, key: Array, count: int) -> Transitions:
     """Collect `count` transitions on walks of uniformly random actions, legal or not.
 
     If all levels have the same goal, about half of the walks begin at the goal.
@@ -56,7 +55,7 @@ def gather(learner: Learner[Any, Networks], key: Array, count: int) -> Transitio
 
 
 def model_loss(
-    learner: Learner[Any, Networks], weights: PyTree[Array], seen: Transitions, key: Array
+    learner: LatentLearner, weights: PyTree[Array], seen: Transitions, key: Array
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
     """Return the model's loss on a random batch of transitions, and the four parts of the loss.
 
@@ -86,7 +85,7 @@ def model_loss(
 
 
 def predicted_share(
-    learner: Learner[Any, Networks], weights: PyTree[Array], seen: Transitions, key: Array
+    learner: LatentLearner, weights: PyTree[Array], seen: Transitions, key: Array
 ) -> Float32[Array, ""]:
     """Return the fraction of transitions whose next state the model predicts exactly."""
 
