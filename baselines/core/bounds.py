@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
     open: bool = False  # whether `least` itself is not accepted
     below: bool = False  # whether `most` itself is not accepted
     infinite: bool = False  # whether infinity is accepted
-    hint: str = ""  # end of the error message: what the setting means, or which values to try
+    hint: str = ""  # end of the error message, such as values to try
 
     def check(self, name: str, value: float | tuple[float, ...]) -> None:
         """Raise `ValueError` if the setting `name` has a value outside the bounds."""

@@ -210,8 +210,8 @@ def _mean(values: list[Any]) -> Any:
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
     """Return the learning curves of recorded runs, one `Curve` per panel.
 
-    Runs that differ only in their seeds share a panel. Records without a curve, such as those of
-    other packages' scripts, are left out.
+    Runs that differ only in their seeds share a panel. Records without a curve, such as
+    records of other packages' scripts, are left out.
     """
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
