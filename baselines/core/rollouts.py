@@ -104,6 +104,14 @@ Choose = Callable[..., Chosen]
 Record = Callable[..., Any]
 
 
+def init(learner: Learner, key: Array) -> Runner:
+    """Return the initial training state: new weights and newly reset environments.
+
+    If the settings select an exploration bonus, the state includes its untrained networks.
+    """
+    return Runner(**begin(learner, key))
+
+
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
     """Return the initial values of the `Runner` fields that every learner uses.
 

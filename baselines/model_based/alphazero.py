@@ -66,11 +66,7 @@ class Plan(NamedTuple):
 # reward, and a search that follows them reinforces the policy's own preferences until exploration
 # stops.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial runner: untrained weights and newly reset environments."""
-    return Runner(**rollouts.begin(learner, key))
+init = rollouts.init
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

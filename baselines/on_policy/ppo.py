@@ -64,15 +64,8 @@ class Settings(Scaling):
         return KINDS[self.novelty]
 
 
+init = rollouts.init
 network = ActorCritic.of
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state: new weights and newly reset environments.
-
-    If the settings select an exploration bonus, the state includes its untrained networks.
-    """
-    return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

@@ -48,12 +48,8 @@ class Settings(Exploration, Scaling):
     swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
+init = rollouts.init
 network = QNetwork.of
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state: new weights and newly reset environments."""
-    return Runner(**rollouts.begin(learner, key))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
