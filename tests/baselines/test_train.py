@@ -225,6 +225,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
     assert list(shown) == [
         "run",
         "common",
+        "buffer",
         "exploration",
         "replay",
         "qlearning",
@@ -233,6 +234,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
         "machine",
     ]
     assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploration"]
+    assert "--capacity" in shown["buffer"]
     assert "None)" not in said
 
 
