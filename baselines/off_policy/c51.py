@@ -30,6 +30,8 @@ from ..networks.q_network import QNetwork
 from . import dqn, q_learning
 from .q_learning import Objective
 
+NO_MUNCHAUSEN = "it averages values or quantiles over actions: use dqn, qr-dqn or iqn, or 0"
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(dqn.Settings):
@@ -42,6 +44,7 @@ class Settings(dqn.Settings):
     atoms: Annotated[int, Bounds(least=2)] = 51
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
     v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
+    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0  # always 0: off
 
     def check(self) -> None:
         super().check()
@@ -49,11 +52,6 @@ class Settings(dqn.Settings):
             raise ValueError(
                 f"v_min={self.v_min} must be below v_max={self.v_max}, such as the least and "
                 f"largest discounted return"
-            )
-        if self.munchausen:
-            raise ValueError(
-                f"munchausen={self.munchausen} averages values or quantiles over actions: use "
-                f"dqn, qr-dqn or iqn, or munchausen=0"
             )
 
 

@@ -64,6 +64,7 @@ class Settings(ppo_rnn.Settings):
     # steps after which a trial ends; 0: only trial_episodes ends trials
     trial_steps: NonNegativeInt = 1024
     trial_episodes: NonNegativeInt = 0  # largest number of episodes of a trial; 0: unlimited
+    embed: Count = 8  # embedding size of each cell of a map
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
     task_loss: NonNegative = 0.0  # weight of the loss for predicting the task; 0: no predictions
@@ -75,11 +76,8 @@ class Settings(ppo_rnn.Settings):
             raise ValueError(
                 "trial_steps=0 and trial_episodes=0: a trial would never end; give one of them"
             )
-        if self.embed < 1 or not self.hidden:
-            raise ValueError(
-                f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
-                f"feature per cell and one layer"
-            )
+        if not self.hidden:
+            raise ValueError("hidden=() must have at least one layer, such as 64")
         fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
         for name, value in {**fixed, "normalize_obs": False}.items():
             if getattr(self, name) != value:
