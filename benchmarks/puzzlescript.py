@@ -30,7 +30,7 @@ INPUTS = 3_000  # number of inputs that the engine plays
 
 def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
     """Play random actions; return turns per second and the time of compilation."""
-    env = jaxenvs.make("PuzzleScript-v0", game=game, observation="planes")
+    env: Any = jaxenvs.make("PuzzleScript-v0", game=game, observation="planes")
     batch = jaxenvs.make_vec(env, lanes, reset_source="exact")
 
     def play(key: jax.Array, state: Any) -> Any:
