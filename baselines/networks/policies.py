@@ -279,7 +279,7 @@ class Separate:
     policy head are never trained.
     """
 
-    network: Any
+    network: Network
 
     @property
     def observation_space(self) -> spaces.Space:
@@ -302,8 +302,8 @@ class Separate:
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
         """Return the actor's logits and the critic's value, for feed-forward networks."""
-        actor, critic = self._parts(weights)
-        return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
+        outputs: Any = [self.network.apply(part, obs) for part in self._parts(weights)]
+        return outputs[0][0], outputs[1][1]
 
     def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
         """Return the next recurrent states, logits of the legal actions, and the value."""
