@@ -20,9 +20,11 @@ from .latent_world import UNDECIDED
 class Transitions(NamedTuple):
     """Data set of transitions. The learner receives nothing else about a puzzle but the goal."""
 
-    before: Array  # (*seeds, transitions, ...), result of `Sight.look` before the action
+    # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
+    before: Array
     action: Int32[Array, "*seeds transitions"]
-    after: Array  # (*seeds, transitions, ...), result of `Sight.look` after the action
+    # Observations after the actions, in the same form.
+    after: Array
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 
 
