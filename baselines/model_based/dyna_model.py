@@ -48,23 +48,32 @@ class Window(NamedTuple):
     """
 
     obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
-    history: History  # episode summaries up to each observation, (*batch, steps + 1, ...)
+    # summary of the episode up to each observation (dyna_network.py), (*batch, steps + 1, ...)
+    history: History
     mask: Mask  # legal actions, (*batch, steps, actions)
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
     terminated: Bool[Array, "*batch steps"]
-    is_step: Bool[Array, "*batch steps"]  # False if a slot has a final observation but no step
+    # whether the slot holds a step; False: it holds only the final observation of a truncated
+    # episode, at which no action was taken
+    is_step: Bool[Array, "*batch steps"]
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Return whether each slot is the last of its episode."""
+        """Return whether each slot of the replay buffer is the last slot of an episode.
+
+        The last slot holds the step that terminated the episode or, after a truncation, the final
+        observation.
+        """
         return self.terminated | ~self.is_step
 
 
 def vocabulary_of(env: Env) -> Vocabulary:
-    """Return the environment's `Vocabulary`, which converts observations to categories and back.
+    """Return the environment's `Vocabulary`, which describes observations as categorical values.
 
-    Raises `ValueError` if the observations are not maps of categories.
+    It lists the number of possible values of each map cell and of each other number, and converts
+    observations to arrays of these values and back. Raises `ValueError` if the observations are not
+    maps of integers with few possible values.
     """
     found = env.vocabulary
     if found is None:
@@ -141,7 +150,11 @@ def train_model(
 
 
 def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
-    """Sample `size` windows of `steps` + 1 slots uniformly from the replay buffer."""
+    """Sample a batch of `size` windows uniformly from the replay buffer.
+
+    A window is the content of `steps` + 1 successive slots of one environment: `steps` steps, and
+    the observation after the last of them.
+    """
     env, first = replay_buffer.sample_slots(key, buffer, size, steps)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])

@@ -102,7 +102,9 @@ class Settings(Replay):
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
-    reanalysed: Share = 0.25  # fraction of windows with policy targets from a new search
+    # Fraction of each sampled batch whose policy targets are computed by a new search with the
+    # target network. The others use the policies that were stored while acting.
+    reanalysed: Share = 0.25
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -120,12 +122,16 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of one sample of the replay buffer, for error messages."""
+        """Name for one sample from the replay buffer, a sequence of steps, in error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Number of replay steps that a window needs, up to the last reward of its TD targets."""
+        """Number of successive steps that a sampled window of the replay buffer must contain.
+
+        The model is unrolled for `unroll_steps` steps, and the TD target after the last of them
+        needs the rewards of `n_step` more steps.
+        """
         return self.unroll_steps + self.n_step
 
 
@@ -219,9 +225,10 @@ def sample_windows(
     learned: Learned,
     key: Array,
 ) -> tuple[priorities.SampledSlots | None, Window]:
-    """Sample windows from the replay buffer.
+    """Sample a batch of windows, sequences of successive steps, from the replay buffer.
 
-    Also return the sampled slots and their importance weights; None without prioritised replay.
+    With prioritised replay, also return the slots in which the windows begin and their importance
+    weights, so that their priorities can be updated. Without it, return None instead.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
@@ -241,7 +248,10 @@ def sample_windows(
 def windows_at(
     settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
 ) -> Window:
-    """Read a batch of windows; each begins in slot `first` of environment `env`."""
+    """Read a batch of windows (sequences of successive slots) from the replay buffer.
+
+    Window i begins in slot `first[i]` of environment `env[i]`.
+    """
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
@@ -334,7 +344,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Merge the first two axes, windows and their time steps, into one batch axis."""
+    """Merge the axes of an array's windows and of the unroll steps in each into one batch axis."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
@@ -359,7 +369,8 @@ def decide(
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
     """Return new values of `atoms` and `spacing`, so that the atoms cover rewards and returns.
 
-    `paid` holds the ranges of rewards and returns in the replay buffer.
+    `paid.reward` and `paid.returns` are the smallest and the largest reward and return in the
+    replay buffer. `paid.least` is the smallest absolute value of a reward that is not 0.
     """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
