@@ -1,10 +1,11 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
-A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics, `begin`
-returns its state in each environment's current episode, and `rewards` trains on a rollout and
-returns the novelty of each step. Bonuses are divided by the standard deviation of their
-discounted returns. A bonus never reads the previous action, even if the policy does: E3B's inverse
-model could then copy the action that it should predict.
+A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics. `begin`
+returns its initial state in each environment, which it resets at the end of an episode, such as
+NovelD's table of visited observations. `rewards` trains on a rollout and returns the novelty of
+each step. Bonuses are divided by the standard deviation of their discounted returns. A bonus never
+reads the previous action, even if the policy does: E3B's inverse model could then copy the action
+that it should predict.
 """
 
 import dataclasses

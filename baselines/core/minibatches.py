@@ -207,7 +207,7 @@ def _scan_minibatches(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Return the items of an array at the indices `order`, which XLA does not check for bounds."""
+    """Return `leaf[order]`, without the check for indices out of bounds that XLA would add."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

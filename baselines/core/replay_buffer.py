@@ -33,7 +33,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    # whether the slot holds a step; False: the slot holds only a final observation
+    # Whether the slot holds a step. False: it holds only the final observation of a truncated
+    # episode, or the newest observation, at which no action has been taken yet.
     is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
@@ -53,9 +54,10 @@ class Batch(NamedTuple):
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
-    """Return an empty buffer; the arguments are examples of the items that it will store.
+    """Return an empty replay buffer with `slots` slots for each environment.
 
-    `obs` and `mask` are (envs, ...); `action` is the action of one environment. Actions that
+    The other arguments are examples, from which only shapes and dtypes are used: observations `obs`
+    and masks of legal actions `mask`, (envs, ...), and `action` of one environment. Actions that
     consist of a single number are stored without an action axis. If they had an axis of size 1, XLA
     would choose different memory layouts inside and outside a loop, and copy the whole buffer.
     """
@@ -87,7 +89,11 @@ def add(
     action: Shaped[Array, "envs ..."],
     step: Step,
 ) -> ReplayBuffer:
-    """Store one step of every environment: at `obs`, `action` led to the result `step`."""
+    """Store one step of every environment, and return the replay buffer.
+
+    The actions `action` were taken at the observations `obs`, where `mask` were the legal actions;
+    `step` is what the environments returned.
+    """
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
@@ -126,7 +132,8 @@ class SlotDraws(NamedTuple):
     """
 
     env: Int32[Array, "*batch"]  # index of an environment
-    high: UInt32[Array, "*batch"]  # random bits; `high` and `low` together select a slot
+    # random bits; `slots_from` computes a uniformly random slot from `high` and `low` together
+    high: UInt32[Array, "*batch"]
     low: UInt32[Array, "*batch"]
 
 

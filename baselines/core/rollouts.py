@@ -44,7 +44,8 @@ class Runner(NamedTuple):
     # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by their
     # running standard deviation
     gain_returns: PyTree[Array] = ()
-    swept: PyTree[Array] = ()  # values of swept settings by name; they override the settings' own
+    # values of the settings that `--sweep` varies, by name; they override the learner's settings
+    swept: PyTree[Array] = ()
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser state
     replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
@@ -70,7 +71,9 @@ class Rollout(NamedTuple):
     """Transitions of a rollout, arrays (steps, envs, ...); fields that a learner omits are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # actions as `distributions` draws them; for a Box, before tanh
+    # samples of the policy's distribution (core/distributions.py): actions or, for a Box, real
+    # numbers that tanh squashes to actions
+    action: PyTree[Array] = ()
     log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
     value: PyTree[Array] = ()  # float32, value of `obs`
     reward: PyTree[Array] = ()  # float32, reward of the step

@@ -38,8 +38,8 @@ class Scheduled:
     Learners' settings inherit from this class.
     """
 
-    # A pair for each time the run was resumed with other `total_steps`: the update at which it was
-    # resumed, and the last update that had been planned until then.
+    # One pair for each time that the run was resumed with other `total_steps`: the number of
+    # updates made before, and the number of updates that the run was planned to have until then.
     plans: tuple[tuple[int, int], ...] = ()
     rate_since: int = 0  # update at which the learning-rate schedule started or last restarted
 
@@ -101,10 +101,11 @@ S = TypeVar("S", bound=Scheduled)
 
 
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
-    """Return `settings` with `plans` and `rate_since` of a run that is resumed after `update`.
+    """Return the settings with which a run continues after its update `update`.
 
-    `saved` are the settings with which the run was saved. `restart` is whether the learning-rate
-    schedule restarts.
+    They are `settings`, which the user requested, with the fields `plans` and `rate_since` with
+    which schedules continue from their present values. `saved` are the settings with which the run
+    was saved. `restart` is whether the learning-rate schedule restarts.
     """
     if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)

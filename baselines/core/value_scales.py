@@ -84,7 +84,10 @@ def _own(weights: PyTree[Array]) -> PyTree[Array]:
 
 
 def of(weights: Any) -> Scales:
-    """Return the scales stored in a network's weights; both are () if none are stored."""
+    """Return the scales of the value output that are stored in a network's weights.
+
+    If none are stored, both fields of the result are ().
+    """
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 
