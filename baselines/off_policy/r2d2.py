@@ -93,7 +93,7 @@ class Settings(Memory, QLearning):
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the first slots of successive sequences."""
+        """Distance, in replay-buffer slots, between the beginnings of two successive sequences."""
         return self.period
 
     @property
@@ -106,13 +106,15 @@ class Sequences(NamedTuple):
     """Batch of sampled sequences; a sequence is the content of successive replay-buffer slots."""
 
     memory: PyTree[Array]  # recurrent states before the sequences' first slots, (batch, ...)
-    obs: PyTree[Array]  # observations, (batch, slots, ...)
-    mask: Mask  # legal actions, (batch, slots, actions)
+    obs: PyTree[Array]  # observations in each slot of the sequence, (batch, slots, ...)
+    mask: Mask  # legal actions at `obs`, (batch, slots, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # whether the slot has a step, not only a final observation
+    # whether a step was made at the slot's observation; False: it is the final observation of a
+    # truncated episode
+    is_step: Bool[Array, "batch slots"]
     weight: Float32[Array, " batch"]  # importance weight
 
 
