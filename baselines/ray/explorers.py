@@ -168,11 +168,12 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return n-step transitions from all steps but the last n_step - 1, and a mask of real ones.
+    """Return the n-step transitions that begin at all steps but the last n_step - 1, and a mask.
 
-    `steps` is a record of consecutive steps (steps, envs, ...). Its field `is_step`, (steps,), is
-    False for the blank steps before an actor's first fragment. A transition is real unless it
-    begins at a blank step.
+    `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
+    steps of the actor's previous call or, in the first call, with placeholders, at which its field
+    `is_step`, (steps,), is False. The mask is False for transitions that begin at a placeholder;
+    they must not be stored.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
