@@ -221,10 +221,10 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `atoms` and `spacing`, so that the atoms cover the observed rewards.
+    """Return new values of `atoms` and `spacing`, so that the atoms cover the expected rewards.
 
-    `paid.reward` are the smallest and the largest reward in the replay buffer, and `paid.least` is
-    the smallest absolute value of a reward that is not 0.
+    `paid.reward` is the range of rewards that better policies may earn, estimated from the replay
+    buffer, and `paid.least` is the smallest absolute value of a reward that is not 0.
     """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 

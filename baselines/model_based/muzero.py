@@ -369,8 +369,9 @@ def decide(
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
     """Return new values of `atoms` and `spacing`, so that the atoms cover rewards and returns.
 
-    `paid.reward` and `paid.returns` are the smallest and the largest reward and return in the
-    replay buffer. `paid.least` is the smallest absolute value of a reward that is not 0.
+    `paid.reward` and `paid.returns` are the ranges of rewards and returns that better policies may
+    earn, estimated from the replay buffer. `paid.least` is the smallest absolute value of a reward
+    that is not 0.
     """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
