@@ -98,12 +98,18 @@ def with_step_count(optimiser: Any, count: Array) -> Any:
 
 
 def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Flatten a batch (steps, envs, ...) to (steps * envs, ...), so that single steps are items."""
+    """Flatten a rollout's arrays from (steps, envs, ...) to (steps * envs, ...).
+
+    The first axis then indexes single steps, which are shuffled into minibatches.
+    """
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
 def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Transpose a batch (steps, envs, ...) to (envs, steps, ...), so that sequences are items."""
+    """Transpose a rollout's arrays from (steps, envs, ...) to (envs, steps, ...).
+
+    The first axis then indexes whole sequences, which are shuffled into minibatches.
+    """
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 

@@ -91,8 +91,8 @@ def add(
 ) -> ReplayBuffer:
     """Store one step of every environment, and return the replay buffer.
 
-    The actions `action` were taken at the observations `obs`, where `mask` were the legal actions;
-    `step` is what the environments returned.
+    The actions `action` were taken at the observations `obs`, at which the actions in `mask` were
+    legal. `step` is the result of `VectorEnv.step`.
     """
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)

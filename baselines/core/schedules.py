@@ -79,7 +79,11 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` if `plans` are out of order or name an update after a planned end."""
+        """Raise `ValueError` if `plans` cannot be the record of a run.
+
+        The updates at which the run was resumed must increase, and none can be after the end that
+        was planned until then.
+        """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")

@@ -29,7 +29,11 @@ class Scales(NamedTuple):
 
     @classmethod
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
-        """Return the initial values of the requested scales."""
+        """Return initial scales, before any update.
+
+        `targets` and `rewards` are whether value targets are standardised, and whether rewards are
+        divided by a standard deviation.
+        """
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
         return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
 
@@ -47,7 +51,7 @@ class Rescaled:
 
     @classmethod
     def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the network itself, or a `Rescaled` one if the settings use a scale."""
+        """Wrap `network` if the settings scale rewards or value targets, else return it as it is."""
         used = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
         return cls(network, *used) if any(used) else network
 

@@ -27,7 +27,9 @@ from ..networks import two_hot
 from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
-AT_ONCE = 4  # largest number of windows, or environments, that a CPU processes together
+# Largest number of batch items that the model processes together on a CPU. Items are windows in
+# training and parallel episodes in imagined rollouts.
+AT_ONCE = 4
 # Losses and metrics that compare predictions with the true next observation. They leave out
 # terminal steps, whose next observation is not in the replay buffer.
 OF_NEXT = ("token_loss", "accuracy")

@@ -180,7 +180,11 @@ class MuZeroNetwork(Network):
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict the projection of the true observation's latent state from a predicted one."""
+        """Predict the projection of a true latent state from `latent`, which the model predicted.
+
+        The true latent state is the encoding of the observation. The consistency loss compares the
+        result with the projection of this state.
+        """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)
