@@ -51,7 +51,7 @@ class Rescaled:
 
     @classmethod
     def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
-        """Wrap `network` if the settings scale rewards or value targets, else return it as it is."""
+        """Wrap `network` if settings scale rewards or value targets; else return it unchanged."""
         used = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
         return cls(network, *used) if any(used) else network
 
