@@ -56,7 +56,8 @@ class Bonus:
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
-    gamma: float = 0.99  # discount factor of the sums of bonuses
+    # discount factor of the sums of bonuses, by whose standard deviation bonuses are divided
+    gamma: float = 0.99
     minibatches: int = 8  # number of minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
     width: int = 128  # width of each layer of the bonus's networks

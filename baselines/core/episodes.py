@@ -220,7 +220,7 @@ def summary(
 def per_seed(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return a dict for each agent: its label, and means over its episodes."""
+    """Return a dict for each agent: its seed and swept settings, and means over its episodes."""
     return [
         {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
         for i, label in enumerate(labels)

@@ -31,14 +31,18 @@ LEAST = 1e-6  # added to every absolute TD error, so that a step with error 0 ca
 class Priorities(NamedTuple):
     """Priorities of the slots of a replay buffer."""
 
-    # priority of each slot; slots are grouped into blocks, the last block is padded with zeros
+    # Priority of each slot. The slots of an environment are grouped into blocks of successive
+    # slots, so that sampling reads few numbers; the last block is padded with zeros.
     value: Float32[Array, "*seeds envs blocks size"]
     # largest priority so far over all environments, repeated for each environment
     largest: Float32[Array, "*seeds envs"]
 
 
 class SampledSlots(NamedTuple):
-    """Sampled slots; `slot` and `weight` are valid only on the device that holds the slot."""
+    """Slots of the replay buffer that `sample` drew by priority.
+
+    `slot` and `weight` are valid only on the device that holds the slot.
+    """
 
     env: Int32[Array, " batch"]  # environment index; out of range if another device holds the slot
     slot: Int32[Array, " batch"]

@@ -50,7 +50,8 @@ class Batch(NamedTuple):
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions at `next_obs`
     mask: Mask  # legal actions at `obs`
-    weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
+    # weight in the loss: 1, or 0 if the sampled slot holds a final observation but no step
+    weight: Float32[Array, " batch"]
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
@@ -175,7 +176,8 @@ def slots_from(
     Random bits become slots by the same arithmetic as in `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # number of the newest slot; it holds only an observation
+    # Number (since the start of the run) of the newest slot. So far it holds only an observation.
+    newest = buffer.written[draws.env]
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count

@@ -86,7 +86,8 @@ class Rollout(NamedTuple):
     mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
     weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
     policy: PyTree[Array] = ()  # float32, action probabilities that a tree search returned
-    task: PyTree[Array] = ()  # RL2: labels of the true task, and the goal that the policy is given
+    # RL²: class labels of the true task, and the goal that the policy receives (0: none)
+    task: PyTree[Array] = ()
 
 
 # Result of a `Choose` function: the next recurrent states, the actions, and a dict with the fields

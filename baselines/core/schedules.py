@@ -17,9 +17,9 @@ from jaxtyping import Array, Float32
 class Stage(NamedTuple):
     """Period of a run in which its planned number of updates did not change."""
 
-    begin: int  # first update of the stage
-    end: int  # last update of the run, as it was planned during this stage
-    share: Fraction  # progress of the run (0 to 1) at the stage's first update
+    begin: int  # first update of this period
+    end: int  # last update of the run, as it was planned during this period
+    share: Fraction  # progress of the run (0 to 1) at the first update of this period
 
     def progress(self, update: Any) -> Any:
         """Return the progress (0 to 1) of the run after its first `update` updates."""
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of updates from the stage's first update to the run's planned end."""
+        """Number of updates from the first update of this period to the planned end of the run."""
         return self.end - self.begin
 
 
@@ -89,7 +89,10 @@ class Scheduled:
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the stages of the run after the update `since`, from which progress is counted."""
+        """Return the periods of the run with different planned ends, after the update `since`.
+
+        Progress is counted from `since`, where it is 0.
+        """
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)

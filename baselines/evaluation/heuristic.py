@@ -62,7 +62,7 @@ def compare(
     least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
     result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
     if plan.in_model:
-        result["plans"] = float(found.mean())  # fraction of boards for which the model has a plan
+        result["plans"] = float(found.mean())  # fraction of boards for which a plan was found
     result |= {
         "solved": float(solved.mean()),
         "proven": float(proven.mean()),  # fraction of boards whose optimal cost is known

@@ -189,7 +189,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Act as PPO does; also record the recurrent state and history for imagined rollouts."""
+    """Choose actions as PPO does, and record from where imagined rollouts can begin.
+
+    The field `memory` of the rollout gets the policy's recurrent state and the summary of the
+    episode before each step.
+    """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 

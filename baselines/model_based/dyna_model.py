@@ -193,7 +193,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
 def window_losses(
     learner: Learner[Any], weights: PyTree[Array], window: Window
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return the losses and metrics of each step of a single window, by name."""
+    """Return the losses and metrics of each step of one window (sequence of steps), by name."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     cells, rest = jax.vmap(vocabulary.read)(window.obs)
     history = jax.tree.map(lambda leaf: leaf[:-1], window.history)
@@ -217,7 +217,7 @@ def step_losses(
     window: Window,
     spacing: float,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return losses and metrics of each step of a single window, by name.
+    """Return losses and metrics of each step of a single window (sequence of steps), by name.
 
     The losses are cross-entropies of the next observation, the reward and termination. The metrics
     are the fraction of the observation's categories that are predicted correctly, and whether the

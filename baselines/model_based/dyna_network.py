@@ -329,7 +329,10 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 
 
 def most(sizes: tuple[int, ...]) -> int:
-    """Return the largest of the category counts `sizes`, or 1 if there are none."""
+    """Return the largest number in `sizes`, or 1 if `sizes` is empty.
+
+    `sizes[i]` is the number of values (categories) that number i of an observation can have.
+    """
     return max(sizes, default=1)
 
 

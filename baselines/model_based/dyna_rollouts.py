@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes; the runner holds it in place of a `VectorState`."""
+    """State of all imagined episodes; the runner's field `world` holds it, not a `VectorState`."""
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
     # step of the real rollout at which each imagined episode began: its observation, the policy's

@@ -82,7 +82,8 @@ class Settings(Replay):
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update
-    batch_size: Count = 128  # number of replay windows per gradient step, over all devices
+    # number of windows (sequences of replayed steps) per gradient step, over all devices
+    batch_size: Count = 128
     unroll_steps: Count = 5  # number K of steps for which the model is unrolled in training
     n_step: Count = 5  # number of rewards in a value target, before it bootstraps
     simulations: Count = 16  # simulations per search

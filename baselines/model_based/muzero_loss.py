@@ -289,7 +289,11 @@ def chance_codes(
 def standardise(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
-    """Scale each component to mean 0 and standard deviation 1 over the items marked by `rows`."""
+    """Scale each component to mean 0 and standard deviation 1 over the batch.
+
+    The mean and standard deviation are computed from the items for which `rows` is True, on all
+    devices.
+    """
     mean = masked_mean(learner, x, rows)
     variance = masked_mean(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
@@ -298,7 +302,10 @@ def standardise(
 def masked_mean(
     learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
-    """Return the mean over the batch items marked by `rows`, in the batches of all devices."""
+    """Return the mean of `x` over the items of the batch for which `rows` is True.
+
+    The batch spans all devices; each device holds a part of it.
+    """
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
     return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 

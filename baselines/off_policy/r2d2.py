@@ -54,7 +54,7 @@ class Settings(Memory, QLearning):
     importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
     burn_in: int = 8  # number of first steps of a sequence that only recompute its recurrent state
-    sequence: Count = 16  # number of steps of a sequence with a loss, after the burn-in
+    sequence: Count = 16  # number of steps of a sequence, after the burn-in, that have a loss
     period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
     # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error
     largest_share: Share = 0.9

@@ -32,7 +32,9 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # cells are embedded only if there are at most this many kinds of cells
+# Cells of a map can have several kinds (combinations of the values of their channels). The network
+# learns an embedding of each kind only if there are at most this many kinds.
+LARGEST = 4096
 LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
 # Number of learned weighted sums over all cells in view. Each sums the embeddings of the cells.
 PLACES = 4

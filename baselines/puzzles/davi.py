@@ -92,9 +92,9 @@ class Runner(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """Boards, and for each action the board after it (`child`) and the action's cost."""
+    """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
 
-    board: PyTree[Array]  # boards, (*batch, ...)
+    board: PyTree[Array]  # (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal

@@ -70,7 +70,7 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        # number of transitions to solved states, up to each index
+        # met[i] is the number of transitions to solved states among the transitions 0 to i
         met = jnp.cumsum(seen.solved, dtype=jnp.int32)
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)

@@ -103,7 +103,7 @@ class JaxExplorer:
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times and return the record of the steps."""
+        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
         self._runner, record = self._explore(self._runner._replace(weights=weights))
         return jax.device_get(record)
 
@@ -139,12 +139,12 @@ class GymExplorer(GymActor):
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times and return the record of the steps."""
+        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
     def _step(self, weights: PyTree[Array]) -> Record:
-        """Act once in every environment; return the record of the step."""
+        """Act once in every environment; return the step as a dict of arrays (see `Record`)."""
         obs = self._obs
         action = np.asarray(self._decide(weights, self._words(), obs, self._envs.mask))
         step, record = self._advance(action)
@@ -205,7 +205,7 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the length, so far, of the longest episode that is unfinished at a record's end."""
+    """Return the number of steps of the longest episode that is unfinished after the last step."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
