@@ -204,8 +204,9 @@ def summary(
 ) -> dict[str, Any]:
     """Return the content of eval.json: means over all agents, and each agent's means.
 
-    `labels` (`Config.labels`) describe the agents; `names` are the names of the environment's
-    achievements. `success_rate` is None if the environment does not define success.
+    `labels` (`Config.labels`) are the seed and swept settings of each agent; `names` are the names
+    of the environment's achievements. `success_rate` is None if the environment does not define
+    success.
     """
 
     episodes = jax.tree.map(np.asarray, episodes)

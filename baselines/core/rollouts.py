@@ -225,7 +225,7 @@ def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -
     """Write `final`, but only for the environments that are `truncated`, into `slot` of `finals`.
 
     `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
-    `finals` are (slots, envs, ...); `truncation_value` explains slots.
+    `finals` are (slots, envs, ...); `truncation_value` explains what a slot is.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -265,11 +265,12 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the value of the final state at each step that truncated an episode, else 0.
 
-    `finals` are the stored final and recurrent states (slots, envs, ...). A slot covers `apart`
-    successive steps, in which an environment is truncated at most once, so one entry per
-    environment is enough. The network runs only for slots in which some environment was truncated.
-    This condition is a maximum over all seeds and therefore not batched: under `vmap`, `cond` with
-    a batched condition would run both branches.
+    `finals` are the final environment states and the recurrent states that `store_finals` kept,
+    (slots, envs, ...). A slot serves for `apart` successive steps of the rollout, in which an
+    environment is truncated at most once, so one entry per environment is enough. The network runs
+    only for slots in which some environment was truncated. This condition is a maximum over all
+    seeds and therefore not batched: under `vmap`, `cond` with a batched condition would run both
+    branches.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))

@@ -307,6 +307,7 @@ class QLearning(Replay):
     def spacing(self) -> int:
         """Distance in slots between the first slots of two successive windows that can be sampled.
 
-        At 1, windows overlap and may begin in any slot.
+        A window is one sample of the replay buffer, a sequence of successive slots. At 1, windows
+        overlap and may begin in any slot.
         """
         return 1

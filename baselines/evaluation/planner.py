@@ -105,9 +105,10 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 
 
 def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> search.Domain:
-    """Return the learned model as a search domain, in which boards and the goal are latent codes.
+    """Return the learned model of a puzzle in the form that search algorithms need.
 
-    The heuristic of a code is the minimum of the predicted costs of all actions.
+    Its states and its goal are codes, the bits of latent states. The heuristic of a code is the
+    minimum of the predicted costs of all actions (cost of the action plus cost-to-go after it).
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions

@@ -146,9 +146,10 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial runner of Q-learning, plus an array of search policies (`found`).
+    """Return the initial runner of Q-learning, with an array (`found`) for search policies.
 
-    The array is float32 (environments, slots, actions), parallel to the replay buffer.
+    It stores the action probabilities that the search found at the step in each slot of the replay
+    buffer: float32 (environments, slots, actions).
     """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
@@ -206,7 +207,7 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Sample a batch of windows and take a gradient step.
+    """Sample a batch of windows (sequences of steps), and take a gradient step on it.
 
     `beta` is the exponent of the importance weights of prioritised replay.
     """
@@ -275,9 +276,10 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policy targets of the first windows: search again with the target network.
+    """Replace the policy targets of a part of a batch by those of new searches.
 
-    The setting `reanalysed` is the fraction of windows whose policies are replaced.
+    The searches use the target network, whose weights are `target`. Targets are replaced in the
+    first windows of the batch, of which `reanalysed` is the fraction.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:

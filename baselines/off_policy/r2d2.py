@@ -238,9 +238,10 @@ def sequences_at(
     env: Int32[Array, " batch"],
     number: Int32[Array, " batch"],
 ) -> Sequences:
-    """Read the sequences with the indices `number` of the environments `env` from the buffer.
+    """Read a batch of sequences of successive slots from the replay buffer.
 
-    An environment's sequence i begins in slot i * `period`. All weights are 1.
+    Item b of the batch is the sequence with index `number[b]` of environment `env[b]`. The sequence
+    with index i begins in slot i * `period`. All importance weights are 1.
     """
     chex.assert_equal_shape([env, number], custom_message="env and number, [batch]")
     ahead = jnp.arange(settings.length, dtype=jnp.int32)

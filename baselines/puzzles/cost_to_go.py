@@ -102,8 +102,9 @@ def play_greedily(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `length` moves on each level, until the level is solved.
 
-    `state` is the solver's initial state, and `move(level, state, board)` returns the solver's next
-    state and the next board. Returns whether each level was solved, and the number of moves.
+    `move(level, state, board)` chooses and makes a move. It returns the next board, preceded by the
+    data that it needs for its next move, its next argument `state`; the argument of this function
+    is their initial value. Returns whether each level was solved, and the number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:

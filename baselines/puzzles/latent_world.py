@@ -196,10 +196,12 @@ class LatentWorld(nn.Module):
     def __call__(
         self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
     ) -> tuple[Float32[Array, ""], ...]:
-        """Return four losses of a transition: decoding, undecided bits, next bits, classifier.
+        """Return four losses of a transition, which train different parts of the model.
 
-        Noise is added to the logits before rounding. The noise flips bits whose logits are near 0,
-        so training moves logits away from 0.
+        They measure how well the decoder reconstructs the cells, how far the encoder's logits are
+        from `FIRM` and -`FIRM`, how well the bits after the action are predicted, and how well the
+        state after it is classified as solved or not. Noise is added to the logits before rounding.
+        The noise flips bits whose logits are near 0, so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

@@ -113,7 +113,7 @@ def explore(
 ) -> tuple[rollouts.Runner, Record]:
     """Take `rollout_steps` epsilon-greedy steps in every environment.
 
-    Return the runner after the steps, and the record of the steps.
+    Return the runner after the steps, and the steps as a dict of arrays (see `Record`).
     """
     runner, key, _ = rollouts.next_update(learner, runner)
 
@@ -211,7 +211,7 @@ def oldest(record: Record) -> int:
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return the number, summed returns and summed lengths of the episodes ended in a record.
+    """Return the number, summed returns and summed lengths of the episodes that ended in `record`.
 
     The sums are arrays (1,), because a run on Ray has a single seed.
     """
