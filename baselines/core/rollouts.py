@@ -225,7 +225,7 @@ def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -
     """Write `final`, but only for the environments that are `truncated`, into `slot` of `finals`.
 
     `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
-    `finals` are (slots, envs, ...); `truncation_value` explains what a slot is.
+    `finals` are (slots, envs, ...); `truncation_value` defines slots.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(

@@ -276,7 +276,7 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policy targets of a part of a batch by those of new searches.
+    """Search again from a part of a batch, and replace its policy targets by the results.
 
     The searches use the target network, whose weights are `target`. Targets are replaced in the
     first windows of the batch, of which `reanalysed` is the fraction.

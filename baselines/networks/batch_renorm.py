@@ -32,7 +32,7 @@ BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 
 
 class Whole(NamedTuple):
-    """What the network needs to compute statistics of the whole training batch.
+    """Data with which a network computes statistics of the whole training batch.
 
     Networks are written for one item and mapped over the batch by `vmap`. The methods of this class
     combine the features of all items of the batch.

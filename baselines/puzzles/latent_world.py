@@ -177,10 +177,11 @@ class LatentWorld(nn.Module):
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return what the prediction of each cell's next bits reads from other cells, per action.
+        """Return the inputs from other cells with which each cell's next bits are predicted.
 
-        For each of `views` inputs, it is a weighted sum of the bits of all cells. The weights are
-        learned and can select a single cell. One matrix product computes the sums for all actions.
+        There are `views` inputs per cell and action. Each is a weighted sum of the bits of all
+        cells, whose learned weights can select a single cell. One matrix product computes the sums
+        for all actions.
         """
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
@@ -198,10 +199,10 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        They measure how well the decoder reconstructs the cells, how far the encoder's logits are
-        from `FIRM` and -`FIRM`, how well the bits after the action are predicted, and how well the
-        state after it is classified as solved or not. Noise is added to the logits before rounding.
-        The noise flips bits whose logits are near 0, so training moves logits away from 0.
+        The losses are the decoder's reconstruction error; the distance of the encoder's logits from
+        `FIRM` and -`FIRM`; the cross-entropy of the predicted bits after the action; and the
+        cross-entropy of the classifier of solved states. Noise is added to the logits before
+        rounding. The noise flips bits whose logits are near 0, so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

@@ -271,7 +271,7 @@ def action_targets(
 def q_loss(
     learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, where targets are known."""
+    """Return the mean squared error of the predicted costs of the actions that have a target."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 

@@ -36,7 +36,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """How observations are converted to network inputs: they are used unchanged."""
+        """Conversion of observations to network inputs: they are used unchanged."""
         return Features(self.observation_space, identity)
 
 
