@@ -54,7 +54,7 @@ def empty(envs: int, slots: int) -> Priorities:
     """Return priorities of 0 for an empty replay buffer of `slots` slots per environment.
 
     The n slots of an environment are grouped into about sqrt(n) blocks of about sqrt(n) successive
-    slots. Sampling first draws a block and then a slot in it, so it reads only 2 sqrt(n) numbers.
+    slots. Sampling draws a block and then a slot in it, so it reads about 2 sqrt(n) numbers only.
     """
     size = math.isqrt(slots - 1) + 1
     blank = jnp.zeros((envs, -(-slots // size), size), jnp.float32)
@@ -72,8 +72,8 @@ def add_complete(
 
     Replay samples windows (sequences of successive slots) by the priority of their first slot. A
     window can begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th
-    slot; it ends `reach` slots later. If all slots of a window are filled since the last call, its
-    first slot gets the largest priority so far. Slots at which no complete window begins get
+    slot; it ends `reach` slots later. If the last slot of a window was filled by these steps,
+    its first slot gets the largest priority so far. Slots at which no complete window begins get
     priority 0. `before` is the value of `buffer.written` before the steps were added.
     """
     envs, slots = buffer.is_step.shape

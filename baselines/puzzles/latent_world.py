@@ -202,7 +202,8 @@ class LatentWorld(nn.Module):
         The losses are the decoder's reconstruction error; the distance of the encoder's logits from
         `FIRM` and -`FIRM`; the cross-entropy of the predicted bits after the action; and the
         cross-entropy of the classifier of solved states. Noise is added to the logits before
-        rounding. The noise flips bits whose logits are near 0, so training moves logits away from 0.
+        rounding. The noise flips bits whose logits are near 0, so training moves logits away from
+        0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)
