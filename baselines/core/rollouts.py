@@ -38,9 +38,10 @@ class Runner(NamedTuple):
     returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
     lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
     memory: PyTree[Array] = ()  # recurrent states, before the network reads `obs`
-    bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
+    bonus: PyTree[Array] = ()  # result of `Bonus.init`: networks and statistics of the bonus
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
-    bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
+    # state of the exploration bonus in each environment's episode, see `Bonus.begin`
+    bonus_memory: PyTree[Array] = ()
     # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by their
     # running standard deviation
     gain_returns: PyTree[Array] = ()

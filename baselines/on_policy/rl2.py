@@ -331,7 +331,7 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` random keys; unlike in `jax.random.split`, key i is equal for any `count`."""
+    """Return `count` random keys. Unlike `jax.random.split`, a larger `count` only appends keys."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 

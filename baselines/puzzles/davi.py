@@ -187,7 +187,9 @@ def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        before = env.predecessors(instance, board)  # equals `moves` if every move can be undone
+        # The walk goes backwards, to boards from which a move leads to `board`. They are the boards
+        # in `moves` if every move can be undone.
+        before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)
 
