@@ -194,8 +194,9 @@ class CraftFull(CraftEnv):
     def features(self) -> Features:
         """Network input that replaces the observation.
 
-        For `symbolic` it is a dict: `cells`, the flags of each cell, and `body`, a vector of the
-        other values. For `ids` it is `map_features`. Pixels are used unchanged.
+        If the field `obs` selects the observation `symbolic`, the input is a dict: `cells` has the
+        flags of each cell of the view, `body` is a vector of the other values. If it selects `ids`,
+        the input is that of `map_features`. Pixels are used unchanged.
         """
         if self.obs == "ids":
             return self.map_features
@@ -308,7 +309,10 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the packed state after a step; `moment` is the output of the last stage."""
+        """Return the state at the end of a step, packed into words.
+
+        `moment` is the intermediate state that the last stage of the step returned.
+        """
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column

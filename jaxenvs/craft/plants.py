@@ -33,7 +33,10 @@ def grow_in_light(moment: Moment) -> Moment:
 
 
 def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
-    """Return the world with plants one step older, and the arguments of `_grown`."""
+    """Return the world in which all plants are one step older, and the arguments for `_grown`.
+
+    These arguments are the map, the rows and the columns of the plants, and whether each is ripe.
+    """
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
@@ -43,17 +46,18 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
     """Apply the step's writes to the map, and turn the blocks of ripe plants into RIPE_PLANT.
 
-    `more` are further writes, see `Ground.written`.
+    `more` has the cells that a new torch lights, besides those that the step writes anyway. It is a
+    pair (indices, values), as `Ground.written` takes it.
     """
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """Do the same as `_grown`, for the full game; also light the cells around a new torch.
+    """Write to the map as `_grown` does, and light the cells around a new torch, in the full game.
 
-    `torch` says whether a torch was placed at (`row`, `column`); `given` are the arguments of
-    `_grown`.
+    `torch` says whether the player placed a torch at (`row`, `column`) in this step; `given` are
+    the arguments of `_grown`.
     """
     ground, *plants = given
     floor = ground.floor

@@ -25,10 +25,12 @@ class Front(NamedTuple):
 
     row: Any = _ZERO
     column: Any = _ZERO
-    block: Any = _ZERO  # block ahead; beyond the border, see `Ground.cell`
+    # Block on the cell ahead; off the map, the block that Craftax reads, see `Ground.cell`.
+    block: Any = _ZERO
     marks: Any = _ZERO  # marks of the cell ahead (bits for item and light), see `Ground.marks_of`
     inside: Any = _NO  # whether the cell ahead is on the map
-    taken: Any = _NO  # whether a marked mob is on the cell ahead, see `Mob.marked`
+    # Whether a mob occupies the cell ahead, so that the player cannot enter it; see `Mob.marked`.
+    taken: Any = _NO
     table: Any = _NO  # whether a crafting table is on one of the eight cells around the player
     furnace: Any = _NO  # whether a furnace is on one of the eight cells around the player
 
@@ -55,7 +57,10 @@ class Moment(NamedTuple):
     in_lava: Any = _NO  # whether the player stands in lava, set by `body.burn`
     deed: Any = _ZERO  # the player's deed, as an index into `deeds._deeds` plus 1; 0 for none
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
-    known: Known = UNKNOWN  # packed words of the world, for reuse; set by `edges.repack`
+    # The words into which `edges.repack` packed the world.
+    # Words of values that have not changed since then are reused when the state after the step is
+    # packed.
+    known: Known = UNKNOWN
 
 
 Rule = Callable[[Moment], Moment]
