@@ -141,7 +141,8 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    pace=2,  # an even number, because needs grow at half the pace during sleep
+    # An even number, because the counters of hunger and thirst grow half as fast during sleep.
+    pace=2,
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
         _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),

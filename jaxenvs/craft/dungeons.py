@@ -60,7 +60,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
     fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which room i's corridor leads: 0 to i - 1; index i means the last room.
+    # Index of the room to which the corridor of room i leads: one of 0 to i - 1.
+    # The index i itself stands for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 

@@ -27,7 +27,11 @@ EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for po
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return, for each of this module's actions, whether it would have an effect."""
+    """Return, for each action of magic, whether it would have an effect.
+
+    These are the actions that shoot an arrow, cast a spell, drink a potion, read a book or enchant
+    something.
+    """
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)

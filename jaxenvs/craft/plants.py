@@ -26,7 +26,7 @@ def grow(moment: Moment) -> Moment:
 
 
 def grow_in_light(moment: Moment) -> Moment:
-    """Do the same as `grow`, for the full game; also light the cells around a new torch."""
+    """Do what `grow` does, in the full game; also light the cells around a torch just placed."""
     (world, given), front = _aged(moment), moment.front
     ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)

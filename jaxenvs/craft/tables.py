@@ -91,7 +91,8 @@ class Recipe(NamedTuple):
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
-    number: int = 1  # number by which the item's count grows; used if `level` is None
+    # How many of the item one use of the recipe makes. Ignored if `level` is given.
+    number: int = 1
     level: int | None = None  # level to which the item rises; None: the item's count grows instead
     below: int | None = None  # recipe works only while the item's count is below this
 
@@ -130,7 +131,9 @@ class Need(NamedTuple):
     limit: int  # counter value, in steps awake, beyond which the vital loses a point
     # Growth of the counter in a step asleep, relative to a step awake; negative: the counter falls.
     asleep: float
-    # The vital gains a point when sleep brings the counter below -rest, in steps awake.
+    # During sleep the counter falls.
+    # When it is below -rest, the vital gains a point.
+    # As for `limit`, the unit is the growth of the counter in one step awake.
     # None: sleep never gives points.
     rest: int | None = None
 
@@ -219,7 +222,9 @@ class Rules:
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    pace: int  # amount by which a counter of a need grows in a step awake
+    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake, so that all
+    # changes of a counter are integers.
+    pace: int
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
@@ -324,7 +329,8 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 def _of_words(values: list[int], type: Any) -> Any:
     """Return `values[type]`, read by shifts from constant int32 words that pack several values."""
     bits = max(values).bit_length()
-    each = 1 << ((32 // bits).bit_length() - 1)  # number of values per word, a power of two
+    # Number of values that are packed into one word, a power of two.
+    each = 1 << ((32 // bits).bit_length() - 1)
     word = jnp.int32(0)
     for start in range(0, len(values), each):
         some = sum(v << (bits * i) for i, v in enumerate(values[start : start + each]))
