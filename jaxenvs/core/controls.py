@@ -22,10 +22,10 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """Turns places on a board, chosen with the mouse or a cursor, into actions.
+    """How a person selects actions by pointing at places in the picture of an environment.
 
-    The picture is divided evenly into rows and columns of places, such as lamps or the pegs of a
-    tower.
+    The picture is divided evenly into rows and columns of places, such as the lamps of a puzzle or
+    the pegs of a tower. The player chooses a place with the mouse or a cursor.
     """
 
     rows: int  # number of rows of places
@@ -36,7 +36,7 @@ class Pointing(NamedTuple):
     action: Callable[..., int | None]
     does: str  # description of this kind of action, for the help
     pair: bool = False  # whether the player selects two places, such as a move's origin and target
-    writes: bool = False  # whether keys 1 to 9 act on the place at the cursor
+    writes: bool = False  # whether the keys 1 to 9 write a digit at the place of the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
         """Return the place that lies `down` rows below and `right` columns to the right of `place`.

@@ -24,14 +24,17 @@ class Ranks(NamedTuple):
     and the blocks of the batch.
     """
 
-    size: int  # number of entries of the mask
+    size: int  # number of entries of the mask: the number of rows
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
     before: Int32[Array, "blocks 32"]  # number of selected rows before the first row of each word
-    total: Int32[Array, ""]  # number of selected rows
+    total: Int32[Array, ""]  # number of rows that the mask selects
 
     @classmethod
     def of(cls, mask: Bool[Array, " rows"]) -> "Ranks":
-        """Pack a mask over rows and count the selected rows before each word."""
+        """Prepare the ranks of the rows (entries of the mask) that `mask` selects.
+
+        The mask is packed into 32-bit words, and the selected rows before each word are counted.
+        """
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)

@@ -32,15 +32,19 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every row, and use it where the episode is done."""
+    """Generate a level for every environment, and start an episode in it where one is done.
+
+    Return the states of the batch.
+    """
     return select(ended, starts.new_rows(starts.rows).state, states)
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, because it saves work, and `fresh` on a GPU, to launch fewer kernels.
+    """Start new episodes in the done rows: by `exact` on a CPU, by `fresh` on a GPU.
 
-    A large batch uses `exact` on a GPU too, because generating a level for every row would take
-    longer than the extra kernels of `exact`.
+    `exact` saves work, `fresh` launches fewer kernels. A large batch uses `exact` on a GPU too,
+    because generating a level for every row would take longer than the extra kernels of `exact`.
+    Return the states of the batch.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -48,25 +52,34 @@ def auto(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Give each done row one of the prepared levels, drawn with replacement."""
+    """Start an episode in each done row, in one of the prepared levels; return all states.
+
+    Each row draws its level from the pool `levels`, with replacement.
+    """
     if tree_bytes(states) <= SELECTED_BYTES:
         return pool_by_selection(starts, levels, states, ended)
     return _by_platform(starts, levels, states, ended, cpu=pool_by_selection, default=pool_by_list)
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a first state for every row from a pool level, and use it where the episode is done."""
+    """Start an episode in a prepared level for every row, and use its state in the done rows.
+
+    The other rows keep their state in `states`.
+    """
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
 
 def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """List the done rows, and make first states from pool levels only for these rows."""
+    """List the done rows, and start episodes in prepared levels only for these rows."""
     slots = _slots(starts.num_envs, 64)
     return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
 
 
 def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
-    """Return the first states of the given rows; each row draws its level from the pool."""
+    """Return the first state of a new episode for each of the given rows.
+
+    Each row draws the level of its episode from `levels`, the prepared levels of the pool.
+    """
     size = jax.tree.leaves(levels)[0].shape[0]
     keys, counters = starts.key, rows
     if keys.ndim:

@@ -43,7 +43,8 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments of the batch have the same params."""
-        # True if no leaf is batched: JAX does not count None as a leaf.
+        # A param without values per environment has the axis None, which JAX does not count as a
+        # leaf. So no leaves means that no param differs between environments.
         return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
@@ -56,9 +57,10 @@ class Starts(NamedTuple):
         return self.shared_keys(purpose, rows)
 
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
-        """Return one key for each of `numbers`, derived from the first key of the batch.
+        """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        `numbers` are indices of rows or of prepared levels.
+        All keys are derived from one key. If the batch has one key per environment, this is the key
+        of the first environment.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.
@@ -111,7 +113,8 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        # The last group is filled up with copies of the last row, which are removed below.
+        # Start the episodes in groups of `size` rows. The last group is filled up with copies of
+        # the last entry of `rows`, and their results are removed below.
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)

@@ -101,17 +101,15 @@ class Numbers(NamedTuple):
     """Indices of the full game's sprites in the arrays that `grounds` and `overlays` return.
 
     A ground is a block with its item, or an icon of the inventory. An overlay is drawn above it: a
-    creature with a projectile, or a number.
+    creature (the player or a mob) with a projectile, or a number. The index in `overlays` of a
+    creature with a projectile is the creature's number, times `flights`, plus the projectile's
+    number. The number 0 stands for no creature, and for no projectile.
     """
 
     blank: int  # index, in `grounds`, of the sprite of an empty inventory cell
     # For each entry of PLACES, index in `grounds` of the icon for the count 0.
     # The icons for the counts 1, 2 and so on follow it.
     icons: tuple[int, ...]
-    # An overlay shows the player or a mob, and a projectile on the same cell.
-    # Its index in `overlays` is the number of the player or mob, times `flights`, plus the number
-    # of the projectile.
-    # Number 0 stands for no creature, and for no projectile.
     # Number that stands for each mob in the index of an overlay, by the mob's name.
     # The player's numbers, such as PLAYER, are in the module `sprites`.
     standing: dict[str, int]
