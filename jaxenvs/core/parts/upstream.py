@@ -41,7 +41,7 @@ class UpstreamPart(Part):
         raise NotImplementedError(f"{self.name} takes no states of another package")
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of the original environment in `package` into one of this one.
+        """Turn an observation of `package`'s environment into an observation of this environment.
 
         By default the values are cast to the dtype of `observation_space`. Not traceable by JAX.
         """
