@@ -22,7 +22,7 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """How a person selects actions by pointing at places in the picture of an environment.
+    """Places in the picture of an environment that a person points at to select actions.
 
     The picture is divided evenly into rows and columns of places, such as the lamps of a puzzle or
     the pegs of a tower. The player chooses a place with the mouse or a cursor.
@@ -98,12 +98,15 @@ def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
 
 
 def cell_names(rows: int, columns: int) -> tuple[str, ...]:
-    """Return the names "row,column" of all cells of a board, row by row, counted from 0."""
+    """Return the names "row,column" of all cells of a board, such as a Sudoku board.
+
+    The cells are listed row by row; rows and columns are counted from 0.
+    """
     return tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
 
 
 def cells(rows: int, columns: int, does: str) -> Controls:
-    """Return controls for an environment whose action i is the i-th cell of a board, row by row."""
+    """Return controls for a puzzle whose action i selects cell i of the board, row by row."""
 
     def action(state: Any, cell: Place) -> int:
         return cell[0] * columns + cell[1]

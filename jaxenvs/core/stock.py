@@ -167,9 +167,9 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), end - served)
 
     def _taken(self, trip: _Trip, number: Any) -> Any:
-        """Return unused states of the ring.
+        """Return one or several unused states of the ring, without removing them.
 
-        `number` counts from the next unused state: 0 is the next one, 1 the one after it.
+        `number` says which: 0 is the next unused state, 1 the one after it, and so on.
         """
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)

@@ -19,7 +19,7 @@ PICTURE = 255
 
 
 class Vocabulary(NamedTuple):
-    """How an observation of small integers is read as categories: a map and a vector.
+    """Conversion of an observation of small integers to categories: a map and a vector.
 
     Each cell of the map has one category per channel, such as the kind and the colour of an object.
     The vector has the categories that belong to no cell, such as the agent's direction.

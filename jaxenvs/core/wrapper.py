@@ -65,7 +65,8 @@ class Wrapper(Env, kw_only=False):
     def __getattr__(self, name: str) -> Any:
         """Return a member that only the wrapped environment has, such as `mission_text`."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
-            return object.__getattribute__(self, name)  # raises AttributeError
+            # Raises AttributeError, with Python's usual message.
+            return object.__getattribute__(self, name)
         return _of_wrapper(self, getattr(self.env, name))
 
     @property

@@ -22,7 +22,8 @@ class Crowd(NamedTuple):
     A marked slot occupies its cell, so no other mob may enter the cell.
     """
 
-    places: tuple[Array, ...]  # cell of every mob slot (`place_of`), in the order of `mobs_of`
+    # Cell of the mob in every slot, encoded by `place_of`; slots in the order of `mobs_of`.
+    places: tuple[Array, ...]
     marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:

@@ -241,7 +241,9 @@ class CraftEnv(Env):
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
-        """Return each floor's packed words, which are unpacked when the player enters the floor.
+        """Return the ladders, mobs and projectiles of each floor, packed into words.
+
+        They are unpacked when the player enters the floor.
 
         Classic has one floor only, so the array is empty.
         """

@@ -223,7 +223,7 @@ _BITS, _LOW = 16, (1 << 16) - 1
 
 
 class _Traits(NamedTuple):
-    """Whether each cell of a floor is coast, sea, mountain and so on: arrays (size, size)."""
+    """Terrain of a floor: arrays (size, size) that say whether a cell is coast, sea and so on."""
 
     coast: Array
     sea: Array
@@ -378,10 +378,10 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Draw one cell where the first flag is set and two cells where the second flag is set.
+    """Draw one of the cells in the mask `first` of `_words`, and two of those in its mask `second`.
 
-    `words` is the output of `_words`. Return the flat index of each cell; 0 if no cell has the
-    flag.
+    `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if the mask is
+    empty.
     """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]

@@ -196,7 +196,7 @@ class CraftFull(CraftEnv):
 
         If the field `obs` selects the observation `symbolic`, the input is a dict: `cells` has the
         flags of each cell of the view, `body` is a vector of the other values. If it selects `ids`,
-        the input is that of `map_features`. Pixels are used unchanged.
+        the input is `map_features`. Pixels are used unchanged.
         """
         if self.obs == "ids":
             return self.map_features
@@ -281,7 +281,11 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """Return the light of all cells as uint8 if pixels are observed; else an empty array."""
+        """Return the light of all cells in the form in which the state stores it.
+
+        The form is uint8 if the field `obs` is `pixels`. Otherwise the state stores no light, and
+        the result is an empty array.
+        """
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
@@ -291,7 +295,10 @@ class CraftFull(CraftEnv):
         return Ground(state.map, world.floor)
 
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
-        """Return each floor's packed words, which are unpacked when the player enters the floor."""
+        """Return the ladders, mobs and projectiles of each floor, packed into words.
+
+        They are unpacked when the player enters the floor.
+        """
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:

@@ -121,7 +121,9 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # rows: material, costs, whether a furnace is required, level of the tool
+# Each row: the material of a tool, the items that it costs, whether a furnace is required, and the
+# level of the tool.
+_TOOLS = (
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),

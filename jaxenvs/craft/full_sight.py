@@ -83,7 +83,8 @@ def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
     The first tuple is for the bytes of one cell, the second for the bytes after the cells.
     """
-    cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
+    # Number of bytes per cell: ground, mob, mobs' projectiles, player's projectiles.
+    cells = 4
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
@@ -198,7 +199,7 @@ def ids(
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return those bytes of the observation `ids` that do not belong to cells of the view.
+    """Return the bytes of the observation `ids` that do not belong to cells of the view.
 
     They are the parts of `Layout` from `items` to `flags`, in this order, each value as a uint8
     scalar.
@@ -290,11 +291,11 @@ def floats(rules: Rules) -> int:
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Return what is on each cell of the view, as four arrays of integers; dark cells have 0.
+    """Return the contents of each cell of the view as four arrays of integers; dark cells have 0.
 
     The arrays show the ground (block and item), the mob, the mobs' projectiles and the player's
-    projectiles. Their values are those of the parts `ground`, `mobs`, `projectiles` and `missiles`
-    of the observation `ids`, see `Layout`.
+    projectiles. The observation `ids` has the same values in its parts `ground`, `mobs`,
+    `projectiles` and `missiles`, see `Layout`.
     """
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
@@ -344,7 +345,7 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Return the flags of each cell.
+    """Return the flags of each cell in the symbolic observation.
 
     The flags are block, item, mobs and projectiles by class and type, and whether the cell is lit.
     """

@@ -16,7 +16,7 @@ from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # cost in mana of casting a spell, and of enchanting an item
-SHOT = "arrow2"  # name of the projectile that the player's bow shoots
+SHOT = "arrow2"  # name, in `Rules.projectiles`, of the arrow that the player's bow shoots
 CASTS = {  # for each spell: action that casts it, achievements for casting and for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),

@@ -77,7 +77,7 @@ def field_of(packing: Packing, name: str) -> Field:
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
     """Pack the given fields of the NamedTuple `it` into one 32-bit word.
 
-    If the values are arrays over slots, such as those of `Plants`, return one word per slot.
+    If the values are arrays over slots, as the fields of `Plants` are, return one word per slot.
     """
     return join(*((stored(field, read(it, field.name)), field.bits) for field in fields))
 

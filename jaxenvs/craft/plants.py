@@ -67,9 +67,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Use two scatters, although each scatter costs a kernel on a GPU.
-        # In a joint scatter, every environment would read the cells around a torch in every step.
-        # Few environments place a torch in a step.
+        # Write plants and light by two scatters, although each scatter costs a kernel on a GPU.
+        # For one joint scatter, every environment would have to read the cells around a torch in
+        # every step, and few environments place a torch in a step.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)

@@ -316,11 +316,11 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
-    # XLA would write an array of words to memory and read it again.
     # For each taken cell, the pair (index of its word, mask of its bit).
     # For the index -1, the index of the word is -1, which no word has.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]
+    # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
+    # XLA would write an array of words to memory and read it again.
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 

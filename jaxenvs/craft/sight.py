@@ -158,7 +158,7 @@ def around(
     """Read the map at each cell of the view, and return the values and whether each is on the map.
 
     The value is the byte that the map stores for the cell, see module `ground`. Beyond the border,
-    it is that of the nearest cell on the map.
+    it is the byte of the nearest cell on the map.
     """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
@@ -223,7 +223,7 @@ def side_by_side(numbers: Sequence[Array], light: int) -> Array:
     `numbers` are the values of an observation that do not belong to cells of the view, such as item
     counts. `light` is the index of the daylight in `numbers`.
     """
-    # Without the barrier, XLA would fuse the unpacking of the state into the stack.
+    # Without the barrier, XLA would unpack the state in the kernel that writes the stacked vector.
     # Neighbouring threads would then read words of different environments, far apart in memory.
     # The daylight does not go through the barrier, since that would cost a separate kernel.
     kept = [*materialised([n for n in numbers if n is not numbers[light]])]
@@ -232,7 +232,7 @@ def side_by_side(numbers: Sequence[Array], light: int) -> Array:
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return those bytes of the observation `ids` that do not belong to cells of the view.
+    """Return the bytes of the observation `ids` that do not belong to cells of the view.
 
     They are item counts, vitals, the player's direction, whether the player sleeps, and the
     daylight, each as a uint8 scalar.

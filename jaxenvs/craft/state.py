@@ -131,7 +131,7 @@ class CraftState(State):
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Values of every floor, packed by `floor_words`.
+    # Ladders, mobs and projectiles of every floor, packed by `floor_words`.
     # The entry of the player's floor may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed

@@ -49,7 +49,8 @@ class Moment(NamedTuple):
     params: Any
     light: Float32[Array, ""]  # daylight before the step, 0 to 1
     reach: int  # distance from the player below which mobs may appear, see `CraftEnv.reach`
-    # Values of every floor, packed by `floor_words`; not used for the player's floor.
+    # Ladders, mobs and projectiles of every floor, packed by `floor_words`.
+    # The entry of the player's floor is not used, because `world` has its values.
     floors: Int32[Array, "floors floor_words"]
     front: Front = Front()  # cell ahead of the player, set by `player.face`
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`

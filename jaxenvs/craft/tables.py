@@ -128,8 +128,11 @@ class Need(NamedTuple):
 
     vital: str  # vital that loses a point
     counter: str  # name of the need's counter, a key of `World.counters`
-    limit: int  # counter value, in steps awake, beyond which the vital loses a point
-    # Growth of the counter in a step asleep, relative to a step awake; negative: the counter falls.
+    # Value of the counter above which the vital loses a point.
+    # The unit is the growth of the counter in one step awake.
+    limit: int
+    # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
+    # If it is negative, the counter falls during sleep.
     asleep: float
     # During sleep the counter falls.
     # When it is below -rest, the vital gains a point.
@@ -228,7 +231,7 @@ class Rules:
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
-    mobs: tuple[MobRow, ...]  # mob types; `Mob.type` is the position within the role
+    mobs: tuple[MobRow, ...]  # types of mobs of all roles; `Mob.type` counts the types of one role
     projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
@@ -327,7 +330,11 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
 
 def _of_words(values: list[int], type: Any) -> Any:
-    """Return `values[type]`, read by shifts from constant int32 words that pack several values."""
+    """Return `values[type]` without an array lookup.
+
+    Several values are packed into each of a few constant int32 words; the value is cut out by a
+    shift.
+    """
     bits = max(values).bit_length()
     # Number of values that are packed into one word, a power of two.
     each = 1 << ((32 // bits).bit_length() - 1)

@@ -38,7 +38,10 @@ class TerrainDraws(NamedTuple):
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
-    """Return the shapes of the gradient lattices of the water, mountain, tunnel and wood noise."""
+    """Return the shapes of the lattices of the water, mountain, tunnel and wood noise.
+
+    A lattice is the coarse grid on whose points the gradients of Perlin noise are drawn.
+    """
     coarse, fine = size // 16 + 1, size // 4 + 1
     return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 

@@ -22,12 +22,18 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge: after it, XLA on a CPU does not recompute the field `name` of `Moment`."""
+    """Return an edge, after which XLA on a CPU does not recompute the field `name` of `Moment`.
+
+    An edge is a barrier that runs after a stage of the step.
+    """
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge: after it, XLA on a CPU does not recompute the fields `names` of `World`."""
+    """Return an edge, after which XLA on a CPU does not recompute the fields `names` of `World`.
+
+    An edge is a barrier that runs after a stage of the step.
+    """
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]

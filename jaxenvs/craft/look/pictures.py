@@ -45,7 +45,8 @@ def picture(
 ) -> UInt8[Array, "height width 3"]:
     """Draw the view at a time of day, and the inventory below it.
 
-    Small tiles are gathered from shaded sprites; larger tiles are shaded pixel by pixel.
+    For small tiles, the picture is copied from an array that has every sprite in every shade.
+    Larger tiles are shaded pixel by pixel.
     """
     shown, blank = tiles(rules, world, blocks), numbers(rules).blank
     level, variant = darkness(rules, light, time)

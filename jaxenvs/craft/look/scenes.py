@@ -63,8 +63,8 @@ def full_tiles(
 ) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
     """Return the indices of two sprites for each cell: a ground and an overlay drawn above it.
 
-    The cells are those of the view and, below it, of the inventory. The first array has indices
-    into `layers.grounds`, the second into `layers.overlays`, see `layers.Numbers`.
+    The picture shows the cells of the view and, below it, of the inventory. The first array has
+    indices into `layers.grounds`, the second into `layers.overlays`, see `layers.Numbers`.
     """
     hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
     blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
@@ -131,8 +131,8 @@ def shades(
 ) -> Shade:
     """Return how bright, noisy and night-coloured each cell of the picture is.
 
-    The cells are those of the view and, below it, of the inventory, which has full brightness.
-    `light` is the light of each cell of the view, `daylight` the daylight, both from 0 to 1.
+    The picture shows the view and, below it, the inventory, which has full brightness. `light` is
+    the light of each cell of the view, `daylight` the daylight, both from 0 to 1.
     """
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)

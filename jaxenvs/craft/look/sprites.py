@@ -72,7 +72,7 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
     """Return the drawings of all overlays, and a dict of overlay numbers by name.
 
     The dict has the number of each mob, and of each projectile flying left. The next three numbers
-    are those of the projectile flying right, up and down.
+    stand for the projectile flying right, up and down.
     """
     drawings = [*creatures.PLAYER]
     overlays = {}

@@ -21,8 +21,8 @@ def tiles(
 ) -> Int32[Array, "all_rows columns"]:
     """Return the index of the sprite for each cell of the picture.
 
-    The cells are those of the view and, below it, of the inventory. The sprites are those of
-    daylight; night is added later.
+    The picture shows the view and, below it, the inventory. The sprites show daylight; night is
+    added later.
     """
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
