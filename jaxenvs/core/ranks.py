@@ -26,7 +26,8 @@ class Ranks(NamedTuple):
 
     size: int  # number of entries of the mask: the number of rows
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
-    before: Int32[Array, "blocks 32"]  # number of selected rows before the first row of each word
+    # For each word, number of rows before its first row that the mask selects.
+    before: Int32[Array, "blocks 32"]
     total: Int32[Array, ""]  # number of rows that the mask selects
 
     @classmethod
@@ -55,12 +56,12 @@ class Ranks(NamedTuple):
         return cls(size, words, before, count)
 
     def of_rows(self) -> Int32[Array, " rows"]:
-        """Return the rank of each row: the number of selected rows before it."""
+        """Return the rank of each row: the number of rows before it that the mask selects."""
         inside = jax.lax.population_count(self.words[:, :, None] & _LOWER)
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 
     def rows(self) -> Int32[Array, " rows"]:
-        """Return the indices of the selected rows, in ascending order.
+        """Return the indices of the rows that the mask selects, in ascending order.
 
         The array is as long as the mask; entries after the last selected row are 0.
         """
@@ -74,10 +75,10 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return `slots` entries of a list of row indices, starting at entry `first`.
+    """Return the `slots` entries of the list `rows` that begin at entry `first`.
 
-    The first `count` entries of the list are valid. Later entries become distinct indices beyond
-    the last row, where JAX drops writes.
+    `rows` are row indices, as `Ranks.rows` returns them, and only its first `count` entries are
+    valid. Later entries become distinct indices beyond the last row, where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -45,7 +45,10 @@ STEPS = (1, 2**31 - 1)  # lowest and highest valid value of params that count st
 
 
 class CraftEnv(Env):
-    """Base class of both editions. A subclass adds its rules, params and world generation."""
+    """Base class of `CraftClassic` and `CraftFull`, the two editions of the game.
+
+    A subclass adds its rules, params and world generation.
+    """
 
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded

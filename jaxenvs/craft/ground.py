@@ -94,7 +94,10 @@ class Ground:
         return cell
 
     def block(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return the block of a cell; see `cell` for positions beyond the border."""
+        """Return the block of a cell, after the writes of this step so far.
+
+        Beyond the border, it is the block that Craftax reads there, see `cell`.
+        """
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
@@ -193,9 +196,9 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Return the values of cells by flat index, ignoring this step's writes.
+        """Return the values that the map stores for cells, given their flat indices.
 
-        All indices must be on the map.
+        The writes of this step are not included. All indices must be on the map.
         """
         # For signed indices, XLA adds instructions that let negative ones count from the end.
         index = index.astype(jnp.uint32)

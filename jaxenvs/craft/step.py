@@ -1,4 +1,4 @@
-"""A step of the game: an edition's stages, applied one after another.
+"""A step of the game: the stages of Classic or of the full game, applied one after another.
 
 Each stage is a function that takes a `Moment`, the intermediate state of the step, and returns the
 next `Moment`.
@@ -38,7 +38,8 @@ class Front(NamedTuple):
 class Moment(NamedTuple):
     """Intermediate state of a step, which stages read and change.
 
-    Both editions have all fields. A field that a later stage computes holds its default until then.
+    Classic and the full game have all fields. A field that a later stage computes holds its default
+    until then.
     """
 
     rules: Rules

@@ -208,7 +208,7 @@ class Possession(NamedTuple):
 # `eq=False` makes Python compare and hash rules by identity.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
-    """Rule tables of one edition of the game."""
+    """Rule tables of one edition of the game: of Classic or of the full game."""
 
     view: tuple[int, int]  # number of rows and columns of the view; the player is in the middle
     blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` has the value i

@@ -75,7 +75,7 @@ class DynamicObstacles(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Place the agent and the balls.
 
-        The level's task is the row and column of each ball, packed into an int32.
+        The field `task` of the level has the row and column of each ball, packed into an int32.
         """
         inner = self.size - 2
         free = inner * inner - 1  # number of inner cells without the last one, which has the goal

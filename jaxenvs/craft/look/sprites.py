@@ -31,7 +31,7 @@ LARGE = 14  # smallest side of a large tile, in pixels; digits take a smaller pa
 
 
 class Numbers(NamedTuple):
-    """Indices of an edition's sprites, and numbers of its overlays.
+    """Indices of the sprites of Classic, and numbers of its overlays.
 
     An overlay is a drawing above a block: the player, a mob or a projectile.
     """
