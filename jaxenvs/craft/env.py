@@ -151,7 +151,7 @@ class CraftEnv(Env):
 
         The input is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the
         cell that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and
-        `body`, the values after the cells in the symbolic observation.
+        `body`, the values of the symbolic observation that do not belong to cells.
         """
         if self.obs != "ids":
             return self.features

@@ -357,10 +357,10 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the middle of the nine map rows that a torch in map row `place` lights.
+    """Return the middle of the nine map rows (or columns) that a torch at row `place` lights.
 
-    The same holds for columns. The torch stands at the ladder up. Craftax's quirk: Craftax slices
-    the map from `place` - 4; a negative start counts from the map's end.
+    The torch stands at the ladder up. The middle is `place`, except near a border. Craftax's quirk:
+    it slices the map from `place` - 4, and a negative start counts from the end of the map.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))

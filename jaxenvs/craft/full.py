@@ -162,7 +162,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    kit: int = 0  # index into `kits.KITS` of the start kit; -1: each level has a random kit
+    # Index into `kits.KITS` of the kit, which sets the floor and the possessions at the start of an
+    # episode. -1: each level has a random kit.
+    kit: int = 0
 
     levels_at_once: ClassVar[int] = 512  # levels generated at a time; each has 124 kB
     state_type: ClassVar[type[FullState]] = FullState

@@ -34,11 +34,11 @@ VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
-NUMBERS = 51  # number of values after the cells in the symbolic observation
+NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
 # `by_cell` encodes a projectile by a bit in its mark, see `spots.spots`.
 # This is the index of the bit for projectiles of type 0 that mobs shot.
 _FLYING = 5
-_LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
+_LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
 
 
@@ -81,7 +81,7 @@ def layout(rules: Rules) -> Layout:
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the number of values that each byte of `ids` can take.
 
-    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    The first tuple is for the bytes of one cell of the view, the second for all other bytes.
     """
     # Number of bytes per cell: ground, mob, mobs' projectiles, player's projectiles.
     cells = 4

@@ -200,7 +200,8 @@ class Ground:
 
         The writes of this step are not included. All indices must be on the map.
         """
-        # For signed indices, XLA adds instructions that let negative ones count from the end.
+        # The indices are unsigned.
+        # For signed ones, XLA adds instructions that let negative indices count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 

@@ -33,8 +33,8 @@ class Packing(NamedTuple):
 
     player: tuple[tuple[Field, ...], ...]
     mob: tuple[Field, ...]
-    projectile: tuple[Field, ...]  # fields of a projectile; they fit in one word per slot
-    plant: tuple[Field, ...]  # fields of a plant; they fit in one word per slot
+    projectile: tuple[Field, ...]  # fields of one projectile, which fit in one word
+    plant: tuple[Field, ...]  # fields of one plant, which fit in one word
     # Fields of the player's floor that belong to no mob, projectile or plant.
     floor: tuple[tuple[Field, ...], ...] = ()
 

@@ -29,7 +29,7 @@ SIEGE = 6
 # The low half of the word has one bit per cell for the first set of blocks of `planes`, the high
 # half one bit per cell for the second set.
 _CELLS = 16
-_WORD = 2 * _CELLS  # number of map cells in a word that has one bit per cell
+_WORD = 2 * _CELLS  # number of map cells that share a word which has one bit per cell
 _OFFSET = 64  # added to rows and columns relative to the player, to make them positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD

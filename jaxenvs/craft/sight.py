@@ -22,7 +22,8 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # number of values after items and vitals in `symbolic`: facing (4), daylight, sleeping
+# Number of values at the end of the symbolic observation: facing (4), daylight, sleeping.
+NUMBERS = 6
 FACINGS = 5  # number of values that `facing` can take: 1 to 4, and 0, which occurs in no state
 BYTE = 256  # number of values that a byte can take
 _WORD = 31  # number of flags that fit in an int32; the sign bit is not used
@@ -57,7 +58,7 @@ def layout(rules: Rules) -> Layout:
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the number of values that each byte of `ids` can take.
 
-    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    The first tuple is for the bytes of one cell of the view, the second for all other bytes.
     """
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)

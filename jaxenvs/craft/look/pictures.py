@@ -149,7 +149,8 @@ def gathered(
     size, size * 3). The result has one row of `size` * 3 bytes for each row of pixels of each cell.
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # For signed indices, XLA adds instructions that let negative ones count from the end.
+    # The indices are unsigned.
+    # For signed ones, XLA adds instructions that let negative indices count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
