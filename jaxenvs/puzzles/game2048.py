@@ -80,8 +80,9 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Lower and upper bound of the reward of one step.
-    # The upper bound is the reward of a move that makes the whole fullest board, 4, 8, ... 131072.
+    # Lower and upper bound of the reward of one step. The largest possible board has the 16 tiles
+    # 4, 8, ... 131072. A reward is a sum of tiles on the board, so it is at most the sum of these
+    # tiles.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
@@ -105,12 +106,12 @@ class Game2048(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the exponents of the tiles, 0 in an empty cell."""
+        """Matrix of the exponents of the tiles (1 for a 2), 0 in an empty cell, uint8 (4, 4)."""
         return Box(0, LARGEST, (4, 4), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:

@@ -32,7 +32,10 @@ class Chain(NamedTuple):
 
 
 class _Level:
-    """One level of a stabiliser chain while it is built: base point, generators and orbit."""
+    """One level of a stabiliser chain while it is built: base point, generators and orbit.
+
+    The orbit is a dict from each reached point to a permutation that takes the base point there.
+    """
 
     def __init__(self, point: int, points: int) -> None:
         self.point, self.generators = point, []

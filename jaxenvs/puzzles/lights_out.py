@@ -58,7 +58,7 @@ class LightsOut(PackedPuzzle):
     characters: ClassVar[str] = DARK[0] + LIT[0]
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("LightsOut", "size", self.size, 2, LARGEST)
         if self.scramble is not None:
             checks.integer_field("LightsOut", "scramble", self.scramble, 0, self.size**2)
@@ -80,7 +80,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property

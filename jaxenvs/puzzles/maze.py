@@ -67,7 +67,7 @@ class Maze(Puzzle):
     characters: ClassVar[str] = " #.@+"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         owner = type(self).__name__
         checks.integer_field(owner, "rows", self.rows, 3, MOST_SIDE)
         checks.integer_field(owner, "columns", self.columns, 3, MOST_SIDE)
@@ -79,7 +79,7 @@ class Maze(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property

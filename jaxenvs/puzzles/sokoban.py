@@ -34,9 +34,10 @@ _MEANING = (
 class Stock(Struct):
     """Board: the cells of the boxes and of the player; cells are numbered row by row."""
 
-    # Cells of the boxes in ascending order, so that equal boards are equal arrays.
+    # Indices of the cells of the boxes. They are in ascending order, so that equal boards are equal
+    # arrays.
     boxes: UInt8[Array, " boxes"]
-    player: UInt8[Array, ""]  # cell of the player
+    player: UInt8[Array, ""]  # index of the player's cell
 
 
 @register("Puzzle-Sokoban-6x6-v0", size=6, boxes=2, pulls=8)
@@ -88,7 +89,7 @@ class Sokoban(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
