@@ -142,7 +142,7 @@ class XLand(GridWorld):
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid, walls included."""
+        """Number of rows and of columns of the grid, walls included."""
         return self.size, self.size
 
     @property
@@ -152,7 +152,8 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        # Largest values of a pair that is (kind, colour) or (row, column).
+        # In goals, a pair of bytes is a tile (kind, colour) or a cell (row, column). These are the
+        # largest values of such a pair.
         place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
