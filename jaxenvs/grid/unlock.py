@@ -98,7 +98,7 @@ class UnlockPickup(PickUpWorld):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return (16 if self.blocked else 8) * self.room_size**2
 
     def generate(self, key: Key) -> Level:
