@@ -26,7 +26,8 @@ from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
-SAVED_MOMENTS = 500  # maximum number of time steps up to the cursor that key G saves
+# Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
+SAVED_MOMENTS = 500
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
 # Longest time, in seconds, to wait for a job before events are handled again.
@@ -74,10 +75,11 @@ class Window:
         self.controller: Controller | None = None  # None until `prepare` has returned
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self.scrubbing = False
-        self.seen = 0  # index in the history of the time step that was shown last
+        self.seen = 0  # index in the history of the time step of the latest picture
         self._tile_size = tile_size
         self._queued: list[Callable[[Controller], None]] = []  # commands that still have to run
-        # Real time, in seconds, by which the next background job advances the session.
+        # Real time, in seconds, since the last background job began; the next job advances the
+        # session by this time.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_saving = False
