@@ -220,7 +220,7 @@ def _transposed(rows: Rows) -> Rows:
 
 
 def _reversed(lines: Rows) -> Rows:
-    """Reverse the order of the four bytes in each uint32."""
+    """Mirror the rows or columns in `lines`: reverse the order of the four bytes in each uint32."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
@@ -273,7 +273,9 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     # Number of empty cells in each row, packed into one uint32 with one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    sums = counts * ONES  # prefix sums: byte i is the sum of bytes 0 to i of `counts`
+    # Number of empty cells in the rows 0 to i, in byte i. The product with ONES computes these
+    # sums.
+    sums = counts * ONES
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIFTED = 40  # `chain` stops when this many successive random elements are already in the chain
+# `chain` stops when it has drawn this many random elements of the group in succession that the
+# chain already contains.
+SIFTED = 40
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 

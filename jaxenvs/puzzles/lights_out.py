@@ -30,7 +30,8 @@ DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes th
 class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
-    presses: np.ndarray  # uint32 (lamps, words): for each press, the lamps that it switches
+    # uint32 (lamps, words): for each lamp to press, the set of lamps that this press switches.
+    presses: np.ndarray
     # uint32 (lamps, words): for each press, a set of lamps.
     # The press is in the solution of a solvable board if an odd number of these lamps is lit.
     solution: np.ndarray
@@ -208,7 +209,10 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """Pack each row of 0 and 1 into uint32 words, (rows, words); `bits.pack` for NumPy arrays."""
+    """Pack each row of a matrix of 0 and 1 into uint32 words; return them, (rows, words).
+
+    It is the same encoding as `bits.pack`, for NumPy arrays.
+    """
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))
     in_words = padded.reshape(count, bits.words_for(size, 1), 32)

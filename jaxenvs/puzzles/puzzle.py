@@ -21,7 +21,8 @@ from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
 
-DIRECTIONS = ("up", "right", "down", "left")  # the inverse of action a is (a + 2) % 4
+# Names of the actions 0 to 3 of puzzles on a grid. The action (a + 2) % 4 is opposite to action a.
+DIRECTIONS = ("up", "right", "down", "left")
 
 
 class Move(NamedTuple):

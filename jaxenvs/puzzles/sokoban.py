@@ -205,8 +205,9 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Computing in tenths and dividing by 10 would not be exact.
-        # XLA may compile the division to a product with 0.1, which rounds 10.9 up.
+        # The whole number is exact, so only the last subtraction rounds. The alternative, an
+        # integer number of tenths that is divided by 10, would not be exact: XLA may compile the
+        # division to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 

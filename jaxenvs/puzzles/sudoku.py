@@ -222,7 +222,8 @@ class Sudoku(Puzzle):
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
     """Return a random order of nine rows or columns that keeps a full grid valid.
 
-    The three bands are permuted, and the three lines within each band.
+    The lines form three bands of three adjacent lines. The bands are permuted, and the lines within
+    each band.
     """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
