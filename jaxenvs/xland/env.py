@@ -54,7 +54,8 @@ def _register_all(env_class: World) -> World:
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                representative=name == "R4-13x13",  # papers train on this layout
+                # Benchmarks and pictures use this id for all layouts, because papers train on it.
+                representative=name == "R4-13x13",
                 layout=layout,
                 size=size,
             )(env_class)
