@@ -47,7 +47,8 @@ class Unlock(RoomGrid):
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
-    # The grid determines the state: the key is carried if it is not on the grid.
+    # The observation `full` (the grid) determines the state: if it does not show the key, the agent
+    # carries the key.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
