@@ -32,14 +32,15 @@ NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
-Rules = dict[str, Bool[Array, "*batch"]]  # rule -> mask of the steps that break it
+# Name of each rule of the contract -> mask of the steps that break it.
+Rules = dict[str, Bool[Array, "*batch"]]
 
 
 class Fuzzed(NamedTuple):
     """Result of fuzzing: number of steps, and how many of them break each rule."""
 
     steps: int
-    broken: dict[str, int]  # rule -> number of steps that break it
+    broken: dict[str, int]  # name of each rule -> number of steps that break it
 
 
 def fuzz(
