@@ -38,8 +38,8 @@ class OpenList(NamedTuple):
     """State of an open list.
 
     It has two sets of buckets. Entries are pushed to one set; the other set is empty, or still has
-    entries that were pushed earlier than the last change of the ranges. The entries of a bucket are stored in pages,
-    which are rows of the array `entries`.
+    entries that were pushed earlier than the last change of the ranges. The entries of a bucket are
+    stored in pages, which are rows of the array `entries`.
     """
 
     entries: Int32[Array, "pages page"]
