@@ -10,7 +10,9 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-NEAR = 7  # distance from the mouse, in points, up to which a mark shows its name
+# A mark whose distance from the mouse is at most this, in points, shows the names of its
+# achievements.
+NEAR = 7
 
 
 def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:

@@ -29,7 +29,8 @@ class Pilot:
     # actions. The value is NaN if the policy predicts no value.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
-    begin: Callable[[], Any] = tuple  # function that returns the initial recurrent state
+    # Function that returns the recurrent state of the policy at the start of an episode.
+    begin: Callable[[], Any] = tuple
     # `Policy.decide`, if a search chooses the actions; None: they are sampled from the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 

@@ -38,7 +38,9 @@ DESIGNED = (880, 620)
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
-DEFAULT_BOARD = 600  # longest side of all boards together when the window opens, in pixels
+# Maximum width and height, in pixels, of the pictures of all environments together when the window
+# opens.
+DEFAULT_BOARD = 600
 
 
 class Layout(NamedTuple):

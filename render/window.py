@@ -85,7 +85,7 @@ class Window:
         self._is_warm = self._shows_busy = self._is_saving = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
-        self._began = time.monotonic()  # time at which the current job began
+        self._began = time.monotonic()  # time at which the current background job began
         self._show_busy()
 
     @property
@@ -211,7 +211,10 @@ class Window:
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
-        """Run the queued commands, let `seconds` pass, and return a picture if anything changed."""
+        """Run the queued commands, and let `seconds` of real time pass in the session.
+
+        Returns a picture of the window of this size, or None if nothing has changed.
+        """
         for command in queued:
             command(controller)
         stale = bool(queued) or self.picture is None or self.picture.get_size() != size
@@ -220,7 +223,10 @@ class Window:
         return screen.draw(controller, size) if stale and controller.open else None
 
     def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Advance the animation of the latest action; return whether the picture changes."""
+        """Advance the animation (the in-between pictures) of the latest action.
+
+        Returns whether the picture changes.
+        """
         session = controller.session
         if session.cursor != self.seen:
             is_next = session.cursor == self.seen + 1 and controller.zoomed
@@ -262,7 +268,7 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save the history up to the cursor as a GIF in the working directory.
+        """Save the history, up to the time step that is shown, as a GIF in the working directory.
 
         Returns a notice for the panel: the file's name or the error.
         """
