@@ -35,7 +35,8 @@ class Tables(NamedTuple):
     # uint32 (lamps, words): for each press, a set of lamps.
     # The press is in the solution of a solvable board if an odd number of these lamps is lit.
     solution: np.ndarray
-    # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
+    # uint32 (nullity, words): basis of the null space of the matrix `presses` over GF(2), which
+    # consists of the sets of presses that change no lamp.
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 

@@ -18,7 +18,7 @@ _TRACKED = 4  # number of pieces per pattern database
 class Pattern(NamedTuple):
     """A pattern database: the fewest turns that bring a few pieces (`tracked`) to their places.
 
-    The index of an entry are the current places of these pieces.
+    The index of an entry consists of the current places of these pieces.
     """
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece

@@ -58,7 +58,7 @@ def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return x[None, :], y[:, None]
 
 
-# Skewb: the net of a cube with diamonds as centres.
+# Map of the unfolded Skewb: the net of a cube, in which the centre of each face is a diamond.
 
 
 @functools.lru_cache(maxsize=4)
@@ -79,7 +79,7 @@ def skewb(tile_size: int) -> np.ndarray:
     return np.where(face < 0, BACK, shown).astype(np.uint8)
 
 
-# Pyraminx: the face opposite B in the middle, the others unfolded around it.
+# Map of the unfolded Pyraminx: the face opposite vertex B, with the other faces around it.
 
 
 @functools.lru_cache(maxsize=4)
@@ -148,7 +148,7 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
 
 
-# Cube: a solid seen from two opposite corners, possibly with a partly turned face.
+# Maps of the solid cube, seen from two opposite corners, possibly with a partly turned face.
 
 
 @functools.lru_cache(maxsize=8)

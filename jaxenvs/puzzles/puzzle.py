@@ -61,7 +61,7 @@ class PuzzleLevel(Struct):
 class PuzzleState(State):
     """State: time step, board, and instance of the episode (the constant part, such as walls)."""
 
-    board: PyTree[Array]  # the part that actions change
+    board: PyTree[Array]  # the part of the state that actions change
     instance: PyTree[Array]  # the constant part of the episode, which no action changes
 
 

@@ -359,7 +359,8 @@ def _conflicts(n: int) -> np.ndarray:
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    # longest[p]: length of the longest increasing subsequence of goal positions that are at most p.
+    # longest[d], for each code: length of the longest increasing subsequence of the code's digits
+    # that are at most d. The digit of a tile is 1 + its goal position.
     longest = np.zeros((n + 1, len(codes)), np.int8)
     for digit in digits:
         for place in range(n, 0, -1):
