@@ -31,8 +31,8 @@ SEED = 42
 # number of tasks that each lane draws.
 LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-# Each lane starts before the expected end of the previous lane's random numbers. The distance is
-# measured in standard deviations of the number of random uint32 that the tasks of a lane need.
+# Each lane starts before the expected end of the previous lane's random numbers, by this many
+# standard deviations of the number of random uint32 that the tasks of a lane need.
 SLACK = 4.0
 FAR = 2048  # more random uint32 than any task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator

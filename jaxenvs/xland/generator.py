@@ -69,7 +69,7 @@ _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return a mask of the position of each tile byte in each list of `_LISTED`.
+    """Return a bit mask with the position of each tile byte in each list of `_LISTED`.
 
     The shape is (tile bytes, lists, _WORDS), uint32. A mask is 0 if the list lacks the tile.
     """
@@ -251,7 +251,7 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Return the state at depth 1: the tiles a and b of the goal (b may be 0) still lack rules."""
+    """Return the state at depth 1: tiles a and b of the goal (b may be 0) still need rules."""
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
