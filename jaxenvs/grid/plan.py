@@ -45,7 +45,10 @@ class Plan:
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
-        """Create the walls, and draw the position that a door between each two rooms would have."""
+        """Create the walls of all rooms, without doors.
+
+        Draws for each pair of neighbouring rooms the position that a door between them would have.
+        """
         self.env, self._key, self._counter = env, key, 0
         self.num_rooms = env.num_rows * env.num_cols
         self._geometry = where = geometry(env.room_size, env.num_rows, env.num_cols)
