@@ -1,4 +1,7 @@
-"""Beam search: each step expands all boards of the beam and keeps those with the lowest scores."""
+"""Beam search: each step expands all boards of the beam, and keeps the best of the new boards.
+
+The best boards have the lowest score, which is cost + heuristic.
+"""
 
 import functools
 from collections.abc import Callable
@@ -103,7 +106,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand all boards of the beam, and keep the new boards with the lowest scores, each once."""
+    """Expand all boards of the beam; keep the new boards with the lowest cost + heuristic, once."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)

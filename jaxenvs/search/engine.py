@@ -394,9 +394,9 @@ class Engine:
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of every solution through an entry.
+        """Return a lower bound on the cost of every solution whose path contains an open entry.
 
-        `priority` is a lower bound on the priority of the entry.
+        `priority` is a lower bound on the priority of this entry in the open list.
         """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)

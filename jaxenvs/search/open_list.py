@@ -151,7 +151,7 @@ def length(todo: OpenList) -> Int32[Array, ""]:
 def edge(todo: OpenList) -> Float32[Array, ""]:
     """Return a lower bound on the priorities of all entries.
 
-    It is infinity for an empty list, and -inf while entries move to new ranges.
+    It is infinity for an empty list, and -inf while entries move to the buckets with new ranges.
     """
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
