@@ -1,4 +1,4 @@
-"""The panel next to the boards of a viewer.
+"""The panel next to the pictures of the environments in a viewer.
 
 The panel shows the progress of the episode, facts of the environment, the agent's view and the
 outputs of the policy.
@@ -205,7 +205,7 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Return the colour that marks a board whose episode has ended, else None.
+    """Return the colour of the frame around an environment whose episode has ended, else None.
 
     Green marks a success or a positive last reward, red another termination, yellow a truncation.
     """

@@ -21,7 +21,7 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """A policy in the form that a session uses: functions, a name, and greedy or sampled play."""
+    """A policy in the form that a session uses: its functions, its name, whether it is greedy."""
 
     name: str  # name of the policy that the panel shows
     # Function (memory, obs, mask) -> (memory, network outputs, value).

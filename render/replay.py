@@ -27,7 +27,7 @@ from . import boards, frames, pilots
 from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 
 ACROSS = 64  # number of sprites in a row of the atlas
-WIDTH = 560  # default length of the longer side of a board, in pixels
+WIDTH = 560  # default length of the longer side of the picture of an environment, in pixels
 FRAMES = 1000  # default number of time steps in a replay
 # Text that the player shows instead of "terminated" or "truncated" if the replay ends before the
 # episode does.

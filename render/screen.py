@@ -44,7 +44,10 @@ DEFAULT_BOARD = 600
 
 
 class Layout(NamedTuple):
-    """Rectangles, in pixels, of the boards, the panel and the history bar in a window."""
+    """Rectangles, in pixels, of the boards, the panel and the history bar in a window.
+
+    A board is the picture of one of the session's environments.
+    """
 
     boards: tuple[pygame.Rect, ...]  # rectangles of all boards, or of the board that is shown alone
     panel: pygame.Rect
@@ -54,7 +57,7 @@ class Layout(NamedTuple):
 
     @property
     def whole(self) -> pygame.Rect:
-        """Bounding box of the rectangles of all boards."""
+        """Bounding box of the rectangles of all boards that are shown."""
         return self.boards[0].unionall(self.boards[1:])
 
     def board_at(self, position: tuple[int, int]) -> int | None:

@@ -66,7 +66,7 @@ class Moment(NamedTuple):
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """True for the boards whose episode ends at this time step."""
+        """True for the environments whose episode ends at this time step."""
         return self.terminated | self.truncated
 
 
