@@ -15,7 +15,8 @@ from .controls import Controller
 from .session import Session
 
 GIF_FRAMES = 200  # default number of time steps in an animation
-SMOOTH = 50  # frame rate of a video with in-between pictures of actions, see turning.py
+# Frames per second of a video that shows in-between pictures of actions, see turning.py.
+SMOOTH = 50
 LONG = 2.0  # time in seconds after which progress is reported
 
 

@@ -106,7 +106,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand all boards of the beam; keep the new boards with the lowest cost + heuristic, once."""
+    """Expand all boards of the beam; keep the best new boards (cost + heuristic), each once."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)

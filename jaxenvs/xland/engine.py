@@ -70,7 +70,8 @@ class Moment(NamedTuple):
     in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent
     back: UInt32[Array, ""]  # bit offset, in `Scene.front`, of the agent's cell
-    # Whether the cell in front is below or right of the grid; rules then read the agent's cell.
+    # Whether the cell in front is below or right of the grid; rules then read the agent's own cell
+    # instead of it.
     beyond: Bool[Array, ""]
 
 

@@ -32,7 +32,7 @@ class Doors(NamedTuple):
 
     row: int
     column: int
-    down: int  # 1 if the cells lie below each other, 0 if side by side
+    down: int  # 1 if the positions lie below each other, 0 if they lie side by side
     cells: int
 
 
@@ -58,10 +58,10 @@ class Map(NamedTuple):
 
     grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # for each door: row-major index of the first cell where it can be
+    first: np.ndarray  # for each door: row-major index of the first cell where the door can be
     # For each door: difference of the row-major indices of successive cells where it can be.
     step: np.ndarray
-    cells: np.ndarray  # for each door: number of cells where it can be
+    cells: np.ndarray  # for each door: number of cells where the door can be
 
 
 def _one_room(size: int) -> Plan:
