@@ -73,9 +73,9 @@ class Runner(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """Boards, and for each action the board after it (`child`) and the action's cost."""
+    """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
 
-    board: PyTree[Array]  # boards, (*batch, ...)
+    board: PyTree[Array]  # (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
@@ -93,7 +93,11 @@ def init(learner: DaviLearner, key: Array) -> Runner:
 
 
 def update(learner: DaviLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take the gradient steps, update the target network if it is due, and test the policy."""
+    """Make one update; return the new training state and metrics.
+
+    Take `gradient_steps` gradient steps, copy the weights to the target network if
+    `cost_to_go.update_target` requires it, and test the policy that greedily follows the heuristic.
+    """
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
@@ -123,7 +127,10 @@ def gradient_step(learner: DaviLearner, runner: Runner, key: Array) -> tuple[Run
 def loss(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the cost-to-go predicted for the boards of walks."""
+    """Return the mean squared error of the predicted cost-to-go, over all boards of all walks.
+
+    `goals` are the value-iteration targets (walks, boards).
+    """
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
     return jnp.square(guesses - goals).mean()
@@ -132,7 +139,10 @@ def loss(
 def action_loss(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, where targets are known."""
+    """Return the mean squared error of the predicted costs of actions, with the setting `q`.
+
+    The mean is over the actions of all boards that have a Q-learning target in `goals`.
+    """
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape(
         [guesses, goals.cost], custom_message="guesses, goals: [walks, boards, actions]"
@@ -161,7 +171,9 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        before = env.predecessors(instance, board)  # equals `moves` if every move can be undone
+        # The walk goes backwards, to boards from which a move leads to `board`. They are the boards
+        # in `moves` if every move can be undone.
+        before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)
 
@@ -192,7 +204,11 @@ def targets(
 def action_targets(
     learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions for each board."""
+    """Return the Q-learning targets of the actions on each board of a walk.
+
+    The target of an action is its cost plus the smallest cost that the target network `weights`
+    predicts for an action on the next board. `ActionCosts` describes the result.
+    """
     env = learner.env
 
     def after(board: PyTree[Array]) -> tuple[Array, Array, Array]:
@@ -207,7 +223,11 @@ def action_targets(
 
 
 def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the network's output for a board: its cost-to-go, or with `q` one cost per action."""
+    """Return the network's output for a board: the predicted cost from the board to the goal.
+
+    If the setting `q` is on, the network outputs an array with one cost per action instead: the
+    cost of the action plus the cost-to-go after it.
+    """
     outputs: Any = learner.network.apply(weights, learner.env.observe_board(instance, board))
     return outputs
 
@@ -215,7 +235,8 @@ def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTr
 def cost_to_go(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
 
-    With `q` it is the minimum of the predicted costs of all actions.
+    If the setting `q` is on, the network predicts one cost per action. The result is then their
+    minimum over the legal actions.
     """
     if learner.settings.q:
         cost = action_costs(learner, weights, instance, board).min()
