@@ -82,7 +82,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # As `_number`, `_fresh` and `_over` of `GymnasiumEnv`, per environment.
+        # One entry for each environment. `GymnasiumEnv` explains them: there they are called
+        # `_number`, `_fresh` and `_over`.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)

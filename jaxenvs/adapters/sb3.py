@@ -89,7 +89,7 @@ class SB3VecEnv(VecEnv):
         return obs, seen.reward.astype(np.float32), done.copy(), infos
 
     def close(self) -> None:
-        """Close the batch."""
+        """Close the batch of environments."""
         self.batch.close()
 
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:

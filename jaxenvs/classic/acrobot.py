@@ -50,8 +50,9 @@ class AcrobotState(State):
 
     upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
     lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
-    upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s
-    lower_speed: Float32[Array, ""]  # angular velocity of the lower link from the upper one, rad/s
+    upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s counter-clockwise
+    # Angular velocity of the lower link from the upper one, rad/s counter-clockwise.
+    lower_speed: Float32[Array, ""]
 
 
 @register("Classic-Acrobot-v0", aliases=("Acrobot-v1",))

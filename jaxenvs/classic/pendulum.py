@@ -80,7 +80,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Name of the action's only component."""
+        """Name of the action's only component, which is the torque of the motor."""
         return ("torque",)
 
     @property

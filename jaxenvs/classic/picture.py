@@ -139,7 +139,7 @@ def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> P
 
 
 def altitude(x: Array) -> Array:
-    """Return the height of MountainCar's road at the horizontal position x."""
+    """Return the height in m of MountainCar's road at the horizontal position `x` in m."""
     return np.float32(0.45) * jnp.sin(np.float32(3) * x) + np.float32(0.55)
 
 

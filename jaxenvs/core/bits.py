@@ -48,7 +48,7 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
 
 
 def any_of(words: Iterable[Array]) -> Array:
-    """Return the bitwise OR of integers, or the logical OR of booleans."""
+    """Return the OR of all arrays in `words`: bitwise for integers, logical for booleans."""
     return functools.reduce(operator.or_, [*words])
 
 
