@@ -2,7 +2,8 @@
 
 Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
 as `clipped_targets`. Their modules have the functions `support(settings)`, which describes the
-support, and `wider(settings, paid)`, which returns settings with a wider support.
+support, and `wider(settings, paid)`, which returns settings whose support is wide enough for the
+rewards and returns in `paid`, a `Paid`.
 """
 
 import collections
@@ -20,15 +21,15 @@ from ..storage.runs import Config
 
 CLIPPED = "clipped_targets"  # metric in the log: fraction of TD targets that were clipped
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
-WINDOW = 10  # number of updates over which the fraction is averaged
+WINDOW = 10  # number of updates over which the fraction of clipped targets is averaged
 ROOM = 10.0  # factor by which a later policy's returns may exceed the returns in the buffer
 
 
 class Paid(NamedTuple):
     """Expected ranges of rewards and returns, estimated from an agent's replay buffer."""
 
-    reward: tuple[float, float]
-    returns: tuple[float, float]  # range of the discounted returns
+    reward: tuple[float, float]  # lowest and highest reward of a step
+    returns: tuple[float, float]  # lowest and highest discounted return
     least: float  # smallest absolute value of a nonzero reward; infinity if all are 0
 
 
@@ -111,7 +112,7 @@ def _of_agent(leaf: Any, i: int) -> np.ndarray:
 
 
 def as_flags(settings: Mapping[str, float]) -> str:
-    """Return settings as command-line flags, with values rounded by `outward`."""
+    """Return settings as command-line flags; values are rounded away from 0 to two digits."""
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
     )

@@ -53,7 +53,9 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     """Write trees of arrays as the checkpoint of `update`; `RunError` if this fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        return  # a resumed run repeats updates bit for bit, so this state is saved already
+        # A resumed run has repeated this update. The result is equal bit for bit, so the
+        # checkpoint is not written again.
+        return
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
@@ -209,7 +211,8 @@ def _arrays(
     """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # absent in older releases of Orbax
+    # Older releases of Orbax return the value of `item_metadata` itself.
+    stored = getattr(stored, "item_metadata", stored)
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
@@ -265,7 +268,10 @@ def _by_path(tree: PyTree) -> dict[str, Any]:
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Return the non-empty leaves; Orbax rejects empty arrays, which only the manifest lists."""
+    """Return the arrays that Orbax stores: all except empty ones, which Orbax rejects.
+
+    The manifest lists the empty arrays too.
+    """
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 
