@@ -47,9 +47,10 @@ class Work:
         scratch: Path,
         most: float = math.inf,
     ) -> None:
-        """Resume from the records of an earlier run, if `header` contains any.
+        """Start the job; if `header` contains records of an interrupted run, resume from them.
 
         The job may take `seconds`, not counting waits for the device, and `most` seconds in total.
+        `header` is the start of the result file, `scratch` a folder for temporary files.
         """
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
@@ -79,8 +80,10 @@ class Work:
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
         """Measure a case by calling `figures`, unless the case already has a record or has failed.
 
-        If the measurement fails, store the reason. Raises `OutOfTimeError` if the time left is
-        shorter than the longest case so far.
+        A case is one combination of what to measure; `case` identifies it, for example by an id and
+        a number of environments. `figures` returns the case's records, which are stored. If it
+        fails, the reason is stored. Raises `OutOfTimeError`, without a measurement, if the time
+        left is shorter than the time of the longest case so far.
         """
         if self.has(**case):
             return

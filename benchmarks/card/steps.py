@@ -81,7 +81,7 @@ CASES = {
         Case(DOORKEY, envs, CHEAP, (NAVIX, XLAND)) for envs in (65_536, 4096, 1_048_576)
     ),
     "babyai": tuple(Case(id, envs, BABYAI) for envs in (4096, 65_536) for id in MISSIONS),
-    "graphs": (  # cases that are compiled without the XLA flags of `core.gpu_flags`
+    "graphs": (  # these cases are compiled without the XLA flags of `core.gpu_flags`
         Case(IDS, 4096, ("exact", "pool")),
         Case(IDS, 65_536, ("exact", "pool")),
         Case(SYMBOLIC, 4096, ("exact", "pool")),
@@ -100,7 +100,10 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the job function that measures `CASES[name]`, or `TINY[name]` in a tiny run."""
+    """Return the function of the job `name`, which measures the cases in `CASES[name]`.
+
+    In a tiny run, which only tests the job, it measures the case `TINY[name]` instead.
+    """
 
     def run(work: Work) -> None:
         for case in (TINY[name],) if work.tiny else CASES[name]:
@@ -149,7 +152,10 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
 
 
 def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
-    """Return this library's batch; reset sources `pool` and GRADUAL get a pool of `pool` levels."""
+    """Return a batch of this library's environments with the reset source `source`.
+
+    With the reset sources `pool` and `GRADUAL`, the level pool has `pool` levels.
+    """
     if source not in ("pool", GRADUAL):
         return contestants.ours(id, num_envs, source)
     drawn = pool // 16 if source == GRADUAL else pool
@@ -200,7 +206,9 @@ def rules(work: Work) -> None:
 def step_costs(work: Work) -> None:
     """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
 
-    The first part measures the time of a step for several numbers of episodes that end in it.
+    The first part measures the time of a step with several time limits. The shorter the time limit
+    is, the more episodes end in each step, and the more new levels the step needs. The second part
+    measures the kernels of a step with several reset sources.
     """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):
