@@ -35,7 +35,8 @@ HEAD = ("time", "launches", "kernel")
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     """Return two dictionaries by kernel name: total microseconds, and number of launches.
 
-    `planes` belong to a profile of JAX's profiler; only events on GPU streams are counted.
+    `planes` are the parts of a profile that JAX's profiler recorded, such as one for each device.
+    Only events on GPU streams are counted.
     """
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()

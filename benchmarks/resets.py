@@ -56,10 +56,11 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """Return this library's batch with time limit `limit`.
+    """Return a batch of this library's environments with the time limit `limit` (0: no limit).
 
-    The step counters of its environments start at values spread evenly from 0 to the limit. The
-    observation becomes a pair (observation, done).
+    The step counters of the environments start at values spread evenly from 0 to the limit, so that
+    their episodes end in different steps. In place of the observation, a step returns a pair
+    (observation, done).
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)

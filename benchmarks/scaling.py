@@ -202,7 +202,11 @@ def simulated(count: int) -> None:
 
 
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a record for each number of devices and environments: medians over the rounds."""
+    """Return one record for each combination of number of devices and number of environments.
+
+    Each combination was measured once in every round. Its record has the median speed over the
+    rounds, and all speeds and times.
+    """
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault((record["num_envs"], record["devices"]), []).append(record)

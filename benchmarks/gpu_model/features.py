@@ -47,7 +47,7 @@ VECTORS = 4
 class Features(NamedTuple):
     """Features of one kernel launch, from which the model `kernel_time` predicts its time.
 
-    The numbers are totals over the launch, for example over all its warps.
+    The numbers, except `depth`, are totals over the launch, for example over all its warps.
 
     If all numbers have their default 0, the predicted time is `Coefficients.floor`.
     """

@@ -34,8 +34,7 @@ class Coefficients(NamedTuple):
     # Costs (us) of an event, such as an executed instruction. The model multiplies each cost by the
     # number of events, summed over all warps of the launch.
     instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction), us
-    # Extra cost of an issue slot that belongs to a division, a root or a trigonometric function,
-    # us.
+    # Extra cost (us) of an issue slot that belongs to a division, root or trigonometric function.
     special: float = 2.642e-07
     # Extra cost of an issue slot in the second half of a transposition (`Features.epilogue`), us.
     epilogue: float = 8.677e-07

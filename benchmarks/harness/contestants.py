@@ -86,7 +86,8 @@ class Game(NamedTuple):
     num_envs: int
     actions: int | Box  # number of discrete actions, or the action space
     step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
-    turn: int  # minimum number of steps in a timed run: enough for a typical number of resets
+    # Minimum number of steps in a timed run, so that the run contains a typical number of resets.
+    turn: int
 
 
 def silence() -> contextlib.AbstractContextManager:

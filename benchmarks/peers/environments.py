@@ -175,10 +175,11 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Return the index of a new world for each environment, int32.
+    """Return, for each environment, the index of the world in which it restarts, int32.
 
-    Environments that are done take the worlds in turn, and share them if there are too few. For the
-    other environments the index has no meaning.
+    There are `worlds` new worlds. The first done environment gets world 0, the next one world 1,
+    and so on; after the last world comes world 0 again. For environments that are not done, the
+    index has no meaning.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 

@@ -43,7 +43,10 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row of the documents, with its device's name and the figures of `_derived`."""
+    """Yield every row of the result files, with the name of its device.
+
+    The figures of `_derived`, such as steps per second, are added to the row.
+    """
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
@@ -119,7 +122,8 @@ def beside(documents: Documents) -> Table:
     This library counts as one contestant for each of its reset sources.
     """
     lines: dict[tuple, dict[str, Row]] = {}
-    labels: dict[str, bool] = {}  # label of a contestant -> whether it belongs to this library
+    # Label of a compared library or reset source -> whether it belongs to this library.
+    labels: dict[str, bool] = {}
     for row in by_size(rows_of(documents)):
         name = row.get("contestant") or OWN
         label = str(row.get("reset_source") or OWN) if name == OWN else name
@@ -166,8 +170,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    If both rows have the same number of measured times, the result is the median of the ratios of
-    neighbouring turns, else the ratio of the two speeds.
+    If both rows have the same number of measured times, they were timed in turns: the result is the
+    median of the ratios of the i-th times. Otherwise it is the ratio of the two speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
@@ -200,7 +204,10 @@ def _slowest(line: list[Row]) -> str:
 
 
 def billion(documents: Documents) -> Table:
-    """Make a line for each slice of the billion-step run, with the return at the slice's end."""
+    """Make a table of the training run of a billion steps, with a line for each slice.
+
+    A slice is a part of the run that one call of `card` trained. A line has the returns at its end.
+    """
     rows = list(rows_of(documents))
 
     def parts(row: Row, name: str) -> list[Row]:

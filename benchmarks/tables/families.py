@@ -18,7 +18,10 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the counted work with reset source `fresh` or, if that is missing, with `pool`."""
+    """Return the kernels and bytes counted with the reset source `fresh`.
+
+    If it was not counted, return those with the reset source `pool`.
+    """
     return row["work"].get("fresh") or row["work"]["pool"]
 
 

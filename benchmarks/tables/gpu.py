@@ -23,7 +23,8 @@ LEVELS = ("empty", "fourrooms", "lavacrossing")
 FULL = 65_536  # number of environments that is enough to use the whole GPU
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
-# Reset source of this library, or the bracketed part of a peer's name -> text in the table.
+# Reset source in a record -> text in the table. For another package, the name of the contestant may
+# have the reset source in brackets, such as "own reset".
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
@@ -55,7 +56,7 @@ def h200_resets(*files: dict[str, Any]) -> Table:
 
 
 def resets(rows: list[dict[str, Any]]) -> Table:
-    """Build one line for each id and time limit from the rows that `resets` writes."""
+    """Build a table with one line per id and time limit, from rows of the command `resets`."""
     lines: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         lines.setdefault((row["id"], row["limit"]), {})[row["reset_source"]] = row
@@ -230,9 +231,9 @@ for _name, _file, _columns in (
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Show the counted work of a step of puzzles.
+    """Show the kernels and bytes that were counted in a step of each puzzle.
 
-    The number in brackets leaves out the kernels that the scan around the step launches
+    The number of kernels in brackets leaves out those that the scan around the step launches
     (`loop_kernels`).
     """
     pairs: dict[str, dict[str, Any]] = {}

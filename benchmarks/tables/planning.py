@@ -7,8 +7,9 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of the entry in a record with figure `{}` of the search that uses the puzzle's built-in lower
-# bound. The entry `{}` itself has the figure of the search that uses the learned heuristic.
+# A record has each figure of A* twice. The entry with the figure's name is the search with the
+# learned heuristic. The entry with this name, where `{}` is the figure's name, is the search with
+# the lower bound on the cost that the puzzle itself defines.
 OWN = "{}_with_own_bound"
 
 

@@ -20,7 +20,8 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    where: Mapping[str, Any]  # entries that a row of the job's results must have to be shown
+    # Only those rows of the job's results are shown that have all these entries, with these values.
+    where: Mapping[str, Any]
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table
 
@@ -213,7 +214,8 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    # Game -> (rows that were measured in turns, name of our row with the peers' observation).
+    # Game -> pair: the rows that were measured in turns at one batch size, and the name of this
+    # library's row whose observation is the one that the peers return.
     games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),

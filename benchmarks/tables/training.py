@@ -25,7 +25,8 @@ def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` trains than `other`.
 
-    This is the median of the ratios of neighbouring turns.
+    The two learners trained in turns. The result is the median, over the turns, of the ratio of
+    their speeds.
     """
     ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
     return turns.faster(ours, theirs)
