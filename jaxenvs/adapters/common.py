@@ -108,7 +108,7 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
         given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    # Elements of Gymnasium's `MultiBinary` are int8.
+    # Accept integers for booleans, because elements of Gymnasium's `MultiBinary` are int8.
     kinds = "biu" if space.dtype == np.bool_ else kinds
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():

@@ -82,8 +82,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # One entry for each environment. `GymnasiumEnv` explains them: there they are called
-        # `_number`, `_fresh` and `_over`.
+        # For each environment: the number that is folded into its key (`GymnasiumEnv._number`),
+        # whether it has made no step since its reset, and whether its episode has ended.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)

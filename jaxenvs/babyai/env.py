@@ -46,7 +46,7 @@ class BabyLevel(Level):
 
 @struct
 class BabyState(GridState):
-    """The grid, the agent, and the progress of the mission."""
+    """State of a BabyAI level: the grid, the agent, and the progress of the mission."""
 
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
@@ -81,7 +81,8 @@ class BabyEnv(RoomGrid):
     # Largest number of places that a mission sends the agent to.
     # If it is 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
-    # Fixed time limit divided by room_size**2; 0: `max_navigations` determines the time limit.
+    # If it is not 0, the time limit is steps_per_cell * room_size**2 steps. If it is 0, the time
+    # limit is proportional to the number of places that the mission sends the agent to.
     steps_per_cell: ClassVar[int] = 0
 
     # Method that subclasses define.
@@ -104,7 +105,10 @@ class BabyEnv(RoomGrid):
         return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """Return the time limit of the state's mission, proportional to its number of places."""
+        """Return the time limit in steps for the mission of a state.
+
+        It is proportional to the number of places that the mission sends the agent to.
+        """
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit

@@ -133,7 +133,8 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # reject missions that name the locked door's key
+        # With `unblocking`, reject levels whose mission names the key of the locked door.
+        if self.unblocking:
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()

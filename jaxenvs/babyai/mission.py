@@ -114,7 +114,10 @@ def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile inside boxes (`Kind.BOX`) of the level; `tiles.EMPTY` if none is set."""
+    """Return the tile that the boxes (`Kind.BOX`) of the level contain.
+
+    It is part of the encoded mission; `tiles.EMPTY` if the mission has none.
+    """
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
 
@@ -177,7 +180,10 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Return kind and colour in MiniGrid's encoding: one kind for all doors, one for all boxes."""
+    """Return the kind and the colour of each tile in MiniGrid's encoding.
+
+    It has one kind for all doors and one for all boxes, while `tiles.Kind` has several.
+    """
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)

@@ -43,7 +43,7 @@ class Words(NamedTuple):
     summary: str
     # Position of an argument -> words; positions are explained in `Command.takes`.
     places: dict[str, tuple[str, ...]]
-    folders: frozenset[str]  # positions at which a folder is allowed too
+    folders: frozenset[str]  # positions of arguments that may also be a folder
     options: dict[str, bool]  # option -> whether a value follows it
 
 
@@ -81,7 +81,10 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Return all words of each kind that `Command.takes` can name, such as all ids."""
+    """Return all words of each kind of argument, such as all ids for the kind "ids".
+
+    `Command.takes` lists the kinds of arguments that a command takes.
+    """
     specs = [registry.spec(id) for id in registry.list()]
     ids = (*registry.list(), *(alias for spec in specs for alias in spec.aliases))
     return {
