@@ -43,7 +43,8 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        self._written = 0  # number of items written so far; modulo `capacity`, the next index
+        # Number of items written so far. The next one is written at this number modulo `capacity`.
+        self._written = 0
         self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
             None  # indices and serial numbers of the items in the latest sample, if there is one
@@ -134,7 +135,7 @@ class Replays:
     def mark(self, errors: Any, shards: list[int]) -> None:
         """Send new TD errors to the shards of the latest sample.
 
-        `errors` refers to a list with one array per shard in `shards`.
+        `errors` is a Ray reference to a list of arrays, one for each shard in `shards`.
         """
         self._in_a_row = 0
         for i, shard in enumerate(shards):

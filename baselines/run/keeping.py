@@ -75,7 +75,7 @@ class Keeper:
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
         """Begin the evaluations and videos that are due after `update`.
 
-        `before` is the update of the previous call.
+        `before` is the number of updates at the previous call, `update` the number now.
         """
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:
@@ -148,7 +148,7 @@ class Keeper:
             _warn(f"{name} could not be written ({error}). Training continues")
 
     def close(self) -> None:
-        """Close the additional logs."""
+        """Close the additional logs, such as TensorBoard's."""
         for name, sink in self._sinks.items():
             self._write(f"--log {name}", sink.close)
 

@@ -36,7 +36,7 @@ class Sink:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Write buffered records and close."""
+        """Write records that are still buffered, and close the log."""
 
 
 def agents(config: Config) -> list[str]:

@@ -46,9 +46,13 @@ class Supports:
         self._warned = set[int]()
 
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
-        """Read new log records and warn. `runners` hold the replay buffers of all agents."""
+        """Read new log records, and warn of agents whose TD targets are clipped too often.
+
+        `runners` are the training states, which hold the replay buffers of all agents.
+        """
         for record in records:
-            if None in record.get(CLIPPED, [None]):  # no fixed support, or no gradient step yet
+            # True for a learner without a fixed support, and before the first gradient step.
+            if None in record.get(CLIPPED, [None]):
                 continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:

@@ -60,7 +60,8 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        if final.exists():  # a damaged checkpoint of the same update
+        # If a checkpoint of this update exists, it is damaged: replace it.
+        if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)
     except Exception as error:  # Orbax may wrap a disk error in any exception
@@ -187,7 +188,7 @@ def _read(
                 found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:
                 raise
-            except Exception as error:  # Orbax documents no exceptions
+            except Exception as error:  # Orbax does not document which exceptions it raises
                 raise RunError(
                     f"{path / name} cannot be read ({_cause(error)}), although its files match its "
                     f"{MANIFEST}; remove {path} to use the previous checkpoint"
