@@ -29,7 +29,7 @@ QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 
 
 class StoppedError(Exception):
-    """Another thread has asked all jobs to stop."""
+    """Raised in the thread of a job if another thread has asked all jobs to stop."""
 
 
 class Limits(NamedTuple):

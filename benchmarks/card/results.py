@@ -33,7 +33,7 @@ Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
-    """The time left is too short for the next case."""
+    """Raised if the time left is too short for the next case of the job."""
 
 
 class Work:

@@ -68,7 +68,7 @@ def korf_hundred(work: Work) -> None:
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Solve the `count` easiest of Korf's puzzles; return one record."""
+    """Solve the `count` easiest of Korf's puzzles in one search; return a record of the search."""
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])

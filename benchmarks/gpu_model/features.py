@@ -36,7 +36,9 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
 SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
-CODE = 400  # largest number of instructions to which the compiler unrolls a loop
+# The compiler unrolls a loop over a thread's elements if the unrolled loop has at most this many
+# machine instructions.
+CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
 # A concatenation whose last axis has at most this size is taken for an index vector of a gather.
@@ -133,7 +135,10 @@ def _spread(warps: int) -> np.ndarray:
 
 
 def _contiguous(elements: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each thread computes `unroll` neighbouring elements."""
+    """Return the sampled lanes of a kernel that computes `elements` elements.
+
+    Each lane (thread) computes `unroll` neighbouring elements.
+    """
     warps = max(-(-elements // (LANES * unroll)), 1)
     positions = ((_spread(warps)[:, None] * LANES + np.arange(LANES)) * unroll).ravel()
     return Grid(np.minimum(positions, elements - 1), positions < elements, warps)

@@ -52,7 +52,7 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """Name scopes in the traced JAX program, as a path; "" if XLA dropped them."""
+        """Path of the JAX name scopes in which the instruction was traced; "" if XLA dropped it."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 

@@ -14,7 +14,9 @@ import numpy as np
 
 from . import hlo
 
-DEPTH = 60  # largest number of dependent instructions to follow to compute a value
+# `Values` follows a chain of at most this many instructions to compute a value. If the chain is
+# longer, the value counts as unknown.
+DEPTH = 60
 # Exclusive upper bound of the pseudorandom numbers that replace values known only at run time, such
 # as the index at which a gather reads. It is small, because in real programs neighbouring lanes
 # read elements that are near each other.

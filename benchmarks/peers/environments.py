@@ -39,7 +39,7 @@ class Peer(NamedTuple):
     """Another package in one configuration, with which this library is compared."""
 
     name: str
-    # Families of this library's ids for which the package may have the same level.
+    # Families of ids, such as `Grid`, for whose levels the package may have an equivalent.
     families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL

@@ -54,7 +54,9 @@ class Clock:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return the CPU and wall seconds of the whole training, and of the part after `mark`.
+        """Return the CPU and wall seconds of the whole training and of its last part.
+
+        The last part begins after `mark` environment steps, when everything is compiled.
 
         `steps` is the number of environment steps of the whole training.
         """

@@ -102,7 +102,7 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table without empty columns, with `notes(documents)` below it."""
+    """Return a table with a row for each of `lines`, without empty columns, with `notes` below."""
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 
