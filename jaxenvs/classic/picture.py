@@ -163,7 +163,10 @@ def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
 
 
 def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
-    """Paint shapes over a background, the last shape on top; edges are anti-aliased."""
+    """Return the background with shapes painted over it, the last shape on top.
+
+    The edges of the shapes are anti-aliased.
+    """
     metre = np.float32(tile_size / place.tile)  # number of pixels per metre
     picture = background.astype(jnp.float32)
     for distance, radius, colour in shapes:

@@ -147,7 +147,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split the text of a tuple at its commas; commas inside nested tuples do not split it."""
+    """Yield the texts of a tuple's values: its text, split at commas outside nested tuples."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):
