@@ -140,7 +140,7 @@ def able_learners(env: Any) -> list[str]:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names in the form `a, b or c`."""
+    """Return names joined in the form `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
 

@@ -65,7 +65,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Sample batches of items with replacement; `mark` updates their priorities later."""
+        """Return batches of items, sampled with replacement; `mark` updates their priorities."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -199,6 +199,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Concatenate the samples of several shards along their second axis, the items of a batch."""
+    """Return the samples of several shards, joined along the second axis: the items of a batch."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

@@ -304,7 +304,7 @@ class Training:
         print(evaluation.as_text(result))
 
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
-        """Play at least `count` episodes of a Gymnasium environment with the actors.
+        """Play at least `count` episodes of a Gymnasium environment with the actors; return them.
 
         Each environment plays the same number of episodes: counting the first `count` episodes that
         end would favour short ones.

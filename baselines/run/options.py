@@ -144,7 +144,7 @@ def prepare(
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
-    """Read the command line; defaults come from the id's preset or from the run to resume.
+    """Return the options of a command line; defaults: the id's preset, or the run to resume.
 
     Raises `RunError` (also for unknown flags), the errors of `jaxenvs.make`, and `SystemExit` for
     --help and for values that cannot be parsed.
@@ -174,7 +174,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Set `reset_source` if this machine's default differs from the environment's default.
+    """Return `options` with `reset_source` set if this machine's default is not the environment's.
 
     The reset source is the way in which resets get their levels. A new run records this machine's
     default, and so uses it on every machine where it is resumed. A resumed run without a recorded
@@ -308,7 +308,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Read the command line with a run's options as defaults.
+    """Return the options of the command line, with a run's options as defaults.
 
     Raises `RunError` if it changes an option that a resumed run must keep.
     """

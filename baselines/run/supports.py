@@ -123,7 +123,7 @@ def as_flags(settings: Mapping[str, float]) -> str:
 
 
 def outward(value: float) -> float:
-    """Round a number away from 0 to two significant digits, ignoring float32 rounding errors."""
+    """Return a number rounded away from 0 to two digits, ignoring float32 rounding errors."""
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)

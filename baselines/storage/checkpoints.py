@@ -147,7 +147,7 @@ def _is_skipped(path: Path) -> bool:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """Read the manifest of a checkpoint; `OSError` or `ValueError` if it is invalid."""
+    """Return the manifest of a checkpoint; raises `OSError` or `ValueError` if it is invalid."""
     content = json.loads(read_text(path / MANIFEST, LARGEST_MANIFEST))
     kinds = {"made_for": str, "arrays": dict, "files": dict}
     if not isinstance(content, dict) or {k: type(content.get(k)) for k in kinds} != kinds:
@@ -158,7 +158,10 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTree[np.ndarray]]:
-    """Read trees from an intact checkpoint; `RunError` if environment or shapes differ."""
+    """Read trees from an intact checkpoint and return them.
+
+    Raises `RunError` if the checkpoint has another environment or other shapes.
+    """
     manifest = _manifest(path)
     if manifest["made_for"] != made_for:
         raise RunError(
@@ -197,7 +200,7 @@ def _read(
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
+    """Return every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -209,7 +212,7 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
+    """Return the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
     # Older releases of Orbax return the value of `item_metadata` itself.

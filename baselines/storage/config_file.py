@@ -51,5 +51,5 @@ def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
 
 
 def _hashable(value: Any) -> Any:
-    """Convert lists, as which JSON stores tuples, back to tuples."""
+    """Return the value with lists, as which JSON stores tuples, converted back to tuples."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
