@@ -47,7 +47,7 @@ def sources(env_id: str) -> tuple[str, ...]:
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Count a step's GPU kernels and the bytes that they move, for each wanted reset source."""
+    """Return a step's number of GPU kernels and of bytes moved, for each wanted reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
@@ -59,12 +59,11 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Measure, on the CPU, the time to step and the time to generate a level.
+    """Return the time to step and the time to generate a level, measured on the CPU.
 
     A candidate is a level that was drawn and that may be rejected. `candidates` is the mean number
-    of candidates that are drawn until one is accepted.
-    `world_steps` is the time to get an accepted level, divided by the time of a step. Other times
-    are CPU nanoseconds per environment.
+    of candidates that are drawn until one is accepted. `world_steps` is the time to get an accepted
+    level, divided by the time of a step. Other times are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)

@@ -141,7 +141,7 @@ class Measured:
 
 
 def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
-    """Fit the model's coefficients to the kernels that the mask `chosen` selects."""
+    """Return the model's coefficients, fitted to the kernels that the mask `chosen` selects."""
     seen, time, weight = measured.of(chosen), measured.time[chosen], measured.weight[chosen]
     prior = np.log(PRIOR)
     scale = np.array([KNOWN.get(name, 1.0) for name in Coefficients._fields])
@@ -155,7 +155,7 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Predict each kernel's microseconds from a fit to the kernels of all other groups.
+    """Return each kernel's microseconds, predicted by a fit to the kernels of all other groups.
 
     `group` maps the name of a program to the name of its group.
     """

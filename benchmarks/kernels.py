@@ -56,9 +56,9 @@ class Profile(NamedTuple):
 
 
 def profile(contestant: Contestant) -> Profile:
-    """Compile a rollout, time it and profile it.
+    """Compile a rollout, time it and profile it; return the profile.
 
-    The record has times (in microseconds) and launches per step of the whole batch.
+    Its record has times (in microseconds) and launches per step of the whole batch.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key).compile()
@@ -93,7 +93,7 @@ def keep(file: Path, programs: dict[str, Any]) -> None:
 
 
 def kept(file: Path) -> dict[str, Any]:
-    """Read the programs that `keep` wrote to a file; {} if the file is missing or damaged."""
+    """Return the programs that `keep` wrote to a file; {} if it is missing or damaged."""
     try:
         found = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error):

@@ -83,7 +83,10 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time every reset source with every time limit; the reset sources are timed in turns."""
+    """Time every reset source with every time limit; return the records.
+
+    The reset sources are timed in turns.
+    """
     chunk = max(8, args.batch // CHUNKS)
     records = []
     for env_id in args.ids:

@@ -31,7 +31,7 @@ IDS = (
 
 
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
-    """Compile one PPO update with a preset and count its kernels and bytes.
+    """Compile one PPO update with a preset; return the numbers of its kernels and bytes.
 
     `changed` overrides settings of the preset.
     """

@@ -114,7 +114,7 @@ def listed() -> str:
 
 
 def _about_device(args: argparse.Namespace) -> dict[str, Any]:
-    """Query the device and package versions in another process.
+    """Return the device and the package versions, queried in another process.
 
     JAX would otherwise hold the device in this process while the jobs run.
     """
@@ -178,7 +178,10 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in the given order, `count` at once; an error or Ctrl-C stops all of them."""
+        """Run jobs in the given order, `count` at once, and return their states.
+
+        An error or Ctrl-C stops all of them.
+        """
         with ThreadPoolExecutor(count) as pool:
             try:
                 waiting = [pool.submit(self._unless_stopped, task) for task in tasks]

@@ -173,7 +173,7 @@ def about(commit: str) -> dict[str, Any]:
 
 
 def slug(device: str) -> str:
-    """Convert a device's name to a part of a file name, such as `nvidia-h200`."""
+    """Return a device's name as a part of a file name, such as `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 

@@ -116,7 +116,10 @@ def job(name: str) -> Callable[[Work], None]:
 def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
 ) -> Records:
-    """Measure steps per second of this library's reset sources and of other packages, in turns."""
+    """Measure steps per second of this library's reset sources and of other packages, in turns.
+
+    Return one record for each of them.
+    """
     pool = 16 if work.tiny else 4096
     ours = {name: functools.partial(_batch, env_id, num_envs, name, pool) for name in sources}
     theirs = {name: functools.partial(peers.peer, name, env_id, num_envs) for name in others}
@@ -126,8 +129,8 @@ def turns(
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
     """Compile contestants in parallel, then measure their steps per second in turns.
 
-    `builders` map each contestant's name to a function that builds its batch. Missing and failed
-    contestants are listed in `work`.
+    Return one record for each contestant. `builders` map each contestant's name to a function that
+    builds its batch. Missing and failed contestants are listed in `work`.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -164,7 +167,7 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Rename the entry `seconds` of a record to `times_s`, the name that all jobs use."""
+    """Return a record with its entry `seconds` renamed to `times_s`, as in all jobs."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 

@@ -187,7 +187,7 @@ def craftax_level(env_id: str) -> str:
 
 
 def chosen(ids: list[str]) -> list[str]:
-    """Expand the ids of a command line: `all`, `families` (one id of each class), or ids."""
+    """Return the ids that a command line names: `all`, `families` (one of each class), or ids."""
     named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}
     return named[ids[0]]() if len(ids) == 1 and ids[0] in named else ids
 

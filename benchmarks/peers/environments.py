@@ -190,7 +190,7 @@ def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Arra
 
 
 def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
-    """Select the values of `begun` for environments that are done, and of `going` for the others.
+    """Return the values of `begun` for environments that are done, of `going` for the others.
 
     `begun` and `going` are pytrees of arrays whose first axis is the environment.
     """

@@ -169,7 +169,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 
 
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
-    """Translate a setting into this library's settings.
+    """Return this library's settings for a setting of the comparison.
 
     All settings that are not in the result have the same defaults in this library and the peers.
     """

@@ -53,7 +53,7 @@ def rows_of(documents: Documents) -> Iterator[Row]:
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:
-    """Sort the rows of each device and id by batch size; ids keep the order of the job."""
+    """Return the rows, sorted by batch size within each device and id; ids keep their order."""
     listed = list(rows)
     ids = list(dict.fromkeys((row["device"], row.get("id")) for row in listed))
     place = lambda row: (ids.index((row["device"], row.get("id"))), row.get("num_envs") or 0)  # noqa: E731
@@ -92,7 +92,10 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Count the rows that were measured at another commit than the document's, by commit."""
+    """Return the numbers of rows that were measured at other commits than the document's.
+
+    The result maps each such commit to its number of rows.
+    """
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -117,9 +120,10 @@ def plain(
 
 
 def beside(documents: Documents) -> Table:
-    """Compare contestants: each has its own columns, and each line is a device, id and batch size.
+    """Build a table that compares this library with other packages.
 
-    This library counts as one contestant for each of its reset sources.
+    There is a line for each device, id and batch size, and columns for each package and for each of
+    this library's reset sources.
     """
     lines: dict[tuple, dict[str, Row]] = {}
     # Label of a compared library or reset source -> whether it belongs to this library.
@@ -234,7 +238,7 @@ def billion(documents: Documents) -> Table:
 
 
 def tests(documents: Documents) -> Table:
-    """Count the tests that passed on each device, and name those that failed."""
+    """Build a table with the number of tests that passed on each device, and those that failed."""
 
     def count(outcome: str) -> Column:
         return lambda document: whole(sum(r["outcome"] == outcome for r in document["rows"]))

@@ -57,7 +57,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Combine counted GPU work and measured CPU speeds in a table of all environment classes.
+    """Build a table of all environment classes with counted GPU work and measured CPU speeds.
 
     A cell is empty if the figure was not measured or if the other package lacks the level.
     """

@@ -30,7 +30,7 @@ RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-re
 
 @table("h200-speed", *(f"{RESULTS}/h200_bench_{level}.json" for level in LEVELS))
 def h200_speed(*benches: dict[str, Any]) -> Table:
-    """Compare steps per second by level, batch size and reset source, and with other packages."""
+    """Build a table of steps per second by level, batch size and reset source or package."""
     columns = {
         **ID,
         **ENVS,
@@ -51,7 +51,7 @@ def h200_speed(*benches: dict[str, Any]) -> Table:
     f"{RESULTS}/h200_resets_fourrooms_lavacrossing.json",
 )
 def h200_resets(*files: dict[str, Any]) -> Table:
-    """Compare the microseconds of a step between reset sources, for each time limit."""
+    """Build a table with the microseconds of a step for each time limit and reset source."""
     return resets([row for file in files for row in file["rows"]])
 
 
@@ -84,7 +84,10 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step and their microseconds, for batches of `FULL`."""
+    """Build a table of the slowest kernels of a step, with `FULL` environments.
+
+    It has the microseconds of each kernel.
+    """
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -103,7 +106,7 @@ def h200_kernels(profiles: dict[str, Any]) -> Table:
 
 @table("h200-learning", f"{RESULTS}/h200_ppo_doorkey.json")
 def h200_learning(found: dict[str, Any]) -> Table:
-    """Show PPO runs on DoorKey-8x8 with different numbers of seeds."""
+    """Build a table of PPO runs on DoorKey-8x8 with different numbers of seeds."""
     columns = {
         "command": lambda run: f"`{run['command']}`",
         "an update": lambda run: f"{1000 * run['seconds_per_update']:.0f} ms",
@@ -231,7 +234,7 @@ for _name, _file, _columns in (
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Show the kernels and bytes that were counted in a step of each puzzle.
+    """Build a table of the kernels and bytes that were counted in a step of each puzzle.
 
     The number of kernels in brackets leaves out those that the scan around the step launches
     (`loop_kernels`).

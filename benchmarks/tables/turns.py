@@ -33,7 +33,7 @@ class Turns(NamedTuple):
 
 
 def turns(bench: dict[str, Any]) -> list[Turns]:
-    """Group the rows of a file of `jaxenvs bench` by id and batch size.
+    """Return the rows of a file of `jaxenvs bench`, grouped by id and batch size.
 
     Ids stay in the file's order; the batch sizes of an id ascend.
     """
