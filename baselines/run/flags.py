@@ -29,7 +29,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 
     `default` holds the default of every flag; the learner's flags are in its field `settings`.
     `kinds` are the dataclasses that declare the other fields of `default`. --help lists the fields
-    of the first class of `kinds`, then the learner's settings, then those of the other classes.
+    of the first class, then the learner's settings, then the fields of the other classes.
     """
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine

@@ -170,7 +170,7 @@ def _side(number: float) -> str:
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Return the state after one step under the force `push` (N, to the right).
 
-    The equations are those of Florian (2007). They are integrated by the explicit Euler method:
+    The equations are from Florian (2007). They are integrated by the explicit Euler method:
     position and angle change by the velocities before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
