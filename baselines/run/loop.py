@@ -153,7 +153,7 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """Return the parts of a checkpoint: runners (training states), or their shapes, split up.
+    """Return the parts of a checkpoint, by name, for runners (training states) or their shapes.
 
     Weights are a separate part because loading a policy needs only them. The stock, levels that are
     generated ahead for later resets, is a separate part because `_whole` replaces it if its shape

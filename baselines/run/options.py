@@ -144,7 +144,7 @@ def prepare(
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
-    """Return the options of a command line; defaults: the id's preset, or the run to resume.
+    """Return the options of a command line; defaults come from a preset or the run to resume.
 
     Raises `RunError` (also for unknown flags), the errors of `jaxenvs.make`, and `SystemExit` for
     --help and for values that cannot be parsed.

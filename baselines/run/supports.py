@@ -116,14 +116,20 @@ def _of_agent(leaf: Any, i: int) -> np.ndarray:
 
 
 def as_flags(settings: Mapping[str, float]) -> str:
-    """Return settings as command-line flags; values are rounded away from 0 to two digits."""
+    """Return settings as command-line flags.
+
+    Their values are rounded away from 0 to two significant digits.
+    """
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
     )
 
 
 def outward(value: float) -> float:
-    """Return a number rounded away from 0 to two digits, ignoring float32 rounding errors."""
+    """Return a number rounded away from 0 to two significant digits.
+
+    Rounding errors of float32 are ignored.
+    """
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
