@@ -253,7 +253,7 @@ def _parser() -> Parser:
 
 
 def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
-    """Yield the contestants that the command-line options select."""
+    """Yield the batches of environments that the command-line options select."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():

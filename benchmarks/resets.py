@@ -32,7 +32,7 @@ CHUNKS = 64
 
 
 class Runner(timing.BatchRunner):
-    """Runner of a batch made by `staggered`; it also counts the episodes that end per step."""
+    """Timed runs of a batch made by `staggered`; also counts the episodes that end per step."""
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)

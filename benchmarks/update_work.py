@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        # Write after every id, so that an interrupted run keeps its figures.
+        # Write the file after every id, so that an interrupted run keeps the results of the
+        # ids that are complete.
         instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

@@ -63,7 +63,7 @@ class Record:
 
 
 class Runner:
-    """Base class of runners: `run` makes a fixed number of steps and measures their time."""
+    """Base class of objects that are timed: `run` makes a fixed number of steps and times them."""
 
     record: Record
 
@@ -80,7 +80,7 @@ class Runner:
 
 
 class Programs(NamedTuple):
-    """Compiled programs of a batch, to reset it and to make a rollout."""
+    """Compiled programs of a batch of environments: one resets it, one makes a rollout."""
 
     reset: Callable
     rollout: Callable
@@ -113,7 +113,7 @@ def lower(contestant: Contestant) -> Callable[[], Programs]:
 
 
 class BatchRunner(Runner):
-    """Runner of a `Contestant`, a batch in JAX; the constructor compiles and warms up."""
+    """Timed runs of a `Contestant`, a batch in JAX; the constructor compiles and warms up."""
 
     def __init__(
         self, contestant: Contestant, seconds: float, programs: Programs | None = None
@@ -147,7 +147,7 @@ class BatchRunner(Runner):
 
 
 class GameRunner(Runner):
-    """Runner of a `Game`, stepped from Python; actions are drawn before timing starts."""
+    """Timed runs of a `Game`, stepped from Python; actions are drawn before timing starts."""
 
     def __init__(self, game: Game, env_id: str, seconds: float) -> None:
         self.game, self.rng = game, np.random.default_rng(0)

@@ -70,7 +70,10 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-muzero", f"{RUNS}/muzero.json")
 def muzero(rows: list[dict[str, Any]]) -> Table:
-    """Build a table that compares MuZero, with and without search, with learners without one."""
+    """Build a table that compares MuZero with learners that do not search.
+
+    MuZero was evaluated with and without search.
+    """
     inside = {"greedy search": "greedy_search", "without search": "without_search"}
 
     def returns(name: str) -> Column:

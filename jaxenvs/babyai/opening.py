@@ -66,7 +66,8 @@ class OpenDoor(BabyEnv):
     # How the mission names the door: "color", or "loc" for its place, such as "on your left".
     # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
-    debug: bool = False  # whether toggling any door but the target fails the mission
+    # Whether the mission fails if the agent toggles another door than the one to open.
+    debug: bool = False
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)

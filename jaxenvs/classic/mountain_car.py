@@ -198,7 +198,7 @@ class MountainCarContinuous(Valley):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Name of the action's only component."""
+        """Name of the action's only component, which is the force of the motor."""
         return ("force",)
 
     @property
