@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from .game import Game
 from .machine import Packer, Size
-from .machine.sizes import SIZES, draws
+from .machine.packing import draws
+from .machine.sizes import SIZES
 from .tables import Level, Pattern, TableRule
 from .text import GameError
 
