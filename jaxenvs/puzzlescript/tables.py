@@ -33,6 +33,7 @@ class Pattern(NamedTuple):
     mp: int = 0  # movements that must be present
     mm: int = 0  # movements that must be missing
     replacement: Replacement | None = None  # None: the cell stays as it is
+    rigid: int = 0  # number of the rigid group, from 1, of which the rule is a rigid rule; 0: none
 
 
 class TableRule(NamedTuple):
@@ -71,6 +72,11 @@ class Groups(NamedTuple):
 
     rules: tuple[tuple[TableRule, ...], ...]
     loops: tuple[tuple[int, int], ...]  # (last, first) group of each loop
+
+    @property
+    def rigid(self) -> tuple[int, ...]:
+        """Indices of the rigid groups, those with at least one rigid rule."""
+        return tuple(i for i, group in enumerate(self.rules) if any(rule.rigid for rule in group))
 
 
 def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
@@ -164,7 +170,7 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis is alone between bars, with cells before and after it.
+        """Return whether every ellipsis is alone between bars, between cells that are none.
 
         If not, records an error. Also records an error if the ellipses of both sides are at
         different places, or if a row has more than two.
@@ -182,6 +188,9 @@ class _Masks:
                 fine = False
             elif c in (0, len(rule.left[r]) - 1):
                 error(rule.line, "`...` must be between two cells, not at the end of a row")
+                fine = False
+            elif rule.left[r][c - 1] == ELLIPSIS:
+                error(rule.line, "two `...` need a cell between them; one `...` means the same")
                 fine = False
         for row in rule.left:
             if row.count(ELLIPSIS) > 2:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from . import matches, planes, replacements, sizes
+from . import matches, planes, replacements, rigid, sizes
 from .matches import Literals, Tested
 from .replacements import Draw
 from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
@@ -30,6 +30,8 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     news = queued(turn.commands, tables.commands[window]) != turn.commands
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
     active &= is_valid & ~tables.random[window]
+    if size.rigid:
+        active &= ~rigid.banned(p, turn, window)
     place = jnp.where(turn.applying, jnp.int32(0), planes.first(active))
     one = jax.tree.map(lambda leaf: leaf[place], tests)
     applied = _apply(p, turn, one, window[place], has_change[place].any(), draw)
@@ -38,6 +40,8 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     if size.draws:
         one = jax.tree.map(lambda leaf: leaf[0], tests)
         in_random = tables.random[window[0]] & (turn.rule < end)
+        if size.rigid:
+            in_random &= ~rigid.banned(p, turn, window[0])
         after = select(in_random, _random_group(p, turn, one, window[0], draw), after)
     after = select(turn.rule >= end, turn, after)
     over = fresh(after)._replace(

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, UInt32
 
-from . import matches, planes
+from . import matches, planes, rigid
 from .planes import DOWN, LEFT, OPPOSITE, RIGHT, UP
-from .state import LATE, Program, Turn
+from .state import LATE, Program, Turn, select
 
 # Index of the movement bit of each direction, in the order right, down, left, up. The order of the
 # movement bits is up, down, left, right, action.
@@ -39,7 +39,7 @@ def step(p: Program, turn: Turn) -> Turn:
     ends = is_over & ~again
     place = jnp.where(singly, _place(movers), turn.place)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
-    return turn._replace(
+    after = turn._replace(
         objects=_moved(p, turn.objects, movers),
         moves=jnp.where(ends, jnp.uint32(0), moves),
         vacated=turn.vacated | _or(movers, 1),
@@ -47,6 +47,7 @@ def step(p: Program, turn: Turn) -> Turn:
         phase=jnp.where(ends, LATE, turn.phase).astype(jnp.int32),
         rule=jnp.where(ends, p.tables.late.all, turn.rule),
     )
+    return select(ends, rigid.resolved(p, turn, after), after) if size.rigid else after
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:

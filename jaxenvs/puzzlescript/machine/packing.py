@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import UInt32
 
 from ..game import Game
-from ..tables import BITS, Groups, Level, Pattern, TableRule, Win
+from ..tables import BITS, MOST_RIGID, Groups, Level, Pattern, TableRule, Win
 from ..text import GameError
 from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, Tables, bits
 
@@ -17,12 +17,13 @@ class Packer:
     def __init__(self, game: Game) -> None:
         self.game = game
         self.objects = len(game.objects)
+        self.group_bits = len(game.main.rigid).bit_length()
         self.masks: dict[int, int] = {}  # mask of a set's planes -> index of the set
         self.patterns: dict[Pattern, int] = {Pattern(): 0}
         self.rules: list[TableRule] = []
         # For each group: its first and last rule, the first rule of the loop that ends with it or
-        # -1, and whether it is random.
-        self.groups: list[tuple[int, int, int, bool]] = []
+        # -1, whether it is random, and its number among the rigid groups or 0.
+        self.groups: list[tuple[int, int, int, bool, int]] = []
         self.late = 0
         self._check()
         for groups in (game.main, game.late):
@@ -33,26 +34,27 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for a rigid rule or a row with two ellipses, which are unsupported."""
+        """Raise `GameError` for what the engine plays in spite of an error in the game."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
-                what = ""
-                if rule.rigid:
-                    what = "a rigid rule"
-                if any(row.count(None) > 1 for row in rule.rows):
-                    what = "a row with two ellipses"
-                if what:
-                    raise GameError(f"{self.game.name}:{rule.line}: {what} is not supported yet")
+                if any(row.count(None) > 2 for row in rule.rows):
+                    place = f"{self.game.name}:{rule.line}"
+                    raise GameError(f"{place}: a row has more than two ellipses; use at most two")
+        if (count := len(self.game.main.rigid)) > MOST_RIGID:
+            raise GameError(f"{self.game.name}: {count} groups are rigid; use at most {MOST_RIGID}")
 
     def _add(self, groups: Groups) -> None:
         """Append the rules of all groups, and note where groups and loops begin and end."""
         firsts = []
         loops = dict(groups.loops)
+        rigid = groups.rigid if groups is self.game.main else ()
         for number, group in enumerate(groups.rules):
             firsts.append(len(self.rules))
+            which = rigid.index(number) + 1 if number in rigid else 0
+            group = [_numbered(rule, which) for rule in group]
             self.rules += group
             loop = firsts[loops[number]] if number in loops else -1
-            self.groups.append((firsts[-1], len(self.rules) - 1, loop, group[0].random))
+            self.groups.append((firsts[-1], len(self.rules) - 1, loop, group[0].random, which))
             for rule in group:
                 for row in rule.rows:
                     for cell in row:
@@ -72,6 +74,11 @@ class Packer:
     def planes(self, objects: int, movements: int) -> int:
         """Combine a mask of objects and a mask of movements into a mask of planes."""
         return objects | movements << self.objects
+
+    def _records(self, layer: int) -> int:
+        """Return the mask of the planes of `Rigid.records` of a layer."""
+        first = self.objects + BITS * self.game.layers + self.group_bits * layer
+        return (1 << self.group_bits) - 1 << first
 
     def _set(self, planes: int) -> tuple[int, int] | None:
         """Return a mask of planes as (0, plane), as (1, set) if it has several; None if empty."""
@@ -97,6 +104,7 @@ class Packer:
             change.append((self._set(self.planes(new.oc & ~new.os, moved)), 1))
             missing = bits(self.planes(new.os & ~pattern.op, new.ms & ~pattern.mp))
             change += [((0, plane), -1) for plane in missing]
+            change += [(self._set(self._records(layer)), -1) for layer in recorded(pattern)]
             if new.re or new.rd:
                 change = [None]
         return [each for each in test if each[0]], [each for each in change if not each or each[0]]
@@ -105,24 +113,24 @@ class Packer:
     def size(self) -> Size:
         """The smallest size that holds the game's rules; levels are not counted."""
         rows = [row for rule in self.rules for row in rule.rows]
-        split = [row.index(None) if None in row else len(row) for row in rows]
-        tails = [
-            len(row) - at - 1 if None in row else 0 for row, at in zip(rows, split, strict=True)
-        ]
+        parts = [[*map(len, split(row))] for row in rows]
+        cells, middle, tail = (max(each) for each in zip(*parts, [1, 0, 0], strict=True))
         return Size(
             side=1,
             objects=self.objects,
             layers=self.game.layers,
             rules=max(len(self.rules), 1),
             rows=max([len(rule.rows) for rule in self.rules], default=1),
-            cells=max(split, default=1),
-            tail=max(tails, default=0),
+            cells=cells,
+            tail=tail,
             tests=max([len(test) for test, _ in self.literals.values()] + [1]),
             changes=max([len(change) for _, change in self.literals.values()] + [1]),
             sets=max(len(self.masks), 1),
             patterns=len(self.patterns),
             wins=max(len(self.wins), 1),
             draws=any(map(draws, self.rules)) or any(group[3] for group in self.groups),
+            rigid=len(self.game.main.rigid),
+            middle=middle,
         )
 
     def level_size(self, level: Level) -> Size:
@@ -149,6 +157,32 @@ def draws(rule: TableRule) -> bool:
     return any(cell.replacement and (cell.replacement.re or cell.replacement.rd) for cell in cells)
 
 
+def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
+    """Split a row at its ellipses into the cells before, between and behind them."""
+    parts: list[list[Pattern]] = [[]]
+    for cell in row:
+        if cell is None:
+            parts.append([])
+        else:
+            parts[-1].append(cell)
+    head, *middle, tail = [*parts, []] if len(parts) == 1 else parts
+    return tuple(head), tuple(middle[0]) if middle else (), tuple(tail)
+
+
+def recorded(pattern: Pattern) -> list[int]:
+    """Return the layers for which a pattern's replacement records the rigid group."""
+    new = pattern.replacement
+    return [each // BITS for each in bits(new.ml)[::BITS]] if new and pattern.rigid else []
+
+
+def _numbered(rule: TableRule, group: int) -> TableRule:
+    """Note the number of the rigid group in the patterns of a rigid rule."""
+    if not rule.rigid or not group:
+        return rule
+    rows = (tuple(cell and cell._replace(rigid=group) for cell in row) for row in rule.rows)
+    return rule._replace(rows=tuple(rows))
+
+
 class _Filled:
     """Fills the tables of a game for one size."""
 
@@ -157,8 +191,15 @@ class _Filled:
 
     def _plane(self, plane: int) -> int:
         """Convert the index of a plane among the game's own planes to its index in this size."""
-        exact = self.packer.objects
-        return plane if plane < exact else plane - exact + self.size.objects
+        packer, size = self.packer, self.size
+        if plane < packer.objects:
+            return plane
+        plane -= packer.objects
+        records = plane - BITS * packer.game.layers
+        if records < 0:
+            return size.objects + plane
+        layer, bit = divmod(records, packer.group_bits)
+        return size.planes + size.group_bits * layer + bit
 
     def _words(self, mask: int, count: int) -> np.ndarray:
         """Convert a mask of the game's own planes to uint32 words for this size."""
@@ -172,7 +213,7 @@ class _Filled:
         if literal is None:
             return TRUE
         (kind, number), sign = literal
-        place = self._plane(number) if kind == 0 else self.size.planes + number
+        place = self._plane(number) if kind == 0 else self.size.known + number
         return sign * (FIRST + place)
 
     def _padded(self, rows: list[list], width: int, fill: int, length: int) -> np.ndarray:
@@ -189,9 +230,9 @@ class _Filled:
         layer[: packer.objects] = game.layer_of
         movers = np.zeros(size.objects, np.bool_)
         movers[bits(game.player)] = True
-        sets = np.zeros((size.sets, -(-size.planes // WORD)), np.uint32)
+        sets = np.zeros((size.sets, -(-size.known // WORD)), np.uint32)
         for mask, number in packer.masks.items():
-            sets[number] = self._words(mask, size.planes)
+            sets[number] = self._words(mask, size.known)
         wins = np.zeros((3, size.wins), np.int16)
         wins[0] = -1
         for i, win in enumerate(packer.wins):
@@ -211,6 +252,7 @@ class _Filled:
             movers=movers,
             must_move=np.array("require_player_movement" in game.prelude),
             at_start=np.array("run_rules_on_level_start" in game.prelude),
+            **self._rigid(),
         )
 
     def _patterns(self) -> dict[str, np.ndarray]:
@@ -238,12 +280,25 @@ class _Filled:
             "turned": turned,
         }
 
-    def _rules(self) -> dict[str, np.ndarray]:
+    def _rigid(self) -> dict[str, np.ndarray | None]:
+        packer, size = self.packer, self.size
+        if not size.rigid:
+            return {"rigid": None, "rigid_groups": None, "recorded": None}
+        rigid = np.zeros(size.rules, np.int8)
+        for start, end, *_, which in packer.groups:
+            rigid[start : end + 1] = which
+        layers = np.zeros((size.patterns, size.layers), np.int8)
+        for pattern, i in packer.patterns.items():
+            layers[i, recorded(pattern)] = pattern.rigid
+        count = np.array(len(packer.game.main.rigid), np.int8)
+        return {"rigid": rigid, "rigid_groups": count, "recorded": layers}
+
+    def _rules(self) -> dict[str, np.ndarray | None]:
         packer, size = self.packer, self.size
         n, r = size.rules, size.rows
         cells = np.zeros((n, r, size.cells), np.int16)
-        tail = np.zeros((n, r, size.tail), np.int16)
-        length, tail_length = np.zeros((2, n, r), np.int8)
+        middle, tail = (np.zeros((n, r, most), np.int16) for most in (size.middle, size.tail))
+        length, middle_length, tail_length = np.zeros((3, n, r), np.int8)
         direction, commands = np.zeros(n, np.int8), np.zeros(n, np.uint8)
         simple, drawing = np.zeros((2, n), np.bool_)
         for i, rule in enumerate(packer.rules):
@@ -253,17 +308,21 @@ class _Filled:
             for command in rule.commands:
                 commands[i] |= COMMANDS.get(command, OTHER)
             for j, row in enumerate(rule.rows):
-                at = row.index(None) if None in row else len(row)
-                before, after = (
-                    [packer.patterns[c] for c in part if c is not None]
-                    for part in (row[:at], row[at:])
+                parts = zip(
+                    split(row),
+                    (cells, middle, tail),
+                    (length, middle_length, tail_length),
+                    strict=True,
                 )
-                length[i, j], tail_length[i, j] = len(before), len(after)
-                cells[i, j, : len(before)], tail[i, j, : len(after)] = before, after
+                for part, numbers, count in parts:
+                    numbers[i, j, : len(part)] = [packer.patterns[cell] for cell in part]
+                    count[i, j] = len(part)
         return {
             "cells": cells,
+            "middle": middle if size.middle else None,
             "tail": tail,
             "length": length,
+            "middle_length": middle_length if size.middle else None,
             "tail_length": tail_length,
             "direction": direction,
             "simple": simple,
@@ -275,7 +334,7 @@ class _Filled:
         n = self.size.rules
         first, final, loop = np.zeros(n, np.int16), np.zeros(n, np.int16), np.full(n, -1, np.int16)
         last, random = np.zeros((2, n), np.bool_)
-        for start, end, back, is_random in self.packer.groups:
+        for start, end, back, is_random, _ in self.packer.groups:
             span = slice(start, end + 1)
             first[span], final[span], random[span] = start, end, is_random
             last[end], loop[end] = True, back

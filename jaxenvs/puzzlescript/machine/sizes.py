@@ -32,14 +32,16 @@ class Size(NamedTuple):
     layers: int  # number of collision layers
     rules: int  # number of rules after expansion
     rows: int  # number of rows (pairs of brackets) of a rule
-    cells: int  # number of cells of a row before its ellipsis
-    tail: int  # number of cells of a row behind its ellipsis; 0 if no rule has an ellipsis
+    cells: int  # number of cells of a row before its first ellipsis
+    tail: int  # number of cells of a row behind its last ellipsis; 0 if no rule has an ellipsis
     tests: int  # number of literals in the condition of a pattern
     changes: int  # number of literals that show whether a replacement changes a cell
     sets: int  # number of sets of planes that literals name
     patterns: int  # number of different patterns
     wins: int  # number of win conditions
     draws: bool  # whether rules may draw random numbers
+    rigid: int = 0  # number of rigid groups
+    middle: int = 0  # number of cells of a row between two ellipses
     window: int = 8  # number of rules that a micro-step tests together
 
     @property
@@ -53,9 +55,27 @@ class Size(NamedTuple):
         return self.objects + BITS * self.layers
 
     @property
+    def group_bits(self) -> int:
+        """Number of binary digits of the number of a rigid group, from 1."""
+        return self.rigid.bit_length()
+
+    @property
+    def known(self) -> int:
+        """Number of planes that literals name: those of `planes`, and those of `Rigid.records`."""
+        return self.planes + self.group_bits * self.layers
+
+    @property
     def gaps(self) -> int:
-        """Number of different lengths of an ellipsis, from 0."""
+        """Number of different lengths of an ellipsis, from 0; if a row has two, see `skips`."""
+        if self.middle:
+            return self.side * (self.side + 1) // 2
         return self.side if self.tail else 1
+
+    @property
+    def skips(self) -> Int32[np.ndarray, "gaps two"]:
+        """Numbers of cells that two ellipses skip, in the order in which the engine tries them."""
+        pairs = [(a, b) for a in range(self.side) for b in range(self.side - a)]
+        return np.array(pairs, np.int32)
 
     @classmethod
     def over(cls, sizes: Iterable["Size"]) -> "Size":
@@ -80,8 +100,9 @@ class Tables(NamedTuple):
     """A game as arrays of a `Size`.
 
     Plane o is the cells of object o; plane objects + 5 l + m is the cells with movement m on layer
-    l. A literal is a number that stands for cells: `TRUE` for all cells of the level, FIRST + i for
-    plane i, and FIRST + planes + i for set i. A negative literal stands for all other cells.
+    l. If the size has rigid groups, planes of `Rigid.records` follow. A literal is a number that
+    stands for cells: `TRUE` for all cells of the level, FIRST + i for plane i, and FIRST + known + i
+    for set i. A negative literal stands for all other cells.
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
@@ -93,8 +114,9 @@ class Tables(NamedTuple):
     # Bit mask of the objects of which one, drawn at random, is set.
     chosen: UInt32[np.ndarray, "patterns object_words"]
     turned: Bool[np.ndarray, "patterns layers"]  # whether the layer gets a random direction
-    cells: Int16[np.ndarray, "rules rows cells"]  # pattern index of each cell before the ellipsis
-    tail: Int16[np.ndarray, "rules rows tail"]  # pattern index of each cell after the ellipsis
+    # Pattern index of each cell before the first ellipsis, and after the last one.
+    cells: Int16[np.ndarray, "rules rows cells"]
+    tail: Int16[np.ndarray, "rules rows tail"]
     length: Int8[np.ndarray, "rules rows"]  # number of `cells`; 0: the rule has fewer rows
     tail_length: Int8[np.ndarray, "rules rows"]  # number of cells in `tail`; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # index in DIRECTIONS
@@ -117,6 +139,14 @@ class Tables(NamedTuple):
     movers: Bool[np.ndarray, " objects"]  # whether the object belongs to the player
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
+    # The following tables are None if the size has no two ellipses in a row.
+    middle: Int16[np.ndarray, "rules rows middle"] | None  # pattern indices between two ellipses
+    middle_length: Int8[np.ndarray, "rules rows"] | None  # number of cells in `middle`
+    # The following tables are None if the size has no rigid groups, which are numbered from 1.
+    rigid: Int8[np.ndarray, " rules"] | None  # number of the rule's group; 0: it is not rigid
+    rigid_groups: Int8[np.ndarray, ""] | None  # number of rigid groups
+    # Number of the rigid group that the pattern's replacement records for a layer; 0: none.
+    recorded: Int8[np.ndarray, "patterns layers"] | None
 
 
 def bits(mask: int) -> list[int]:
