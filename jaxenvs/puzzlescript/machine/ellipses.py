@@ -27,6 +27,7 @@ def joined(
     `length` is the number of cells between two ellipses. `behind` and `changes` are the starts of
     that part from which the second ellipsis leads to a tail, and to a tail that changes something.
     """
+    assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
     changes = tests.middle_changes & behind | tests.middle & changes
     found = jnp.where(has_two, tests.middle & behind, tests.tail)
@@ -38,6 +39,7 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
 
     Also return the starts of those rows in which these parts would change something.
     """
+    assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T
     length, between = p.tables.length[rule][:, None], p.tables.middle_length[rule][:, None]
     at = length + first

@@ -1,6 +1,7 @@
 """Games as arrays: a game's rules become tables of the shape that the interpreter needs."""
 
 import functools
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt32
@@ -255,7 +256,7 @@ class _Filled:
             **self._rigid(),
         )
 
-    def _patterns(self) -> dict[str, np.ndarray]:
+    def _patterns(self) -> dict[str, Any]:
         packer, size = self.packer, self.size
         literals = [
             [*map(self._literal, part)] for each in packer.literals.values() for part in each
@@ -280,7 +281,7 @@ class _Filled:
             "turned": turned,
         }
 
-    def _rigid(self) -> dict[str, np.ndarray | None]:
+    def _rigid(self) -> dict[str, Any]:
         packer, size = self.packer, self.size
         if not size.rigid:
             return {"rigid": None, "rigid_groups": None, "recorded": None}
@@ -293,7 +294,7 @@ class _Filled:
         count = np.array(len(packer.game.main.rigid), np.int8)
         return {"rigid": rigid, "rigid_groups": count, "recorded": layers}
 
-    def _rules(self) -> dict[str, np.ndarray | None]:
+    def _rules(self) -> dict[str, Any]:
         packer, size = self.packer, self.size
         n, r = size.rules, size.rows
         cells = np.zeros((n, r, size.cells), np.int16)

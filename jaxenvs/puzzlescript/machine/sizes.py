@@ -101,8 +101,8 @@ class Tables(NamedTuple):
 
     Plane o is the cells of object o; plane objects + 5 l + m is the cells with movement m on layer
     l. If the size has rigid groups, planes of `Rigid.records` follow. A literal is a number that
-    stands for cells: `TRUE` for all cells of the level, FIRST + i for plane i, and FIRST + known + i
-    for set i. A negative literal stands for all other cells.
+    stands for cells: `TRUE` for all cells of the level, FIRST + i for plane i, and
+    FIRST + known + i for set i. A negative literal stands for all other cells.
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
