@@ -29,7 +29,8 @@ def report(game: Game) -> Report:
         return Report(None, "", found, str(error))
     levels = [packer.level_size(each) for each in game.levels if isinstance(each, Level)]
     least = Size.over(levels)
-    fits = next((name for name, size in SIZES.items() if size.holds(least)), "exact")
+    able = (name for name, size in SIZES.items() if size.extended(least).holds(least))
+    fits = next(able, "exact")
     return Report(least, fits, found, "")
 
 

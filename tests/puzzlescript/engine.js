@@ -16,7 +16,7 @@ const path = require('path');
 const vm = require('vm');
 
 const checkout = process.argv[2];
-const FILES = ['storagewrapper', 'bitvec', 'level', 'languageConstants', 'globalVariables', 'debug', 'font',
+const FILES = ['storagewrapper', 'bitvec', 'level', 'languageConstants', 'globalVariables', 'debug_off', 'font',
     'rng', 'riffwave', 'sfxr', 'codemirror/stringstream', 'colorhelpers', 'colors', 'engine', 'parser',
     'compiler', 'soundbar'];
 
@@ -73,6 +73,7 @@ function tables() {
         layerOf: s.idDict.map(name => s.objects[name].layer),
         player: [!!s.playerMask[0], big(s.playerMask[1])],
         rules: groups(s.rules), late: groups(s.lateRules), loop: Object.entries(s.loopPoint), lateLoop: Object.entries(s.lateLoopPoint),
+        rigid: s.rigidGroupIndex_to_GroupIndex,
         wins: s.winconditions.map(w => [w[0], big(w[1]), big(w[2]), w[3], w[4], w[5]].map(x => typeof x === 'object' ? String(x) : x)),
         metadata: s.metadata,
         sprites: s.idDict.map(name => [s.objects[name].colors, s.objects[name].spritematrix]),
