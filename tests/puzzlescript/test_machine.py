@@ -1,6 +1,7 @@
 """The PuzzleScript interpreter equals the original engine, state by state."""
 
 import functools
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import engine
@@ -31,12 +32,18 @@ class Lanes(NamedTuple):
 
 
 @functools.cache
-def lanes() -> Lanes:
-    """Return the recorded plays of all games, and one interpreter that holds them."""
+def lanes(rare: bool = False) -> Lanes:
+    """Return the recorded plays of games, and one interpreter that holds them.
+
+    The games are those with rigid rules or two ellipses if `rare`, otherwise all others.
+    """
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
+    packers = [each for each in packers if bool(each.size.rigid or each.size.middle) == rare]
     rows = [
-        (number, trace) for number, path in enumerate(engine.GAMES) for trace in recorded[path.stem]
+        (number, trace)
+        for number, packer in enumerate(packers)
+        for trace in recorded[Path(packer.game.name).stem]
     ]
     levels = [packers[number].game.levels[trace.level] for number, trace in rows]
     size = plays.common(
@@ -138,9 +145,18 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     assert play._cache_size() == 1  # one compiled program plays all games
 
 
+def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine():
+    found = lanes(rare=True)
+    assert found.machine.size.rigid and found.machine.size.middle
+    play = plays.program(found.machine, True, optimised=False)
+    for part in parts(found, quick(found), QUICK):
+        assert not mistakes(found, part, play, QUICK)
+
+
 @pytest.mark.full
-def test_all_recorded_plays_equal_the_engine():
-    found = lanes()
+@pytest.mark.parametrize("rare", [False, True])
+def test_all_recorded_plays_equal_the_engine(rare):
+    found = lanes(rare)
     for part in parts(found, [*range(len(found.traces))]):
         assert not mistakes(found, part, plays.program(found.machine, True))
 
