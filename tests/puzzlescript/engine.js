@@ -16,7 +16,7 @@ const path = require('path');
 const vm = require('vm');
 
 const checkout = process.argv[2];
-const FILES = ['storagewrapper', 'bitvec', 'level', 'languageConstants', 'globalVariables', 'debug_off', 'font',
+const FILES = ['storagewrapper', 'bitvec', 'level', 'languageConstants', 'globalVariables', 'debug', 'font',
     'rng', 'riffwave', 'sfxr', 'codemirror/stringstream', 'colorhelpers', 'colors', 'engine', 'parser',
     'compiler', 'soundbar'];
 
@@ -36,9 +36,11 @@ global.PuzzleScriptTestAssertions = { push: nothing, equal: nothing };
 global.UnitTestingThrow = error => { throw error; };
 
 const code = FILES.map(name => fs.readFileSync(path.join(checkout, 'src/js', name + '.js'), 'utf8')).join('\n');
-// One script, because the files share top-level names. The last lines let this file reach them.
+// One script, because the files share top-level names. The last lines let this file reach them, and make the engine play
+// as outside of its editor, where it does not stop if a rigid group does not exist.
 vm.runInThisContext(code + `
-;global.engine = {
+;IDE = false;
+global.engine = {
     start() { unitTesting = true; lazyFunctionGeneration = false; resetParserErrorState(); },
     errors: () => errorStrings, count: () => errorCount, state: () => state, level: () => level,
     curlevel: () => curlevel, settle() { let n = 0; while (againing && n++ < 500) { againing = false; processInput(-1); } return n; },
