@@ -22,7 +22,7 @@ def replaced(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
 
-    Also return whether a cell changed; this flag is always False if `size.draws` is False.
+    Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
