@@ -71,7 +71,7 @@ def targets(
 ) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
     """Return for the cells between two ellipses: their offsets in the row, their use, patterns.
 
-    Also return the offset of the first cell behind the last ellipsis. Axes are (rows, middle).
+    Also return the offset of the first cell after the last ellipsis. Axes are (rows, middle).
     """
     tables = p.tables
     length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]

@@ -35,7 +35,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for what the engine plays in spite of an error in the game."""
+        """Raise `GameError` for errors in spite of which PuzzleScript's engine plays the game."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 if any(row.count(None) > 2 for row in rule.rows):

@@ -2,9 +2,9 @@
 
 The replacement of a rigid rule records the number of its rigid group in the cell, for each layer
 whose movements it replaces. A record is new if a record of at least one of these layers is missing;
-then the replacement counts as a change. A new record is combined with an older one of the same
-layer by a bitwise or of the numbers, as in PuzzleScript's engine, which may give the number of
-another group or of none.
+then the replacement counts as a change. If the layer already has a record, the new one is the
+bitwise or of both numbers, as in PuzzleScript's engine. This may be the number of another group, or
+of none.
 """
 
 import jax
