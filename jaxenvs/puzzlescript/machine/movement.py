@@ -47,7 +47,9 @@ def step(p: Program, turn: Turn) -> Turn:
         phase=jnp.where(ends, LATE, turn.phase).astype(jnp.int32),
         rule=jnp.where(ends, p.tables.late.all, turn.rule),
     )
-    return select(ends, rigid.resolved(p, turn, after), after) if size.rigid else after
+    if not size.rigid:
+        return after
+    return select(ends, rigid.resolved(p, turn._replace(moves=moves), after), after)
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
