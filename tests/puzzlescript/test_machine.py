@@ -31,15 +31,20 @@ class Lanes(NamedTuple):
     boards: Any
 
 
-@functools.cache
-def lanes(rare: bool = False) -> Lanes:
-    """Return the recorded plays of games, and one interpreter that holds them.
+def rare_feature(packer: Packer) -> str:
+    """Return the rare feature of a game, see `lanes`."""
+    return next((each for each in ("rigid", "middle") if getattr(packer.size, each)), "")
 
-    The games are those with rigid rules or two ellipses if `rare`, otherwise all others.
+
+@functools.cache
+def lanes(feature: str = "") -> Lanes:
+    """Return the recorded plays of the games with a rare feature, and one interpreter for them.
+
+    The feature is "rigid" rules, the "middle" between two ellipses, or neither by default.
     """
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
-    packers = [each for each in packers if bool(each.size.rigid or each.size.middle) == rare]
+    packers = [each for each in packers if rare_feature(each) == feature]
     rows = [
         (number, trace)
         for number, packer in enumerate(packers)
@@ -145,17 +150,18 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     assert play._cache_size() == 1  # one compiled program plays all games
 
 
-def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine():
-    found = lanes(rare=True)
-    assert found.machine.size.rigid and found.machine.size.middle
+@pytest.mark.parametrize("feature", ["rigid", "middle"])
+def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine(feature):
+    found = lanes(feature)
+    assert getattr(found.machine.size, feature)
     play = plays.program(found.machine, False, optimised=False)
     assert not mistakes(found, quick(found), functools.partial(one_by_one, play), QUICK)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("rare", [False, True])
-def test_all_recorded_plays_equal_the_engine(rare):
-    found = lanes(rare)
+@pytest.mark.parametrize("feature", ["", "rigid", "middle"])
+def test_all_recorded_plays_equal_the_engine(feature):
+    found = lanes(feature)
     for part in parts(found, [*range(len(found.traces))]):
         assert not mistakes(found, part, plays.program(found.machine, True))
 
