@@ -123,14 +123,15 @@ def _window(
     """Return which rules of the window can be tested together, and whether a jump back may follow.
 
     They end with the last rule of a group that has to be repeated, or of a loop that jumps back.
-    They also end before a random group and at the end of the list.
+    They also end before a random group, after a rule of one, and at the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
     jumps = (tables.loop[window] >= 0) & turn.any_changed
     barrier = tables.last[window] & (repeats | jumps)
     number = turn.rule + planes.index(len(window))
-    stop = (number >= end) | (tables.random[window] & (number > turn.rule))
+    random = tables.random[window]
+    stop = (number >= end) | ((random | random[0]) & (number > turn.rule))
     is_valid = (planes.rank(barrier) == 0) & (planes.rank(stop) == 0) & ~stop
     return is_valid, (barrier & is_valid).any()
 
