@@ -130,8 +130,10 @@ def _window(
     jumps = (tables.loop[window] >= 0) & turn.any_changed
     barrier = tables.last[window] & (repeats | jumps)
     number = turn.rule + planes.index(len(window))
-    random = tables.random[window]
-    stop = (number >= end) | ((random | random[0]) & (number > turn.rule))
+    is_behind, random = number >= end, tables.random[window]
+    if p.size.draws:
+        random |= random[0]
+    stop = is_behind | (random & (number > turn.rule))
     is_valid = (planes.rank(barrier) == 0) & (planes.rank(stop) == 0) & ~stop
     return is_valid, (barrier & is_valid).any()
 
