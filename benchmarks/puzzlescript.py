@@ -61,7 +61,10 @@ def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
 
 
 def engine_speed(command: str, game: str) -> float | None:
-    """Return inputs per second of the engine in the first level; None for a folder of games."""
+    """Return the inputs per second that the original engine processes in a game's first level.
+
+    `command` starts the engine. If `game` is a folder with several games, return None.
+    """
     paths = collection.paths(game)
     if len(paths) > 1:
         return None

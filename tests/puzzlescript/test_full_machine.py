@@ -38,12 +38,13 @@ class Player:
         assert not isinstance(each, str)
         needed = packer.level_size(each)
         names = [*SIZES][: [*SIZES].index(LARGEST) + 1]
-        name = next((name for name in names if SIZES[name].holds(needed)), None)
-        if name is None:
+        sizes = (SIZES[name].extended(needed) for name in names)
+        size = next((size for size in sizes if size.holds(needed)), None)
+        if size is None:
             raise OverflowError
-        self.play = plays.program(Machine(SIZES[name], most_steps=MOST_STEPS), False)
-        self.tables = plays.tables([packer], SIZES[name])
-        self.board = plays.start(packer, each, SIZES[name])
+        self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)
+        self.tables = plays.tables([packer], size)
+        self.board = plays.start(packer, each, size)
         self.undos: list[np.ndarray] = []
         self.turn(START, 0)
 
