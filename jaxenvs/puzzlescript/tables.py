@@ -9,6 +9,7 @@ from .rules import ELLIPSIS, Cell, Reader, Rule
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
 BITS = 5  # movement bits per layer
 ANY = (1 << BITS) - 1  # all movements of a layer
+KINDS = ("all", "some", "any", "no")  # of a win condition
 MOST_RIGID = 30  # maximum number of rigid groups
 
 
@@ -331,16 +332,15 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
     """Parse `all|some|any|no X [on Y]`; return None and record an error if it is invalid."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
-    if (
-        kind not in ("all", "some", "any", "no")
-        or len(rest) not in (1, 3)
-        or rest[1:2] not in ([], ["on"])
-    ):
+    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # PuzzleScript's engine accepts it
+        names.problems.warn(line, f"`on` without an object is ignored: {' '.join(words)!r}")
+        rest = rest[:1]
+    if kind not in KINDS or len(rest) not in (1, 3) or rest[1:2] not in ([], ["on"]):
         names.problems.error(line, f"{form}: {' '.join(words)!r}")
         return None
     for name in rest[::2]:
         if name not in names:
-            names.problems.error(line, f"{name.upper()} is not defined")
+            names.problems.error(line, names.undefined(name))
             return None
     masks: list[Any] = [(names.mask(name), names.is_aggregate(name)) for name in rest[::2]]
     (x, all_of_x), (y, all_of_y) = [*masks, (-1, False)][:2]
