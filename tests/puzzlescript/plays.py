@@ -19,9 +19,24 @@ WORD = 32
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
-def common(sizes: Sequence[Size]) -> Size:
-    """Return the least size that holds all others."""
-    return Size(*(max(values) for values in zip(*sizes, strict=True)))
+def shared(sizes: Sequence[Size], each: int) -> list[Size]:
+    """Return for each size a larger one that `each` sizes of similar boards share.
+
+    So games of all sizes need few compiled programs, none of which is much larger than its games.
+    """
+
+    def cost(i: int) -> int:
+        size = sizes[i]
+        cells = size.rows * (size.cells + size.tail * size.gaps)
+        return size.side * size.words * (size.planes + size.window * cells)
+
+    order = sorted(range(len(sizes)), key=cost)
+    found = [*sizes]
+    for start in range(0, len(order), each):
+        part = order[start : start + each]
+        for i in part:
+            found[i] = Size.over(sizes[j] for j in part)
+    return found
 
 
 def stacked(trees: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ import plays
 import pytest
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript.machine import START, Machine, Packer
+from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size
 
 DIGITS = 8  # of a digest
 BATCH = 15  # plays at once
@@ -39,8 +39,8 @@ def lanes() -> Lanes:
         (number, trace) for number, path in enumerate(engine.GAMES) for trace in recorded[path.stem]
     ]
     levels = [packers[number].game.levels[trace.level] for number, trace in rows]
-    size = plays.common(
-        [packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)]
+    size = Size.over(
+        packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)
     )
     boards = [
         plays.start(packers[n], level, size) for (n, _), level in zip(rows, levels, strict=True)
