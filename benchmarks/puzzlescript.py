@@ -75,7 +75,7 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
     """Return micro-steps of a turn of all environments: the mean and the largest number.
 
-    All environments of a batch take as many micro-steps as the slowest one.
+    A batch goes on until its slowest environment is done.
     """
     found = env.collection
 

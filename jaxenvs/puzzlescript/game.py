@@ -142,6 +142,8 @@ class _Reading:
             value = line.raw[start:].partition("(")[0]
         if word in self.prelude:
             self.problems.warn(line.number, f"{word} is given twice; the last one counts")
+        if line.text != line.first:
+            self.problems.warn(line.number, "the text after the comment is ignored")
         if word in VALUES and value.strip():
             self.prelude[word] = value.strip()
             self._check_option(word, value.strip(), line.number)

@@ -61,7 +61,9 @@ def _share(one: str, other: str, names: Names) -> bool:
 
 
 def _others(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about ellipses without a cell between them, and about missing sounds."""
+    """Yield warnings about `randomdir` on the left, adjacent ellipses and missing sounds."""
+    if any(modifier == "randomdir" for _, cell in places(rule.left) for modifier, _ in cell):
+        yield "`randomdir` on the left matches only objects that move up and left at once"
     ellipsis: Cell = ELLIPSIS
     for row in rule.left:
         if any(pair == (ellipsis, ellipsis) for pair in itertools.pairwise(row)):

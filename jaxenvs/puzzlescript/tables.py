@@ -315,7 +315,11 @@ def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: 
     made = made._replace(any=(*made.any, mask)) if is_property else made._replace(op=made.op | mask)
     if modifier == "stationary":
         return made._replace(mm=made.mm | ANY << BITS * layer)
-    return made._replace(mp=made.mp | MOVEMENT.get(modifier, 0) << BITS * layer)
+    # As in PuzzleScript's engine, `randomdir` on the left asks for movements up and left.
+    bit = (
+        MOVEMENT["up"] | MOVEMENT["left"] if modifier == "randomdir" else MOVEMENT.get(modifier, 0)
+    )
+    return made._replace(mp=made.mp | bit << BITS * layer)
 
 
 def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:

@@ -69,6 +69,12 @@ def test_a_created_object_has_no_movement():
     assert rule.rows[0][1].replacement.mc == 0
 
 
+def test_a_random_direction_on_the_left_stands_for_up_and_left():
+    (rule,) = parsed("[ randomdir Player ] -> [ Player ]").main.rules[0]
+    assert rule.rows[0][0].mp == 0b101 << 5 * 2
+    assert rule.rows[0][0].replacement.mc == rule.rows[0][0].mp
+
+
 def test_levels_repeat_the_last_glyph_and_get_a_background():
     game = puzzlescript.parse(MINIMAL + "\nmessage Well (done)!\nP**\nO\n")
     first, message, second = game.levels

@@ -51,7 +51,7 @@ def _game(texts: list[str]) -> str:
 
 
 def _cells(script, observation):
-    """Convert observations of PuzzleScript to those of Sokoban."""
+    """Convert observations of PuzzleScript to Sokoban's values."""
     names = script.collection.games[0].objects
     seen = {name: np.asarray(observation[..., names.index(name)], bool) for name in VALUES}
     found = np.select([seen["wall"], seen["player"], seen["crate"]], [1, 5, 3], 0)
