@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from .expand import needed, places
 from .names import Names
-from .rules import ELLIPSIS, SOUNDS, Cell, Rule
+from .rules import SOUNDS, Rule
 
 
 def check(rules: Iterable[Rule], names: Names) -> None:
@@ -61,13 +61,9 @@ def _share(one: str, other: str, names: Names) -> bool:
 
 
 def _others(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about `randomdir` on the left, adjacent ellipses and missing sounds."""
+    """Yield warnings about `randomdir` on the left, and about missing sounds."""
     if any(modifier == "randomdir" for _, cell in places(rule.left) for modifier, _ in cell):
         yield "`randomdir` on the left matches only objects that move up and left at once"
-    ellipsis: Cell = ELLIPSIS
-    for row in rule.left:
-        if any(pair == (ellipsis, ellipsis) for pair in itertools.pairwise(row)):
-            yield "`... | ...` means the same as a single `...`"
     for command in (command[0] for command in rule.commands):
         if command in SOUNDS and command not in names.sounds:
             yield f"the section SOUNDS has no {command}"

@@ -73,9 +73,9 @@ def problems(node: engine.Engine, source: str, game: Game) -> Iterator[Problem]:
 def mistake(node: engine.Engine, env: PuzzleScript, problem: Problem, found: search.Result) -> str:
     """Return how the result of a search differs from the engine's; "" if it does not."""
     if problem.shortest is None:
-        if found.unsolvable and found.nodes == problem.boards:
+        if found.unsolvable and found.expanded == problem.boards:
             return ""
-        return f"unsolvable: {found.unsolvable}, {found.nodes} boards; engine {problem.boards}"
+        return f"unsolvable: {found.unsolvable}, {found.expanded} boards; engine {problem.boards}"
     if not found.optimal or found.length != problem.shortest:
         return f"optimal: {found.optimal}, {found.length} actions; engine {problem.shortest}"
     inputs = [INPUTS[env.action_names[i]] for i in found.actions[: problem.shortest]]
