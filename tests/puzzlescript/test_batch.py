@@ -5,6 +5,7 @@ JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a f
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +20,14 @@ import pytest
 import jaxenvs
 from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript import GameError, collection
-from jaxenvs.puzzlescript.features import is_random
 from jaxenvs.puzzlescript.machine import START, Board, Machine, Packer, Size
 from jaxenvs.puzzlescript.machine.sizes import SIZES
 from jaxenvs.puzzlescript.tables import Level
 
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
-STEPS = 6  # random actions of the shipped games
+# Shipped games that are not played: two draw random numbers, and turns of prism are long.
+LEFT_OUT = ("garden", "wildfire", "prism")
+STEPS = 5  # random actions of the other shipped games
 GAMES, INPUTS = 64, 30  # of the collection
 MOST_STEPS = 4000  # micro-steps of an input
 
@@ -53,11 +55,13 @@ class Alone:
         return np.asarray(self.board.objects)
 
 
-def test_shipped_games_play_in_a_batch_as_alone():
-    env = jaxenvs.make("PuzzleScript-v0", game=str(collection.SHIPPED))
+def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
+    for path in collection.SHIPPED.glob("*.txt"):
+        if path.stem not in LEFT_OUT:
+            shutil.copy(path, tmp_path)
+    env = jaxenvs.make("PuzzleScript-v0", game=str(tmp_path))
     games, key = env.collection.games, jax.random.key(0)
-    lanes = [i for i, game in enumerate(games) if not is_random(game)]
-    levels = plays.stacked([env.level_of(0, i) for i in lanes])
+    levels = plays.stacked([env.level_of(0, i) for i in range(len(games))])
     state = jax.vmap(lambda level: env.reset_to(key, level).state)(levels)
 
     @jax.jit
@@ -66,16 +70,16 @@ def test_shipped_games_play_in_a_batch_as_alone():
         after = env.step(key, state, action).state
         return after, env.objects(after.instance, after.board)
 
-    firsts = [next(each for each in games[i].levels if isinstance(each, Level)) for i in lanes]
+    firsts = [next(each for each in game.levels if isinstance(each, Level)) for game in games]
     alone = [
-        Alone(Packer(games[i]), level, env.collection.size)
-        for i, level in zip(lanes, firsts, strict=True)
+        Alone(Packer(game), level, env.collection.size)
+        for game, level in zip(games, firsts, strict=True)
     ]
     for each in alone:
         each.turn(START)
     draw = np.random.default_rng(0)
     for _ in range(STEPS):
-        actions = draw.integers(0, 4, len(lanes)).astype(np.int32)
+        actions = draw.integers(0, 4, len(games)).astype(np.int32)
         state, objects = step(state, jnp.asarray(actions))
         for each, action, mine in zip(alone, actions, objects, strict=True):
             np.testing.assert_array_equal(mine, each.turn(action))
