@@ -24,18 +24,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import jaxenvs
 from jaxenvs.puzzlescript import Game, GameError, PuzzleScript, boards, collection, load
 from jaxenvs.puzzlescript.features import report
 from jaxenvs.puzzlescript.machine import Machine
+from jaxenvs.puzzlescript.machine.lanes import GROUP
 from jaxenvs.puzzlescript.tables import Level
 
 from .harness import device_lock, instrument
 from .tables.cpu import GAMES
 from .tables.text import tabulated
 
-INPUTS = 3_000  # inputs that the engine plays
+INPUTS = 3_000  # number of inputs that the engine plays
 MANY, EACH = 64, 500  # games of a collection in a batch; inputs that the engine plays in each
 
 
@@ -73,21 +75,24 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 
 
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
-    """Return micro-steps of a turn of all environments: the mean and the largest number.
+    """Return micro-steps of a turn: the mean of all environments, and of the slowest of each group.
 
-    A batch goes on until its slowest environment is done.
+    A CPU plays a batch in groups of environments, each of which goes on until its slowest
+    environment is done.
     """
     found = env.collection
 
     def one(instance: boards.Instance, words: jax.Array, action: jax.Array) -> jax.Array:
         board = boards.unpacked(found, instance, words)
         machine = Machine(found.size)
-        game = instance.game
-        return machine.play(found.tables, game, board, action, lambda _: jnp.float32(0.5))[1]
+        game, draw = instance.game, jax.tree_util.Partial(lambda _: jnp.float32(0.5))
+        return machine.play(found.tables, game, board, action, draw)[1]
 
     actions = jax.random.randint(jax.random.key(0), state.board.shape[:1], 0, 4)
     counts = jax.jit(jax.vmap(one))(state.instance, state.board, actions)
-    return {"mean_steps": float(counts.mean()), "most_steps": int(counts.max())}
+    groups = np.asarray(counts)[np.argsort(state.instance.game, stable=True)]
+    slowest = [part.max() for part in np.split(groups, range(GROUP, len(groups), GROUP))]
+    return {"mean_steps": float(groups.mean()), "slowest_steps": float(np.mean(slowest))}
 
 
 def engine_speed(command: str, game: str, count: int = INPUTS) -> float:

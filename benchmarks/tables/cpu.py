@@ -157,8 +157,8 @@ GAMES: dict[str, Column] = {  # columns of the table of PuzzleScript games
     "turns/s": of("per_processor_second", short),
     "the engine": of("engine", lambda value: short(value) if value else ""),
     "compile": of("compile_seconds", seconds),
-    "micro-steps, mean": of("mean_steps", "{:.1f}".format),
-    "slowest": of("most_steps", whole),
+    "micro-steps of a turn": of("mean_steps", "{:.1f}".format),
+    "slowest of a group": of("slowest_steps", "{:.1f}".format),
 }
 of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES)
 
