@@ -19,23 +19,27 @@ WORD = 32
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
-def shared(sizes: Sequence[Size], each: int) -> list[Size]:
-    """Return for each size a larger one that `each` sizes of similar boards share.
+def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
+    """Return for each size a larger one that up to `most` sizes share.
 
-    So games of all sizes need few compiled programs, none of which is much larger than its games.
+    So games of all sizes need few compiled programs. The estimated work of a micro-step is at most
+    `factor` times the work for the smallest of the sizes that share a program.
     """
 
-    def cost(i: int) -> int:
-        size = sizes[i]
+    def work(size: Size) -> int:
         cells = size.rows * (size.cells + size.tail * size.gaps)
         return size.side * size.words * (size.planes + size.window * cells)
 
-    order = sorted(range(len(sizes)), key=cost)
+    order = sorted(range(len(sizes)), key=lambda i: work(sizes[i]))
     found = [*sizes]
-    for start in range(0, len(order), each):
-        part = order[start : start + each]
-        for i in part:
-            found[i] = Size.over(sizes[j] for j in part)
+    part: list[int] = []
+    for i in order:
+        grown = Size.over(sizes[j] for j in (*part, i))
+        if part and (len(part) == most or work(grown) > factor * work(sizes[part[0]])):
+            part, grown = [], sizes[i]
+        part.append(i)
+        for j in part:
+            found[j] = grown
     return found
 
 
