@@ -160,7 +160,7 @@ GAMES: dict[str, Column] = {  # columns of the table of PuzzleScript games
     "micro-steps of a turn": of("mean_steps", "{:.1f}".format),
     "slowest of a group": of("slowest_steps", "{:.1f}".format),
 }
-of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES)
+of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES, full=False)
 
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
