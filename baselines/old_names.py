@@ -136,14 +136,17 @@ def _warn(old: str, names: tuple[str, ...], level: int = 3) -> None:
 
 
 def member(package: str, name: str) -> Any:
-    """Return a member of an old module that has the name of a package of today, with a warning.
+    """Look up `name` as a member of the old module whose name is now the name of a package.
 
-    Raises `AttributeError` if the old module had no such member.
+    For example, `jaxenvs.baselines.networks` was a module and is now a package. Return the member
+    from its new module, with a warning. Raises `AttributeError` if the old module had no such
+    member.
     """
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)
     (home,) = modules_of(old)
-    module = sys.modules.get(f"{PACKAGE}.{home}")  # the package imports it, unless that fails
+    # The package's `__init__` imports the new module, unless the import has failed.
+    module = sys.modules.get(f"{PACKAGE}.{home}")
     if not name.startswith("_") and hasattr(module, new):
         _warn(f"{package}.{name}", (f"{home}.{new}",), 4)
         return getattr(module, new)

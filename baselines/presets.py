@@ -45,7 +45,10 @@ def _rows(id: str, algorithm: str) -> list[Preset]:
 
 
 def reads_mission(id: str) -> bool:
-    """Return whether a registered id observes a mission by default (`obs="dict"`)."""
+    """Return whether the environment with this id observes a mission text by default.
+
+    It does so if its default observation is the Dict `obs="dict"`, and this has a part "mission".
+    """
     env = jaxenvs.make(id)
     space, chosen = env.observation_space, getattr(env, "obs", None)
     return chosen == "dict" and isinstance(space, Dict) and "mission" in space.spaces

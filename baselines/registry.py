@@ -30,7 +30,7 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # settings of the network that some learners and older runs lack
+)  # settings of the network that some learners lack, and that config.json of older runs lacks
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of the network of DQN and its variants
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
@@ -140,7 +140,7 @@ def able_learners(env: Any) -> list[str]:
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Join names in the form `a, b or c`."""
+    """Return names joined in the form `a, b or c`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
 

@@ -47,7 +47,7 @@ def sources(env_id: str) -> tuple[str, ...]:
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Count a step's GPU kernels and the bytes that they move, for each wanted reset source."""
+    """Return a step's number of GPU kernels and of bytes moved, for each wanted reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
@@ -59,11 +59,11 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Measure, on the CPU, the time of a step, of a candidate level and of a new world.
+    """Return the time to step and the time to generate a level, measured on the CPU.
 
-    `candidates` is the mean number of candidates that are drawn until one is accepted.
-    `world_steps` is the time to get an accepted level, divided by the time of a step. Other times
-    are CPU nanoseconds per environment.
+    A candidate is a level that was drawn and that may be rejected. `candidates` is the mean number
+    of candidates that are drawn until one is accepted. `world_steps` is the time to get an accepted
+    level, divided by the time of a step. Other times are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
@@ -117,9 +117,10 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the CPU seconds of the fastest of REPEATS runs, and the carry of the last run.
+    """Call `run` REPEATS times; return the CPU seconds of the fastest call, and a result.
 
-    CPU seconds are summed over all threads. The first run, which compiles, does not count.
+    The result is the first value that the last call returned, such as the final states. CPU seconds
+    are summed over all threads. The first run, which compiles, does not count.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
@@ -160,7 +161,10 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the full record of an id; measure the figures that `record` from the file lacks."""
+    """Return the record of an id with all figures.
+
+    Figures in `record`, which is read from the file of `--json`, are kept; the others are measured.
+    """
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)

@@ -61,7 +61,7 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = F
 
 
 def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile `function` for arguments of these shapes and for this machine's device.
+    """Return `function` compiled for arguments of these shapes and for this machine's device.
 
     `donate` is the index of the argument whose memory the result may reuse.
     """
@@ -69,10 +69,10 @@ def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None =
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
-    """Compile `function` for arguments of these shapes and for an H200 that need not exist.
+    """Return `function` compiled for arguments of these shapes and for an H200.
 
     `donate` is the index of the argument whose memory the result may reuse. The H200 is a
-    description, see `described`.
+    description (see `described`), so the machine needs no GPU.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -101,7 +101,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function that was traced for a described mesh, without JAX's compilation cache."""
+    """Return a function, traced for a described mesh, compiled without the compilation cache."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -253,7 +253,7 @@ def _parser() -> Parser:
 
 
 def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
-    """Yield the contestants that the command-line options select."""
+    """Yield the batches of environments that the command-line options select."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():

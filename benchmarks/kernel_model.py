@@ -27,8 +27,8 @@ from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
 DIGITS = 4  # number of significant digits of a feature in the data file
-# Prior means of the coefficients, from the clock frequency, the number of execution units and the
-# bandwidths of an H200; some of the last ones are guesses.
+# Prior means of the coefficients. Most are computed from the clock frequency, the number of
+# execution units and the bandwidths of an H200; some of the last ones in this list are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -59,14 +59,16 @@ KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap"
 PRIOR_WEIGHT = 0.06
 # Error |log(predicted / measured time)| beyond which a kernel's influence on the fit falls.
 OUTLIER = 0.3
-# A kernel's weight in the fit grows with its fraction of the program's time, up to this fraction.
+# A kernel that takes a larger fraction of its program's time has a larger weight in the fit. Above
+# this fraction, the weight no longer grows.
 CAP = 0.15
 # Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
-# fit that leaves out all programs of its family, and by the former model.
+# fit that leaves out all programs of its family, and by an older model without a fit.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list
-# Parameters of the former model: microseconds per launch, and bytes per microsecond.
+# Parameters of the older model, which predicts a constant time per launch plus a time for the bytes
+# that the kernel reads and writes: microseconds per launch, and bytes per microsecond.
 LAUNCH, BANDWIDTH = 2.5, 4.8e6
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
 
@@ -134,12 +136,12 @@ class Measured:
         self.weight = np.sqrt(np.minimum(share, CAP)) + 0.02
 
     def of(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns by name, restricted to the kernels that the mask `chosen` selects."""
+        """Return the measured data of the kernels that the mask `chosen` selects: name -> array."""
         return {name: column[chosen] for name, column in self.columns.items()}
 
 
 def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
-    """Fit the model's coefficients to the kernels that the mask `chosen` selects."""
+    """Return the model's coefficients, fitted to the kernels that the mask `chosen` selects."""
     seen, time, weight = measured.of(chosen), measured.time[chosen], measured.weight[chosen]
     prior = np.log(PRIOR)
     scale = np.array([KNOWN.get(name, 1.0) for name in Coefficients._fields])
@@ -153,7 +155,7 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Predict each kernel's microseconds from a fit to the kernels of all other groups.
+    """Return each kernel's microseconds, predicted by a fit to the kernels of all other groups.
 
     `group` maps the name of a program to the name of its group.
     """

@@ -35,7 +35,8 @@ HEAD = ("time", "launches", "kernel")
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     """Return two dictionaries by kernel name: total microseconds, and number of launches.
 
-    `planes` belong to a profile of JAX's profiler; only events on GPU streams are counted.
+    `planes` are the parts of a profile that JAX's profiler recorded, such as one for each device.
+    Only events on GPU streams are counted.
     """
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
@@ -55,9 +56,9 @@ class Profile(NamedTuple):
 
 
 def profile(contestant: Contestant) -> Profile:
-    """Compile a rollout, time it and profile it.
+    """Compile a rollout, time it and profile it; return the profile.
 
-    The record has times (in microseconds) and launches per step of the whole batch.
+    Its record has times (in microseconds) and launches per step of the whole batch.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key).compile()
@@ -92,7 +93,7 @@ def keep(file: Path, programs: dict[str, Any]) -> None:
 
 
 def kept(file: Path) -> dict[str, Any]:
-    """Read the programs that `keep` wrote to a file; {} if the file is missing or damaged."""
+    """Return the programs that `keep` wrote to a file; {} if it is missing or damaged."""
     try:
         found = json.loads(gzip.decompress(file.read_bytes()))
     except (OSError, EOFError, ValueError, zlib.error):

@@ -129,7 +129,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
         figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-        # Write after every group, so that an interrupted run keeps its figures.
+        # Write the file after every group of learners, so that an interrupted run keeps the results
+        # of the groups that are complete.
         instrument.write(args.json, figures)
     print(compared(rows).plain(), scores(rows).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():

@@ -47,7 +47,7 @@ print(json.dumps({name: there.get(name, "not installed") for name in names}))
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A setting that the compared learners have in common."""
+    """Task and hyperparameters with which all compared learners train."""
 
     algorithm: str
     env: str  # Gymnasium's id, which this library accepts as an alias
@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Name of the setting in options and tables."""
+        """Name of the setting in command-line options and tables: its algorithm and environment."""
         return f"{self.algorithm} {self.env}"
 
     @property
@@ -78,7 +78,7 @@ class Setting:
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """Return the setting with other numbers of environments and of steps (None: unchanged).
+        """Return the setting with `num_envs` environments and `steps` steps (None: unchanged).
 
         The warm-up is shortened to at most a quarter of the steps, but takes at least one step in
         each environment.
@@ -136,7 +136,10 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a learner's row: the figures of its trainings, and the median speed over the seeds."""
+    """Return a learner's row of the results.
+
+    It has the figures of all trainings `made`, one for each seed, and the median of their speeds.
+    """
     speeds = [training["warm_steps"] / training["warm_seconds"] for training in made]
     return {
         "learner": name,
@@ -191,7 +194,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-            # Write after every comparison, so that an interrupted run keeps its figures.
+            # Write the file after every comparison, so that an interrupted run keeps the results
+            # of the comparisons that are complete.
             instrument.write(args.json, figures)
     print(off_policy({"rows": rows}).plain())
     for note in missing:

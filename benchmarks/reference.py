@@ -218,7 +218,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
-    """List the changes that a training command makes to the task or the reward.
+    """Return a list of the changes that a training command makes to the task or the reward.
 
     Possible changes: a novelty bonus, scaled rewards, "clairvoyant" (the flag `--clairvoyant`), and
     the fields of the environment that the command sets.
@@ -311,7 +311,7 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Describe a run's observation: its field `obs` or, without this field, shape and dtype."""
+    """Return a text for a run's observation: its field `obs` or, without it, shape and dtype."""
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
     if asked := re.search(r"\bobs=(\w+)", run["command"]):

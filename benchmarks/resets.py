@@ -32,7 +32,7 @@ CHUNKS = 64
 
 
 class Runner(timing.BatchRunner):
-    """Runner of a batch made by `staggered`; it also counts the episodes that end per step."""
+    """Timed runs of a batch made by `staggered`; also counts the episodes that end per step."""
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)
@@ -56,10 +56,11 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """Return this library's batch with time limit `limit`.
+    """Return a batch of this library's environments with the time limit `limit` (0: no limit).
 
-    The step counters of its environments start at values spread evenly from 0 to the limit. The
-    observation becomes a pair (observation, done).
+    The step counters of the environments start at values spread evenly from 0 to the limit, so that
+    their episodes end in different steps. In place of the observation, a step returns a pair
+    (observation, done).
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
@@ -82,7 +83,10 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 
 
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Time every reset source with every time limit; the reset sources are timed in turns."""
+    """Time every reset source with every time limit; return the records.
+
+    The reset sources are timed in turns.
+    """
     chunk = max(8, args.batch // CHUNKS)
     records = []
     for env_id in args.ids:

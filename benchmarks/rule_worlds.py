@@ -92,7 +92,7 @@ def state_bytes(contestant: Contestant) -> float:
 
 
 def count(args: argparse.Namespace) -> dict[str, Any]:
-    """Count a step's kernels and bytes on an H200, for every task set and both libraries."""
+    """Return a step's kernels and bytes on an H200, for every task set and both libraries."""
     gpu_work.choose_target(here=False)
     rows = []
     for name in args.sets:
@@ -105,7 +105,7 @@ def count(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def compare(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure environment steps per second of CPU time of both libraries, in turns."""
+    """Return the steps per second of CPU time of both libraries, measured in turns."""
     rows = []
     for name in args.sets:
         batches = (ours(name, args.batch), package(name, args.batch))

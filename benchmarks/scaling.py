@@ -89,10 +89,10 @@ def compile_chunk(agent: Learner) -> str:
 
 
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
-    """Count the kernels and the collectives (such as all-reduce) of an update, given its HLO text.
+    """Return the numbers of kernels and of collectives (such as all-reduce) of an update.
 
-    Also count the collectives of one minibatch, which is one iteration of the loop that has
-    `minibatches` iterations.
+    `text` is the HLO of the update. Also count the collectives of one minibatch, which is one
+    iteration of the loop that has `minibatches` iterations.
     """
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))
@@ -121,7 +121,7 @@ def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
 
 
 def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
-    """Compile an update for `count` H200s and count its kernels and collectives."""
+    """Compile an update for `count` H200s; return the numbers of its kernels and collectives."""
     agent = learner(id, num_envs, Described(count))
     minibatches = agent.settings.epochs * agent.settings.minibatches
     found = exchanges(compile_chunk(agent), minibatches)
@@ -140,7 +140,7 @@ def measure(
     algorithm: str = "ppo",
     **given: Any,
 ) -> dict[str, Any]:
-    """Time PPO, or `algorithm`, for some seconds on `count` devices of this process.
+    """Time PPO, or `algorithm`, for some seconds on `count` devices; return the record.
 
     `given` overrides settings of the preset.
     """
@@ -189,7 +189,10 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Run `measure` in a new process with `count` devices: real (`here`) or simulated devices."""
+    """Return the record of `measure`, run in a new process with `count` devices.
+
+    They are real devices with `here`, else simulated ones.
+    """
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()
@@ -202,7 +205,11 @@ def simulated(count: int) -> None:
 
 
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a record for each number of devices and environments: medians over the rounds."""
+    """Return one record for each combination of number of devices and number of environments.
+
+    Each combination was measured once in every round. Its record has the median speed over the
+    rounds, and all speeds and times.
+    """
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:
         groups.setdefault((record["num_envs"], record["devices"]), []).append(record)

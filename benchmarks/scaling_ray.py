@@ -49,7 +49,7 @@ PPO = (
     *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
-SETTINGS = {  # mode -> its options of `jaxenvs train`
+SETTINGS = {  # mode of training on Ray -> options of `jaxenvs train` that select it
     "sync": (*COMMON, *PPO, "--mode", "sync"),
     "async": (*COMMON, *PPO, "--mode", "async"),
     "apex": (*COMMON, *APEX),

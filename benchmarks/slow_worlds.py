@@ -29,7 +29,7 @@ class SlowCartPole(gymnasium.Wrapper):
         super().__init__(gymnasium.make("CartPole-v1"))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Sleep `PAUSE` seconds, then step CartPole."""
+        """Sleep `PAUSE` seconds, then step CartPole and return the results."""
         time.sleep(PAUSE)
         return self.env.step(action)
 
@@ -65,7 +65,7 @@ class Crafter(gymnasium.Env):
         return self._look(self._env.step(0)[3]), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Step crafter; death terminates, the time limit truncates."""
+        """Step crafter and return the results: death terminates, the time limit truncates."""
         _, reward, done, info = self._env.step(int(action))
         dead = info["discount"] == 0
         return self._look(info), float(reward), bool(dead), bool(done and not dead), {}

@@ -59,7 +59,8 @@ def main(argv: list[str] | None = None) -> int:
         results["ratios"] = report.ratios(groups)
         results["missing"] = missing
         results["load_after"] = os.getloadavg()[0]
-        # Write after every group, so that an interrupted run keeps its figures.
+        # Write the file after every group of contestants, so that an interrupted run keeps the
+        # results of the groups that are complete.
         instrument.write(args.out / "bench.json", results)
     report.show(groups, missing)
     report.write(results, args.out)
@@ -122,7 +123,11 @@ def _measure(
 def _builders(
     args: argparse.Namespace, env_id: str, num_envs: int
 ) -> Iterator[tuple[str, Callable[[], Runner]]]:
-    """Yield the name of each contestant and the function that builds its runner."""
+    """Yield, for each contestant, its name and a function that builds its runner.
+
+    A contestant is a batch of environments to measure. Its runner is compiled, warmed up and ready
+    to be timed.
+    """
     for obs, source in itertools.product(args.obs, args.reset_source):
         asked = (env_id, num_envs, source, obs, args.params, args.seconds)
         yield "jaxenvs", functools.partial(_own, *asked)

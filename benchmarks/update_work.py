@@ -31,12 +31,13 @@ IDS = (
 
 
 def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
-    """Compile one PPO update with a preset and count its kernels and bytes.
+    """Compile one PPO update with a preset; return the numbers of its kernels and bytes.
 
     `changed` overrides settings of the preset.
     """
     env = jaxenvs.make(id)
-    # The default reset source on a GPU, see `usual_source` of `jaxenvs.core.vector`.
+    # Use the reset source that is the default on a GPU, as `usual_source` in `jaxenvs.core.vector`
+    # does. None: the default of the environment.
     source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)
@@ -68,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        # Write after every id, so that an interrupted run keeps its figures.
+        # Write the file after every id, so that an interrupted run keeps the results of the
+        # ids that are complete.
         instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

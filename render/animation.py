@@ -29,7 +29,7 @@ VIDEOS = {
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -deadline good -cpu-used 4 -row-mt 1 -f webm",
 }
 FORMATS = (".gif", *VIDEOS)
-STILL = ".png"  # suffix of a single picture
+STILL = ".png"  # suffix of a file with a single picture, not an animation
 # Convert to the colour space of HD video, and declare it in the file: without the declaration,
 # players guess the colour space from the size of the video.
 COLOURS = (

@@ -1,4 +1,4 @@
-"""The history bar of the window, which shows the position of the cursor in the history.
+"""The history bar of the window, which shows the position in the history of the shown time step.
 
 Marks on the bar show where episodes begin and where achievements were earned.
 """
@@ -10,7 +10,9 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-NEAR = 7  # distance from the mouse, in points, up to which a mark shows its name
+# A mark whose distance from the mouse is at most this, in points, shows the names of its
+# achievements.
+NEAR = 7
 
 
 def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
@@ -33,7 +35,11 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return a dict from indices into the history to the achievements newly earned there."""
+    """Return the achievements that were earned in environment `board`, and when.
+
+    The keys of the dict are indices of time steps in the history. The values are the names of the
+    achievements that were earned for the first time in the episode by the action that led there.
+    """
     names = session.env.achievements
     if not names:
         return {}
@@ -64,9 +70,10 @@ def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect)
 def _labelled(
     session: Session, pointed: float | None, bar: pygame.Rect, found: dict[int, list[str]]
 ) -> int | None:
-    """Return the index of the time step whose achievements are named, or None.
+    """Return the index of the time step whose achievements are written above the bar, or None.
 
-    It is the marked time step near the mouse, or else the current one if it is marked.
+    It is the time step whose mark is near the mouse. If there is none, it is the time step that is
+    shown, if an achievement was earned there.
     """
     if pointed is not None and found:
         x = bar.left + pointed * bar.width

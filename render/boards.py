@@ -1,4 +1,4 @@
-"""Pictures of a session's boards.
+"""Pictures of a session's boards (environments).
 
 The pictures show the states and highlighted cells. If the environment defines a trail, the pictures
 also show this line, such as the route so far in the travelling salesman problem.
@@ -19,13 +19,18 @@ from .session import NO_ACTION, Moment, Session, board_moment, taken
 
 COLOUR = np.array((110, 170, 255), np.float32)  # colour of a trail, RGB
 LIT = np.array((246, 190, 62), np.uint8)  # colour of frames around highlighted cells, RGB
-WIDTH, FRAME = 0.16, 0.08  # line widths of a trail and of a frame, in tiles
+# Width of the line of a trail, and of the frame around a highlighted cell, in tiles.
+WIDTH, FRAME = 0.16, 0.08
 
-Points = list[tuple[float, float]]  # (x, y) of points in a picture, both from 0 to 1
+# (x, y) of points in a picture: (0, 0) is its upper left corner, (1, 1) its lower right corner.
+Points = list[tuple[float, float]]
 
 
 def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
-    """Return pictures of all boards, or of only `board`, at the session's current time step."""
+    """Draw the environments of a session at the time step that is shown.
+
+    Returns the pictures of all environments, or of only environment `board`.
+    """
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
@@ -42,14 +47,17 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
 
 
 def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
-    """Draw a frame inside the edges of a cell; changes the array `cell`."""
+    """Highlight a cell: draw a frame along the inside of its edges, in the array `cell`."""
     wide = max(1, round(FRAME * len(cell)))
     for edge in (cell[:wide], cell[-wide:], cell[:, :wide], cell[:, -wide:]):
         edge[...] = LIT
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
-    """Yield the time steps of a board's current episode up to the cursor."""
+    """Yield the time steps of the current episode of environment `board`.
+
+    They end with the time step that is shown.
+    """
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
         start -= 1
@@ -58,7 +66,11 @@ def episode(session: Session, board: int) -> Iterator[Moment]:
 
 
 def trail(env: Env, moments: Iterable[Moment]) -> Points:
-    """Return the points of an episode's trail in order, from the episode's time steps."""
+    """Return the points of an episode's trail, in order.
+
+    The trail is a line that the environment defines, such as the route of a traveller. `moments`
+    are the time steps of the episode.
+    """
     steps = (env.trail(moment.state, taken(moment)) for moment in moments)
     return [point for step in steps for point in step or ()]
 

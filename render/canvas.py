@@ -13,8 +13,10 @@ Rect = pygame.Rect | tuple[float, float, float, float]  # left, top, width, heig
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
-FACE = 1.35  # size of pygame's default font, in pixels per point of text height
-FINE = 8  # factor by which text is rendered larger and then scaled down, see `_written`
+# Size to request from pygame's default font, as a multiple of the wanted height of the text.
+FACE = 1.35
+# Text is rendered larger by this factor and then scaled down; `_written` explains why.
+FINE = 8
 SMALLEST = 6  # smallest font size, in pixels
 
 

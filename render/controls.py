@@ -1,4 +1,4 @@
-"""Key bindings of the viewer, and the controller that runs their commands on a session."""
+"""Key bindings of the viewer, and the controller that applies their commands to a session."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Binding(NamedTuple):
 GO_ON = ("space", "return")  # keys that also start the next level when the episode has ended
 # Keys that pause, step through time and change the speed while a policy plays.
 TIME = ("left", "right", "up", "down", "space")
-# Change of (row, column) of the cursor for each direction.
+# Change of (row, column) by which each arrow key moves the cursor over the picture.
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 
 
@@ -43,18 +43,20 @@ def viewable(env: Env) -> Controls:
 class Controller:
     """State of the viewer of a session (such as the selected board), and its commands.
 
-    `mode` is "play" if a person acts from the start, or "watch" if a policy acts until a person
-    takes over.
+    A board is one of the session's environments. `mode` is "play" if a person acts from
+    the start, or "watch" if a policy acts until a person takes over.
     """
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        self.cursor: Place = (0, 0)  # place on the board at which keys act
+        # Place (row, column) in the picture of the environment at which keys act.
+        self.cursor: Place = (0, 0)
         self.taken: Place | None = None  # first place chosen for an action that takes two places
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
-        self.selected = 0  # index of the board that keys act on
-        self.zoomed = session.boards == 1  # whether the selected board fills the window
+        self.selected = 0  # index of the environment in which the keys of actions act
+        # Whether only the selected environment is shown, instead of all of them.
+        self.zoomed = session.boards == 1
         self.help_shown = False
         self.pointed: float | None = None  # position of the mouse on the history bar, 0 to 1
         self.notice = ""  # message shown until the next key is pressed
@@ -63,12 +65,15 @@ class Controller:
 
     @property
     def is_wall(self) -> bool:
-        """True if the window shows all boards, not a single one."""
+        """True if the window shows all environments side by side, not a single one."""
         return not self.zoomed
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """Bindings that are active now. A key that runs an action has no other command."""
+        """Bindings that are active now.
+
+        If a key runs an action of the environment, it loses its other command.
+        """
         if self.is_wall:
             return WALL
         actions = (*self._action_bindings(), *self._cursor_bindings())
@@ -91,11 +96,18 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keys of an action; in "watch" mode, the keys in `TIME` are not available."""
+        """Return the keys that can run an action in the current mode, given all its keys.
+
+        In "watch" mode, the keys in `TIME` control the playback instead.
+        """
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Yield the bindings that move the cursor over the board and act at its place."""
+        """Yield the bindings of actions that are chosen by pointing at a place of the picture.
+
+        Arrow keys move a cursor over the picture, and other keys take the action at its place.
+        Yields nothing if the environment has no such actions.
+        """
         pointing = self.pointing
         if pointing is None:
             return
@@ -114,7 +126,11 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Take the action for pointing at a place; if actions need two places, store the first."""
+        """Take the action that belongs to a place (row, column), such as a clicked cell.
+
+        If an action needs two places, the first call stores its place, and the second call takes
+        the action. Pointing at the stored place again discards it.
+        """
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:
@@ -146,7 +162,7 @@ class Controller:
         self.notice = ""
         bindings = self.bindings
         if not any(key in binding.keys for binding in bindings):
-            key = key.lower()  # no binding has this capital letter: try the small one
+            key = key.lower()  # no binding has this upper-case letter: try lower case
         if self.help_shown and key != "h":
             self.help_shown = False
             return True
@@ -164,18 +180,21 @@ class Controller:
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
-        """Select a board and show only this board, instead of all boards."""
+        """Select environment `board` and show only this one, instead of all environments."""
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Show all boards again; if all boards are shown already, close the window."""
+        """Go from a single environment back to the view of all of them, or close the window.
+
+        The window is closed if all environments are shown already, or if there is only one.
+        """
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:
             self.open = False
 
     def select_next(self) -> None:
-        """Select the next board; after the last board, select the first one."""
+        """Select the next environment; after the last one, select the first one."""
         self.selected = (self.selected + 1) % self.session.boards
 
     def toggle_help(self) -> None:
@@ -183,20 +202,23 @@ class Controller:
         self.help_shown = not self.help_shown
 
     def new_level(self) -> None:
-        """Start the next episode on the selected board, or on all boards if all are shown."""
+        """Start the next episode in the environments that are shown.
+
+        These are all environments, or only the selected one.
+        """
         self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 
     def save_file(self) -> None:
-        """Save the session to a file, if the field `save` is set, and show its message."""
+        """Save the session to a file by the function `save`, if it is set, and show its message."""
         if self.save is not None:
             self.notice = self.save()
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a command that moves the cursor by `by` time steps.
+    """Return a command that goes `by` time steps forward in the history (backward if negative).
 
-    Moving past the newest time step lets the policy act, unless a person plays.
+    After the newest time step, going forward lets the policy act, unless a person plays.
     """
 
     def run(controller: Controller) -> None:

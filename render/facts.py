@@ -15,20 +15,29 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-BARS, COUNTS = 2, 6  # largest number of bars, and of counts, side by side in a line
+# Number of columns in which the panel arranges facts: that are drawn as bars; that are counts with
+# an icon.
+BARS, COUNTS = 2, 6
 DIAL = 21  # radius of the dial that shows the time of day, in points
-SEGMENT, MOST_SEGMENTS = 11, 9  # width of a bar's segment, in points; largest number of segments
+# Bars of facts: width of a segment, in points; largest number of segments.
+SEGMENT, MOST_SEGMENTS = 11, 9
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
-    """Draw facts in order; neighbouring facts of the same kind share lines where they fit."""
+    """Draw facts in order, each in the form of its kind, such as a bar or a count.
+
+    Neighbouring facts of the same kind are drawn together, so that they can share a line.
+    """
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
 
 
 def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
-    """Write the facts that are sentences, and highlight those whose index is in `lit`."""
+    """Write the facts that are sentences, such as the mission, one paragraph each.
+
+    Highlights the facts whose index in `facts` is in `lit`.
+    """
     for i, fact in enumerate(facts):
         if fact.kind == "sentence":
             pen.paragraph(fact.value, CUT if i in lit else MUTED, 15)
@@ -57,7 +66,9 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
 
 @functools.lru_cache(maxsize=128)
 def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
-    """Return the environment's icon with this name, `size` pixels on a side, or None.
+    """Return the environment's icon with this name, `size` pixels on a side.
+
+    Returns None if the environment has no such icon.
 
     dim: whether to blend the icon with the background, for a count of 0.
     """
@@ -143,7 +154,7 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # `mission` writes these facts
+    "sentence": lambda pen, env, facts: None,  # written by the function `mission`
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

@@ -13,16 +13,17 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
 
 Frames = UInt8[np.ndarray, "boards height width 3"]
-GAP = 4  # distance between boards that are drawn side by side, in pixels
+GAP = 4  # distance between the pictures of environments that are drawn side by side, in pixels
 ANIMATION_SIZE = 512  # default length of the longer side of an animation, in pixels
-BACKGROUND = (16, 17, 24)  # colour between the boards, RGB
+BACKGROUND = (16, 17, 24)  # colour between the pictures of environments, RGB
 
 
 @functools.lru_cache(maxsize=16)
 def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
-    """Return a compiled function (states, params) -> pictures for a batch of states.
+    """Return a compiled function that draws a batch of states.
 
-    By default, params are `env.default_params`.
+    Its arguments are the states and, optionally, the params (by default `env.default_params`). It
+    returns uint8 (batch, height, width, 3).
     """
     paint = drawing.painter(env, tile_size, batched=True)
     return lambda states, params=None: np.asarray(paint(states, params))
@@ -56,19 +57,25 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
 
 
 def wall_tile_size(env: Env, boards: int) -> int:
-    """Return the largest tile size at which all boards, side by side, fit `ANIMATION_SIZE`."""
+    """Return the tile size for a picture of `boards` environments in a grid.
+
+    It is the largest size at which the picture is at most `ANIMATION_SIZE` pixels wide and high.
+    """
     side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:
-    """Return the number of columns for `boards` boards in an area of width / height `aspect`."""
+    """Return the number of columns of a grid of pictures of `boards` environments.
+
+    `aspect` is the width of the available area divided by its height.
+    """
     best = max(1, min(boards, round((boards * aspect) ** 0.5)))
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 
 
 def mosaic(pictures: Frames, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
-    """Return one picture with all boards' pictures in a grid of `columns` columns."""
+    """Return one picture that shows all `pictures` in a grid of `columns` columns."""
     count, height, width, _ = pictures.shape
     rows = -(-count // columns)
     canvas = np.empty((rows * (height + GAP) - GAP, columns * (width + GAP) - GAP, 3), np.uint8)

@@ -15,7 +15,8 @@ from .controls import Controller
 from .session import Session
 
 GIF_FRAMES = 200  # default number of time steps in an animation
-SMOOTH = 50  # frame rate of a video with in-between pictures of actions, see turning.py
+# Frames per second of a video that shows in-between pictures of actions, see turning.py.
+SMOOTH = 50
 LONG = 2.0  # time in seconds after which progress is reported
 
 
@@ -112,7 +113,7 @@ def _kilobytes(file: str) -> str:
 
 
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
-    """Return a picture of all boards side by side, without the panel and the history bar."""
+    """Return a picture of all environments, without the panel and the history bar."""
     session = controller.session
     drawn = boards.pictures(session, _gif_tile_size(session, tile_size))
     return frames.mosaic(drawn, frames.wall_columns(session.boards))
@@ -121,9 +122,10 @@ def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 def turning_pictures(
     controller: Controller, tile_size: int | None
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pairs (in-between picture of the latest action, duration in seconds).
+    """Yield pictures of the progress of the latest action, with their durations in seconds.
 
-    Yields nothing if the session has several boards or the action has no in-between pictures.
+    Yields nothing if the session has several environments, or if the environment draws no such
+    pictures.
     """
     session = controller.session
     if session.boards > 1:

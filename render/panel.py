@@ -1,4 +1,4 @@
-"""The panel next to the boards of a viewer.
+"""The panel next to the pictures of the environments in a viewer.
 
 The panel shows the progress of the episode, facts of the environment, the agent's view and the
 outputs of the policy.
@@ -23,7 +23,9 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-ROUNDING = 1  # allowed overlap of blocks with the footer, in points: heights are rounded
+# Heights are rounded, so the blocks of a column may be higher than the column by this much, in
+# points.
+ROUNDING = 1
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 
@@ -39,7 +41,10 @@ def heights(controller: Controller) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute `heights`; results are cached separately for all boards and for a single board."""
+    """Compute the result of `heights`, which is cached.
+
+    The panel differs between the view of all environments (`is_wall`) and of a single one.
+    """
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))
@@ -200,7 +205,7 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Return the colour that marks a board whose episode has ended, else None.
+    """Return the colour of the frame around an environment whose episode has ended, else None.
 
     Green marks a success or a positive last reward, red another termination, yellow a truncation.
     """

@@ -193,7 +193,8 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        rows = len(self) * boards  # not -1: `reshape` cannot infer a size for empty leaves
+        # `reshape` gets the number of rows, because it cannot infer it (-1) for empty leaves.
+        rows = len(self) * boards
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
@@ -204,15 +205,17 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return where an episode begins, bool (times, boards): `time` did not increase there."""
+        """Return whether an episode begins at each time step, bool (times, environments).
+
+        It does where `time` did not increase.
+        """
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
     def pauses(self) -> list[bool]:
-        """Return whether to pause at each time step.
+        """Return for each time step whether the animation shows it longer.
 
-        Entries are True for the last time step and, if there is only one board, where an episode
-        ends.
+        True for the last time step and, if only one environment is drawn, where an episode ends.
         """
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]

@@ -21,7 +21,7 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """A policy in the form that a session uses: functions, a name, and greedy or sampled play."""
+    """A policy in the form that a session uses: its functions, its name, whether it is greedy."""
 
     name: str  # name of the policy that the panel shows
     # Function (memory, obs, mask) -> (memory, network outputs, value).
@@ -29,7 +29,8 @@ class Pilot:
     # actions. The value is NaN if the policy predicts no value.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
-    begin: Callable[[], Any] = tuple  # function that returns the initial recurrent state
+    # Function that returns the recurrent state of the policy at the start of an episode.
+    begin: Callable[[], Any] = tuple
     # `Policy.decide`, if a search chooses the actions; None: they are sampled from the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 

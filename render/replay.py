@@ -27,19 +27,23 @@ from . import boards, frames, pilots
 from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 
 ACROSS = 64  # number of sprites in a row of the atlas
-WIDTH = 560  # default length of the longer side of a board, in pixels
+WIDTH = 560  # default length of the longer side of the picture of an environment, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-NO_END = "cut here"  # shown as the end of an episode that continues after the replay
+# Text that the player shows instead of "terminated" or "truncated" if the replay ends before the
+# episode does.
+NO_END = "cut here"
 
 
 class Recording(NamedTuple):
-    """Recorded time steps of one board."""
+    """Recorded time steps of one environment."""
 
-    tiles: list[np.ndarray]  # sprite indices of the board at each time step, uint32 (tiles,)
+    # Sprite indices of the tiles of the environment's picture at each time step, uint32 (tiles,).
+    tiles: list[np.ndarray]
     # Sprite indices of the agent's view at each time step, uint32 (tiles,).
     # Empty if the view does not consist of tiles.
     views: list[np.ndarray]
-    missions: list[str]  # mission of each episode in words
+    # Text of the mission of each episode; "" if the environment has no mission.
+    missions: list[str]
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, episode number."""
 
@@ -52,8 +56,9 @@ class ReplayWriter:
     ) -> None:
         """Prepare drawing with tiles of `tile_size` pixels.
 
-        The default is the largest tile size at which a board is at most `WIDTH` pixels wide and
-        high, limited to 64 pixels (32 for boards that do not consist of tiles).
+        The default is the largest tile size at which the picture of an environment is at most
+        `WIDTH` pixels wide and high, limited to 64 pixels (32 if the picture does not consist of
+        tiles). `count` is the number of environments.
         """
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
@@ -63,18 +68,24 @@ class ReplayWriter:
         self._paint = frames.board_painter(env, tile_size)
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
-        self._numbers: dict[bytes, int] = {}  # index of each sprite, by the bytes of its pixels
-        # Rows and columns of tiles in the picture of a board, and in the picture of a view.
+        # Index of each sprite in the atlas; the key is the bytes of its pixels.
+        self._numbers: dict[bytes, int] = {}
+        # Rows and columns of tiles in the picture of an environment, and of the agent's view.
         self._shape = self._view_shape = (0, 0)
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
-        self._names: dict[str, int] = {}  # index of each action that is not discrete, by name
+        # For actions that are not discrete: index of each action's name in the replay's list of
+        # names.
+        self._names: dict[str, int] = {}
 
     def add(self, session: Session) -> None:
-        """Record the session's current time step, for all boards."""
+        """Record the time step that the session shows, for all its environments."""
         self.add_moment(session.now, boards.pictures(session, self._size))
 
     def add_moment(self, now: Moment, pictures: frames.Frames | None = None) -> None:
-        """Record a time step of all boards; by default, `pictures` are drawn from its states."""
+        """Record a time step of all environments.
+
+        pictures: one picture per environment; None draws them from the states.
+        """
         pictures = self._paint(now.state, self._params) if pictures is None else pictures
         views = self._view(now.state) if self._view else None
         for i, recording in enumerate(self._recordings):
@@ -135,7 +146,11 @@ class ReplayWriter:
         return len(shown["episodes"])
 
     def _action(self, moment: Moment, board: int) -> int:
-        """Return the index of a board's action in the list of names that the file stores."""
+        """Return the index of the action of environment `board` in the replay's list of names.
+
+        An action that is not discrete is appended to the list at its first use. Returns `NO_ACTION`
+        at the start of an episode.
+        """
         number = int(moment.action[board])
         if number == NO_ACTION or not jax.tree.leaves(moment.taken):
             return number
@@ -143,7 +158,10 @@ class ReplayWriter:
         return self._names.setdefault(name, len(self._names))
 
     def _mission(self, moment: Moment, board: int) -> str:
-        """Return the environment's facts that are sentences, such as a mission, as one text."""
+        """Return the facts of environment `board` that are sentences, joined to one text.
+
+        Most often this is the mission.
+        """
         state = board_state(moment, board)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
@@ -164,9 +182,9 @@ class ReplayWriter:
         return np.array(numbers, np.uint32), (rows, columns)
 
     def _episodes(self) -> list[dict[str, Any]]:
-        """Return the episodes of all boards in the player's format.
+        """Return the episodes of all environments in the format of the replay's player.
 
-        Episodes are ordered by board; each one contains the index of its first frame.
+        Episodes are ordered by environment; each one contains the index of its first frame.
         """
         episodes: list[dict[str, Any]] = []
         first = 0
@@ -210,7 +228,7 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
 
 
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
-    """Return an episode in the player's format.
+    """Return an episode in the format that the replay's player reads.
 
     first: index of the episode's first frame. moments: entries of `Recording.moments`; the first
     one has no action.
@@ -240,7 +258,9 @@ def _packed(tiles: list[np.ndarray]) -> str:
     Stores differences between successive frames, so that unchanged tiles take almost no space.
     """
     numbers = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
-    numbers[1:] -= numbers[:-1].copy()  # wraps modulo 2**32 if negative
+    # The numbers are unsigned. A negative difference wraps modulo 2**32; the sum of differences in
+    # the player wraps back.
+    numbers[1:] -= numbers[:-1].copy()
     return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode("ascii")
 
 

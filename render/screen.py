@@ -21,11 +21,14 @@ from .panel import end_colour
 from .pen import MARGIN
 from .session import Session
 
-# Sizes in points: height of the history bar, height of a board's label, width of the help.
+# Sizes in points: height of the history bar, height of the label below each picture of a board,
+# width of the list of keys (the help).
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430
-GAP = 8  # distance between boards (with their labels) if all are shown, in points
+# Distance, in points, between the pictures (with their labels) of the environments, if all
+# environments are shown.
+GAP = 8
 LARGEST_TILE = 96  # largest side of a grid cell, in points
-# Scales of text and distances from which `layout` chooses, in pixels per point.
+# Scales of text and distances, in pixels per point; `layout` chooses one of them.
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is meant; scale 2 needs twice this width and height.
 DESIGNED = (880, 620)
@@ -35,11 +38,16 @@ DESIGNED = (880, 620)
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
-DEFAULT_BOARD = 600  # longest side of all boards together when the window opens, in pixels
+# Maximum width and height, in pixels, of the pictures of all environments together when the window
+# opens.
+DEFAULT_BOARD = 600
 
 
 class Layout(NamedTuple):
-    """Rectangles, in pixels, of the boards, the panel and the history bar in a window."""
+    """Rectangles, in pixels, of the boards, the panel and the history bar in a window.
+
+    A board is the picture of one of the session's environments.
+    """
 
     boards: tuple[pygame.Rect, ...]  # rectangles of all boards, or of the board that is shown alone
     panel: pygame.Rect
@@ -49,17 +57,20 @@ class Layout(NamedTuple):
 
     @property
     def whole(self) -> pygame.Rect:
-        """Bounding box of the rectangles of all boards."""
+        """Bounding box of the rectangles of all boards that are shown."""
         return self.boards[0].unionall(self.boards[1:])
 
     def board_at(self, position: tuple[int, int]) -> int | None:
-        """Return the index of the board at a position in pixels, or None if there is none."""
+        """Return the index of the environment whose picture is at a position, in pixels.
+
+        Returns None if no picture is there.
+        """
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
-        """Return the place (row, column) of the board at a position in the window, in pixels.
+        """Return the place (row, column) in the picture at a position in the window, in pixels.
 
-        Returns None outside the board, or if the environment has no actions by pointing.
+        Returns None outside the picture, or if no actions are chosen by pointing at a place.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -68,7 +79,10 @@ class Layout(NamedTuple):
         return y * pointing.rows // board.height, x * pointing.columns // board.width
 
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
-        """Return the rectangle of a place (row, column) of the board, in pixels of the window."""
+        """Return the rectangle of a place (row, column) of the picture, in pixels of the window.
+
+        Returns the rectangle of the whole picture if no actions are chosen by pointing.
+        """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
             return board
@@ -77,7 +91,10 @@ class Layout(NamedTuple):
         return pygame.Rect(left, top, width, height)
 
     def scrubbed(self, x: int) -> float:
-        """Return the position of an x coordinate on the history bar, from 0 (left) to 1 (right)."""
+        """Convert an x coordinate of the window to a position on the history bar.
+
+        The position is from 0 (left end) to 1 (right end).
+        """
         return min(1.0, max(0.0, (x - self.bar.left) / max(1, self.bar.width)))
 
 
@@ -150,7 +167,10 @@ def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
-    """Return column heights to try, ascending: all sums of consecutive blocks' heights."""
+    """Return the heights of the panel's columns that `layout` has to try, in ascending order.
+
+    A column contains consecutive blocks, so its height is the sum of the heights of these blocks.
+    """
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
 
@@ -166,7 +186,8 @@ def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rec
     """Return rectangles for the boards and for a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    # Rounded up: a panel block does not fit if the area is even one pixel too short.
+    # The height is rounded up. If the area were a fraction of a pixel too low, the last block of
+    # the panel would not fit into it.
     low = math.ceil(tall * scale)
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
@@ -178,7 +199,10 @@ def _placed(
     place: pygame.Rect,
     beside: pygame.Rect,
 ) -> Layout:
-    """Return the layout with boards in `place`, as large as fits, and the panel in `beside`."""
+    """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
+
+    The tiles of the boards are as large as their rectangle allows.
+    """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
@@ -207,9 +231,10 @@ def _placed(
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
-    """Return the number of rows and columns of a board that are drawn.
+    """Return the number of rows and of columns of tiles in the picture of an environment.
 
-    If a single board is shown, its status rows are omitted, because the panel shows their facts.
+    Some pictures have rows at the bottom that show facts, such as an inventory. These rows are
+    omitted if a single environment is shown, because the panel then shows the facts.
     """
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
@@ -273,7 +298,10 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
 
 
 def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
-    """Draw the icons of a board's facts below the board, unless its picture shows the facts."""
+    """Draw icons, such as of the carried object, below the picture of environment `i`.
+
+    Each fact of kind "icon" has one. Draws nothing if the picture itself has rows for facts.
+    """
     env = session.env
     if env.status_rows:
         return

@@ -1,9 +1,9 @@
 """A session of play: a history of time steps that can be rewound and continued; needs no display.
 
-The random numbers of a step depend only on the seed, the board and the step's index in the history.
-The random numbers of a level depend only on the seed, the board and the episode number. The same
-commands thus give the same history, and a person who goes back and repeats actions gets the same
-outcomes.
+A session runs one or more environments, called boards. The random numbers of a step depend only on
+the seed, the board and the step's index in the history. The random numbers of a level depend only
+on the seed, the board and the episode number. The same commands thus give the same history, and a
+person who goes back and repeats actions gets the same outcomes.
 """
 
 import functools
@@ -23,9 +23,12 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board in addition to the actions 0, 1, ...
+# Commands to one of the session's environments, in addition to the actions 0, 1, ...: take the
+# action of the policy; start the next episode.
+BY_PILOT, NEW_LEVEL = -1, -2
 NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action led there
-UNNAMED = -2  # `Moment.action` of a policy's action in a space that is not discrete
+# `Moment.action` after an action that the policy chose from an action space that is not discrete.
+UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
 # Largest number of time steps and of bytes in the history; the oldest time steps are dropped.
@@ -33,35 +36,45 @@ MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20
 
 
 class Moment(NamedTuple):
-    """One time step of the history: of all boards (first axis), or of one board under `vmap`."""
+    """One time step of a session's history.
+
+    Arrays have a leading axis of boards (the session's environments), except under `vmap` and in
+    the time step of a single board.
+    """
 
     state: Any
     # Index into `controls.actions` of the action that led to this state.
     # NO_ACTION at the first state of an episode.
     action: Int32[Array, "*boards"]
-    taken: Any  # the action that led to this state if actions are not discrete, else ()
+    # The action that led to this state, as an element of the action space. () if actions are
+    # discrete; `action` then suffices.
+    taken: Any
     reward: Float32[Array, "*boards"]  # reward of the action that led to this state
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
-    succeeded: Bool[Array, "*boards"]  # whether the action accomplished the task
+    # Whether the action that led to this state accomplished the environment's task.
+    succeeded: Bool[Array, "*boards"]
     score: Float32[Array, "*boards"]  # return of the episode so far
     episode: Int32[Array, "*boards"]  # episode number, from 0
-    finished: Int32[Array, "*boards"]  # number of episodes finished so far
-    total: Float32[Array, "*boards"]  # sum of the returns of finished episodes
+    finished: Int32[Array, "*boards"]  # number of finished episodes
+    # Sum of the returns of the finished episodes; the current episode is not included.
+    total: Float32[Array, "*boards"]
     earned: Bool[Array, "*boards achievements"]  # mask of achievements earned this episode
-    memory: Any  # recurrent state of the policy before it observes this state
+    # Recurrent state of the policy, after the earlier observations and before it observes this
+    # state.
+    memory: Any
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
-        """True for the boards whose episode ends at this time step."""
+        """True for the environments whose episode ends at this time step."""
         return self.terminated | self.truncated
 
 
 class Session:
-    """A history of time steps (`Moment`) with a cursor; `now` is the time step at the cursor.
+    """A history of time steps (`Moment`) with a cursor, which is the time step that is shown.
 
-    A session has one or more boards, which are environments shown side by side. All boards share
-    the history: an action on one board steps every board.
+    `now` is the time step at the cursor. A session has one or more boards, which are environments
+    shown side by side. All boards share the history: an action on one board steps every board.
     """
 
     def __init__(
@@ -75,7 +88,7 @@ class Session:
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
-        self.human = pilot is None  # whether a person, not the policy, chooses the actions
+        self.human = pilot is None  # whether a person chooses the actions; False: the policy
         self.paused = False
         self.level = level
         self._start, self._advance = _compiled(env, self.pilot, boards)
@@ -83,31 +96,31 @@ class Session:
             jax.random.key(seed), np.arange(boards, dtype=np.uint32)
         )
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
-        self.dropped = 0  # number of old time steps that were removed from the history
+        self.dropped = 0  # number of old time steps removed because the history was full
         self.cursor = 0  # index into the history of the time step that is shown
         self.capacity = _capacity(self.history[0])
         self._waited = 0.0  # seconds since the last automatic step
 
     @property
     def now(self) -> Moment:
-        """The time step at the cursor."""
+        """The time step that is shown: the one at the cursor."""
         return self.history[self.cursor]
 
     @property
     def at_end(self) -> bool:
-        """True if the cursor is at the newest time step of the history."""
+        """True if the newest time step of the history is the one that is shown."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
-        """Return the environment state of a board at the cursor, as JAX arrays."""
+        """Return the state of environment `board` at the time step that is shown, as JAX arrays."""
         return board_state(self.now, board)
 
     def is_over(self, board: int = 0) -> bool:
-        """Return whether a board's episode has ended at the cursor."""
+        """Return whether the episode of environment `board` ends at the time step that is shown."""
         return bool(self.now.over[board])
 
     def effects(self, board: int = 0) -> Effects:
-        """Return the effects of the latest action on a board: facts and cells to highlight."""
+        """Return what to highlight after the latest action in environment `board`: facts, cells."""
         if type(self.env).effects is Env.effects or not self.cursor:
             return Effects()
         action = taken(board_moment(self.now, board))
@@ -125,9 +138,10 @@ class Session:
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Go to the next time step; at the end of the history the policy acts first.
+        """Show the next time step of the history.
 
-        Returns False if there is no next time step because a person has to act.
+        If the newest time step is shown already, the policy first acts in all environments. If a
+        person chooses the actions, returns False instead, because there is no next time step.
         """
         if not self.at_end:
             self.cursor += 1
@@ -138,7 +152,7 @@ class Session:
         return True
 
     def tick(self, seconds: float) -> bool:
-        """Let `seconds` of real time pass in automatic play; return whether the cursor moved."""
+        """Advance automatic play by `seconds`; return whether another time step is shown now."""
         if self.paused or self.human:
             return False
         self._waited += seconds
@@ -147,7 +161,7 @@ class Session:
             self._waited -= self.delay
             self.forward()
             moved = True
-            if self._waited > 1.0:  # do not catch up if the machine is too slow
+            if self._waited > 1.0:  # the machine is too slow: skip the time that was lost
                 self._waited = 0.0
         return moved
 
@@ -160,10 +174,10 @@ class Session:
     # Actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
-        """Take a person's action on a board, and discard the history after the cursor.
+        """Take a person's action in environment `board`; the policy acts in the other ones.
 
-        The policy acts on the other boards. Returns False, without acting, if the board's episode
-        has ended.
+        Discards the history after the time step that is shown. Returns False, without acting, if
+        the episode of `board` has ended.
         """
         if self.is_over(board):
             return False
@@ -174,7 +188,10 @@ class Session:
         return True
 
     def new_level(self, board: int | None = None) -> None:
-        """Start the next episode on all boards, or on `board` while the policy acts elsewhere."""
+        """Start the next episode in all environments; if `board` is given, only in this one.
+
+        In the latter case the policy acts in the other environments.
+        """
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
@@ -197,9 +214,9 @@ class Session:
         self._after(np.full(self.boards, BY_PILOT, np.int32))
 
     def _append(self, commands: np.ndarray) -> None:
-        """Discard the history after the cursor, step all boards and append the new time step.
+        """Step all environments from `now`; the new time step replaces the history after `now`.
 
-        commands: int32 (boards,), an action, `BY_PILOT` or `NEW_LEVEL` for each board.
+        commands: int32 (boards,), an action, `BY_PILOT` or `NEW_LEVEL` for each environment.
         """
         del self.history[self.cursor + 1 :]
         self.history.append(self._after(commands))
@@ -211,7 +228,7 @@ class Session:
             self.cursor -= surplus
 
     def _after(self, commands: np.ndarray) -> Moment:
-        """Return the time step that follows `now` if each board carries out its command."""
+        """Return the time step that follows `now` if each environment carries out its command."""
         now, clock = self.now, np.int32(self.dropped + self.cursor)
         after = _to_host(self._advance(self._keys, now, clock, commands))
         again = now.over | (commands == NEW_LEVEL)
@@ -227,20 +244,21 @@ class Session:
 
 
 def _capacity(moment: Moment) -> int:
-    """Return how many time steps like `moment` the history may hold, to limit its memory."""
+    """Return how many time steps with arrays of the size of `moment` the history may hold."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
 def board_moment(moment: Moment, board: int) -> Moment:
-    """Return the time step of a single board, from a time step of all boards."""
+    """Return the time step of environment `board`, given a time step of all environments."""
     return jax.tree.map(lambda leaf: leaf[board], moment)
 
 
 def taken(moment: Moment) -> Any:
-    """Return the action that led to a single board's time step, as `env.step` takes it.
+    """Return the action that led to a time step, as an argument for `env.step`.
 
-    Returns `NO_ACTION` at the start of an episode.
+    `moment` is the time step of a single environment. Returns `NO_ACTION` at the start of an
+    episode.
     """
     is_number = moment.action == NO_ACTION or not jax.tree.leaves(moment.taken)
     return int(moment.action) if is_number else moment.taken
@@ -259,7 +277,7 @@ def action_name(env: Env, moment: Moment) -> str:
 
 
 def board_state(moment: Moment, board: int) -> Any:
-    """Return the environment state of a single board, as JAX arrays.
+    """Return the state of environment `board` at a time step of all environments, as JAX arrays.
 
     Uses `device_put`, because `jnp.asarray` would compile a program for each shape.
     """
@@ -274,10 +292,10 @@ def _to_host(moment: Moment) -> Moment:
 def _compiled(
     env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return two compiled functions, for the first and for each later time step of all boards.
+    """Return two compiled functions: `first` resets all environments, `advance` steps them.
 
-    Arguments of the function for the first time step: (keys, episode numbers, level). Arguments of
-    the other one: (keys, time step, index in the history, commands).
+    Each returns a time step of all environments. Arguments of `first`: (keys, episode numbers,
+    level). Arguments of `advance`: (keys, previous time step, its index in the history, commands).
     """
     params = env.default_params
 
@@ -368,9 +386,10 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
 
 
 def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
-    """Return the policy's action probabilities and value in the current state of a board.
+    """Return the policy's action probabilities and value for environment `board`.
 
-    If actions are not discrete, returns the most likely action instead of probabilities.
+    They are for the state that is shown. If actions are not discrete, returns the most likely
+    action instead of probabilities.
     """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)

@@ -269,7 +269,7 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Convert the level to the domain in which the planner searches.
+    """Convert a level of the puzzle to the domain that the planner searches.
 
     The domain is the puzzle itself, or a learned model of the puzzle.
     """

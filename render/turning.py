@@ -11,12 +11,17 @@ from jaxenvs.core.env import Env
 
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
-SECONDS = 0.24  # time in seconds in which an action is animated; faster play shortens it
-FRACTIONS = (0.25, 0.5, 0.75)  # progress of the action in the in-between pictures of a GIF
+# Duration in seconds of the animation of an action; it is shorter if the session plays faster.
+SECONDS = 0.24
+# Fractions of an action that are completed in the in-between pictures of a GIF.
+FRACTIONS = (0.25, 0.5, 0.75)
 
 
 def is_turn(session: Session, board: int = 0) -> bool:
-    """Return whether the action that led to the current state has in-between pictures."""
+    """Return whether in-between pictures can be drawn of the action that led to the shown state.
+
+    False at the start of an episode, or if the environment does not draw such pictures.
+    """
     drawn = is_drawn(session.env) and session.cursor > 0
     return drawn and int(session.now.action[board]) != NO_ACTION
 

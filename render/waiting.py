@@ -51,7 +51,8 @@ def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) ->
 def icon() -> pygame.Surface:
     """Return the icon of the window: the agent of a grid world in front of a goal."""
     big = pygame.Surface((4 * ICON, 4 * ICON), pygame.SRCALPHA)
-    unit = ICON // 2  # an eighth of the side of `big`
+    # The icon is drawn four times larger and scaled down. A unit is an eighth of the large side.
+    unit = ICON // 2
     pygame.draw.rect(big, INK, big.get_rect(), border_radius=unit)
     for row in range(3):
         for column in range(3):

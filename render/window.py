@@ -26,7 +26,8 @@ from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
-SAVED_MOMENTS = 500  # maximum number of time steps up to the cursor that key G saves
+# Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
+SAVED_MOMENTS = 500
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
 # Longest time, in seconds, to wait for a job before events are handled again.
@@ -74,16 +75,17 @@ class Window:
         self.controller: Controller | None = None  # None until `prepare` has returned
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self.scrubbing = False
-        self.seen = 0  # index in the history of the time step that was shown last
+        self.seen = 0  # index in the history of the time step of the latest picture
         self._tile_size = tile_size
         self._queued: list[Callable[[Controller], None]] = []  # commands that still have to run
-        # Real time, in seconds, by which the next background job advances the session.
+        # Real time, in seconds, since the last background job began; the next job advances the
+        # session by this time.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_saving = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
-        self._began = time.monotonic()  # time at which the current job began
+        self._began = time.monotonic()  # time at which the current background job began
         self._show_busy()
 
     @property
@@ -209,7 +211,10 @@ class Window:
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
-        """Run the queued commands, let `seconds` pass, and return a picture if anything changed."""
+        """Run the queued commands, and let `seconds` of real time pass in the session.
+
+        Returns a picture of the window of this size, or None if nothing has changed.
+        """
         for command in queued:
             command(controller)
         stale = bool(queued) or self.picture is None or self.picture.get_size() != size
@@ -218,7 +223,10 @@ class Window:
         return screen.draw(controller, size) if stale and controller.open else None
 
     def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Advance the animation of the latest action; return whether the picture changes."""
+        """Advance the animation (the in-between pictures) of the latest action.
+
+        Returns whether the picture changes.
+        """
         session = controller.session
         if session.cursor != self.seen:
             is_next = session.cursor == self.seen + 1 and controller.zoomed
@@ -260,7 +268,7 @@ class Window:
         self.scrubbing = False
 
     def _save(self, controller: Controller) -> str:
-        """Save the history up to the cursor as a GIF in the working directory.
+        """Save the history, up to the time step that is shown, as a GIF in the working directory.
 
         Returns a notice for the panel: the file's name or the error.
         """

@@ -32,6 +32,7 @@ class Mutation(NamedTuple):
 
 FULL = "craft/test_full_differential.py"
 PLAYS = "puzzlescript/test_machine.py -k different_games"
+RARE = "puzzlescript/test_machine.py -k rigid_rules_or"
 
 MUTATIONS = {
     "a full hand picks up": Mutation(
@@ -458,6 +459,18 @@ MUTATIONS = {
         "turn.moves[:, :4] & ~movers[",
         "turn.moves[:, :4] & occupied[:, None] & ~movers[",
         PLAYS,
+    ),
+    "the highest blocked layer bans its rigid group": Mutation(
+        "jaxenvs/puzzlescript/machine/rigid.py",
+        "    for layer in range(p.size.layers):",
+        "    for layer in reversed(range(p.size.layers)):",
+        RARE,
+    ),
+    "the first of two ellipses skips more cells first": Mutation(
+        "jaxenvs/puzzlescript/machine/sizes.py",
+        "for a in range(self.side) for b in range(self.side - a)",
+        "for b in range(self.side) for a in range(self.side - b)",
+        RARE,
     ),
     "late rules run before the movement": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",

@@ -1,10 +1,11 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
-A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics, `begin`
-returns its state in each environment's current episode, and `rewards` trains on a rollout and
-returns the novelty of each step. Bonuses are divided by the standard deviation of their
-discounted returns. A bonus never reads the previous action, even if the policy does: E3B's inverse
-model could then copy the action that it should predict.
+A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics. `begin`
+returns its initial state in each environment, which it resets at the end of an episode, such as
+NovelD's table of visited observations. `rewards` trains on a rollout and returns the novelty of
+each step. Bonuses are divided by the standard deviation of their discounted returns. A bonus never
+reads the previous action, even if the policy does: E3B's inverse model could then copy the action
+that it should predict.
 """
 
 import dataclasses
@@ -55,7 +56,8 @@ class Bonus:
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
-    gamma: float = 0.99  # discount factor of the sums of bonuses
+    # discount factor of the sums of bonuses, by whose standard deviation bonuses are divided
+    gamma: float = 0.99
     minibatches: int = 8  # number of minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
     width: int = 128  # width of each layer of the bonus's networks

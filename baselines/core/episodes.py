@@ -204,8 +204,9 @@ def summary(
 ) -> dict[str, Any]:
     """Return the content of eval.json: means over all agents, and each agent's means.
 
-    `labels` (`Config.labels`) describe the agents; `names` are the names of the environment's
-    achievements. `success_rate` is None if the environment does not define success.
+    `labels` (`Config.labels`) are the seed and swept settings of each agent; `names` are the names
+    of the environment's achievements. `success_rate` is None if the environment does not define
+    success.
     """
 
     episodes = jax.tree.map(np.asarray, episodes)
@@ -220,7 +221,7 @@ def summary(
 def per_seed(
     episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Return a dict for each agent: its label, and means over its episodes."""
+    """Return a dict for each agent: its seed and swept settings, and means over its episodes."""
     return [
         {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
         for i, label in enumerate(labels)

@@ -15,9 +15,10 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Return `sums` over gradient steps divided by their number, and the companion metrics.
+    """Return the mean of each metric over the gradient steps of an update.
 
-    `count` is the number of gradient steps; means are NaN if it is 0.
+    `sums` are the sums of the metrics, and `count` is the number of gradient steps; means are NaN
+    if it is 0. The result also contains `count` under the name of each metric plus `KNOWN`.
     """
     count = jnp.asarray(count, jnp.float32)
     found = {

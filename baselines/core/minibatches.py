@@ -98,12 +98,18 @@ def with_step_count(optimiser: Any, count: Array) -> Any:
 
 
 def as_steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Flatten a batch (steps, envs, ...) to (steps * envs, ...), so that single steps are items."""
+    """Flatten a rollout's arrays from (steps, envs, ...) to (steps * envs, ...).
+
+    The first axis then indexes single steps, which are shuffled into minibatches.
+    """
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
 def as_sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Transpose a batch (steps, envs, ...) to (envs, steps, ...), so that sequences are items."""
+    """Transpose a rollout's arrays from (steps, envs, ...) to (envs, steps, ...).
+
+    The first axis then indexes whole sequences, which are shuffled into minibatches.
+    """
     return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 
@@ -158,7 +164,7 @@ def descend(
 
     # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # optimisers that need separate arrays
+    by_array = settings.optimiser in ("adamw", "muon")  # they treat kernels in a special way
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
@@ -207,7 +213,7 @@ def _scan_minibatches(
 
 
 def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
-    """Return the items of an array at the indices `order`, which XLA does not check for bounds."""
+    """Return `leaf[order]`, without the check for indices out of bounds that XLA would add."""
     return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 

@@ -35,7 +35,10 @@ class Moments(NamedTuple):
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return moments that also include the columns of `values` (Chan et al., 1979)."""
+        """Return the moments of the vectors seen so far together with new ones.
+
+        The new vectors are the columns of `values`. Chan et al. (1979) derive the formulas.
+        """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)

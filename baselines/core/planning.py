@@ -32,7 +32,11 @@ class Search:
 
     @property
     def model(self) -> str:
-        """Name of the environment model that the search simulates: `LEARNED`, `TRUE`, `HIDDEN`."""
+        """Name of the environment model in which the search simulates steps.
+
+        It is `LEARNED` for a learned model. If the search steps the true environment, it is `TRUE`
+        or, if the agent does not observe the whole state, `HIDDEN`.
+        """
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
         return TRUE if self.learner.env.env.fully_observed else HIDDEN

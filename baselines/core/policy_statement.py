@@ -40,9 +40,10 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Return the description of a policy that greedily descends a heuristic, without a search.
+    """Describe a policy that takes the action with the least predicted cost, without a search.
 
-    `shown` names the heuristic's observation if it is not the observation of `env`.
+    Such a policy follows a learned heuristic of a puzzle. Return the description as a dict. `shown`
+    names the input of the heuristic if it is not the observation of `env`.
     """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}

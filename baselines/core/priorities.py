@@ -31,14 +31,18 @@ LEAST = 1e-6  # added to every absolute TD error, so that a step with error 0 ca
 class Priorities(NamedTuple):
     """Priorities of the slots of a replay buffer."""
 
-    # priority of each slot; slots are grouped into blocks, the last block is padded with zeros
+    # Priority of each slot. The slots of an environment are grouped into blocks of successive
+    # slots, so that sampling reads few numbers; the last block is padded with zeros.
     value: Float32[Array, "*seeds envs blocks size"]
     # largest priority so far over all environments, repeated for each environment
     largest: Float32[Array, "*seeds envs"]
 
 
 class SampledSlots(NamedTuple):
-    """Sampled slots; `slot` and `weight` are valid only on the device that holds the slot."""
+    """Slots of the replay buffer that `sample` drew by priority.
+
+    `slot` and `weight` are valid only on the device that holds the slot.
+    """
 
     env: Int32[Array, " batch"]  # environment index; out of range if another device holds the slot
     slot: Int32[Array, " batch"]
@@ -49,7 +53,8 @@ class SampledSlots(NamedTuple):
 def empty(envs: int, slots: int) -> Priorities:
     """Return priorities of 0 for an empty replay buffer of `slots` slots per environment.
 
-    An environment with n slots has about sqrt(n) blocks of about sqrt(n) slots.
+    The n slots of an environment are grouped into about sqrt(n) blocks of about sqrt(n) successive
+    slots. Sampling draws a block and then a slot in it, so it reads about 2 sqrt(n) numbers only.
     """
     size = math.isqrt(slots - 1) + 1
     blank = jnp.zeros((envs, -(-slots // size), size), jnp.float32)
@@ -65,9 +70,11 @@ def add_complete(
 ) -> Priorities:
     """Return priorities after steps were added to a replay buffer.
 
-    `before` is the buffer's `written` before the steps. A window can begin in every slot with a
-    step or, if `spacing` is above 1, in every `spacing`-th slot; it ends `reach` slots later. The
-    first slot of a newly complete window gets the largest priority so far.
+    Replay samples windows (sequences of successive slots) by the priority of their first slot. A
+    window can begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th
+    slot; it ends `reach` slots later. If the last slot of a window was filled by these steps,
+    its first slot gets the largest priority so far. Slots at which no complete window begins get
+    priority 0. `before` is the value of `buffer.written` before the steps were added.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
@@ -87,7 +94,7 @@ def add_complete(
 
 
 def sums(priorities: Priorities) -> Float32[Array, "envs blocks"]:
-    """Return the sum of the priorities of the slots in each block."""
+    """Return, for each block of successive slots, the sum of the priorities of its slots."""
     return priorities.value.sum(axis=2)
 
 
@@ -125,8 +132,9 @@ def sample(
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
     """Return the index of the first item at which the cumulative sum exceeds `share` of the total.
 
-    With a uniformly random `share` (0 to 1), this samples items in proportion to their masses.
-    Rounding never leads to an item of mass 0, unless all masses are 0.
+    The sum is over `masses`, the unnormalised probability of each item. With a uniformly random
+    `share` (0 to 1), this samples items in proportion to their masses. Rounding never leads to an
+    item of mass 0, unless all masses are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")
@@ -143,8 +151,8 @@ def update(
 ) -> tuple[Priorities, Float32[Array, "envs blocks"]]:
     """Set the priorities of the slots `drawn` from their new TD errors.
 
-    Return the priorities, and `sums`, the sum of each block, after this change. A slot that was
-    sampled twice keeps the larger error. Slots that other devices hold are ignored.
+    Return the new priorities and the new `sums`, the sum of the priorities in each block of slots.
+    A slot that was sampled twice keeps the larger error. Slots that other devices hold are ignored.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

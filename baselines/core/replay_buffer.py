@@ -33,7 +33,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    # whether the slot holds a step; False: the slot holds only a final observation
+    # Whether the slot holds a step. False: it holds only the final observation of a truncated
+    # episode, or the newest observation, at which no action has been taken yet.
     is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
@@ -49,13 +50,15 @@ class Batch(NamedTuple):
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions at `next_obs`
     mask: Mask  # legal actions at `obs`
-    weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
+    # weight in the loss: 1, or 0 if the sampled slot holds a final observation but no step
+    weight: Float32[Array, " batch"]
 
 
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
-    """Return an empty buffer; the arguments are examples of the items that it will store.
+    """Return an empty replay buffer with `slots` slots for each environment.
 
-    `obs` and `mask` are (envs, ...); `action` is the action of one environment. Actions that
+    The other arguments are examples, from which only shapes and dtypes are used: observations `obs`
+    and masks of legal actions `mask`, (envs, ...), and `action` of one environment. Actions that
     consist of a single number are stored without an action axis. If they had an axis of size 1, XLA
     would choose different memory layouts inside and outside a loop, and copy the whole buffer.
     """
@@ -87,7 +90,11 @@ def add(
     action: Shaped[Array, "envs ..."],
     step: Step,
 ) -> ReplayBuffer:
-    """Store one step of every environment: at `obs`, `action` led to the result `step`."""
+    """Store one step of every environment, and return the replay buffer.
+
+    The actions `action` were taken at the observations `obs`, at which the actions in `mask` were
+    legal. `step` is the result of `VectorEnv.step`.
+    """
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
@@ -126,7 +133,8 @@ class SlotDraws(NamedTuple):
     """
 
     env: Int32[Array, "*batch"]  # index of an environment
-    high: UInt32[Array, "*batch"]  # random bits; `high` and `low` together select a slot
+    # random bits; `slots_from` computes a uniformly random slot from `high` and `low` together
+    high: UInt32[Array, "*batch"]
     low: UInt32[Array, "*batch"]
 
 
@@ -168,7 +176,8 @@ def slots_from(
     Random bits become slots by the same arithmetic as in `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    newest = buffer.written[draws.env]  # number of the newest slot; it holds only an observation
+    # Number (since the start of the run) of the newest slot. So far it holds only an observation.
+    newest = buffer.written[draws.env]
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count

@@ -1,4 +1,4 @@
-"""Checks shared by learners with a replay buffer on the device."""
+"""Checks before training with a replay buffer: does it fit in memory, do batches divide evenly."""
 
 import dataclasses
 from typing import Any

@@ -74,12 +74,13 @@ def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return baselines to subtract from `weighted`, which are V-trace advantages.
+    """Return numbers to subtract from the V-trace advantages `weighted`, instead of their mean.
 
-    Each row of the arrays is a minibatch. A baseline is `weight`, the step's V-trace weight, times
-    the minibatch's mean advantage, which is itself weighted; means are over all devices. A baseline
-    is unbiased only if it has the same weights as the advantages: with the unweighted mean, equally
-    good actions would reinforce the policy's preferences.
+    They are baselines of the policy gradient, in addition to the values. Each row of the arrays is
+    a minibatch. A baseline is `weight`, the step's V-trace weight, times the minibatch's mean
+    advantage, which is itself weighted; means are over all devices. A baseline is unbiased only if
+    it has the same weights as the advantages: with the unweighted mean, equally good actions would
+    reinforce the policy's preferences.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
@@ -94,10 +95,10 @@ def n_step(
     truncated: Bool[Array, "batch steps"],
     gamma: float | Float32[Array, ""],
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return n-step return, bootstrap discount and number of steps of each window of steps.
+    """Return n-step return, bootstrap discount and number of steps of each sequence of n steps.
 
     The n-step return is the discounted sum of rewards, without the bootstrap value. The discount is
-    the factor of the bootstrap value: gamma ** steps, or 0 after a termination. A window stops at
+    the factor of the bootstrap value: gamma ** steps, or 0 after a termination. A sequence stops at
     the first end of an episode.
     """
     steps = jnp.arange(reward.shape[1], dtype=jnp.int32)

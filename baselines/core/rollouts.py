@@ -38,13 +38,15 @@ class Runner(NamedTuple):
     returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
     lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
     memory: PyTree[Array] = ()  # recurrent states, before the network reads `obs`
-    bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
+    bonus: PyTree[Array] = ()  # result of `Bonus.init`: networks and statistics of the bonus
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
-    bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
+    # state of the exploration bonus in each environment's episode, see `Bonus.begin`
+    bonus_memory: PyTree[Array] = ()
     # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by their
     # running standard deviation
     gain_returns: PyTree[Array] = ()
-    swept: PyTree[Array] = ()  # values of swept settings by name; they override the settings' own
+    # values of the settings that `--sweep` varies, by name; they override the learner's settings
+    swept: PyTree[Array] = ()
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser state
     replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
@@ -70,7 +72,9 @@ class Rollout(NamedTuple):
     """Transitions of a rollout, arrays (steps, envs, ...); fields that a learner omits are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # actions as `distributions` draws them; for a Box, before tanh
+    # samples of the policy's distribution (core/distributions.py): actions or, for a Box, real
+    # numbers that tanh squashes to actions
+    action: PyTree[Array] = ()
     log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
     value: PyTree[Array] = ()  # float32, value of `obs`
     reward: PyTree[Array] = ()  # float32, reward of the step
@@ -83,7 +87,8 @@ class Rollout(NamedTuple):
     mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
     weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
     policy: PyTree[Array] = ()  # float32, action probabilities that a tree search returned
-    task: PyTree[Array] = ()  # RL2: labels of the true task, and the goal that the policy is given
+    # RL²: class labels of the true task, and the goal that the policy receives (0: none)
+    task: PyTree[Array] = ()
 
 
 # Result of a `Choose` function: the next recurrent states, the actions, and a dict with the fields
@@ -221,7 +226,7 @@ def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -
     """Write `final`, but only for the environments that are `truncated`, into `slot` of `finals`.
 
     `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
-    `finals` are (slots, envs, ...); `truncation_value` explains slots.
+    `finals` are (slots, envs, ...); `truncation_value` defines slots.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -261,11 +266,12 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the value of the final state at each step that truncated an episode, else 0.
 
-    `finals` are the stored final and recurrent states (slots, envs, ...). A slot covers `apart`
-    successive steps, in which an environment is truncated at most once, so one entry per
-    environment is enough. The network runs only for slots in which some environment was truncated.
-    This condition is a maximum over all seeds and therefore not batched: under `vmap`, `cond` with
-    a batched condition would run both branches.
+    `finals` are the final environment states and the recurrent states that `store_finals` kept,
+    (slots, envs, ...). A slot serves for `apart` successive steps of the rollout, in which an
+    environment is truncated at most once, so one entry per environment is enough. The network runs
+    only for slots in which some environment was truncated. This condition is a maximum over all
+    seeds and therefore not batched: under `vmap`, `cond` with a batched condition would run both
+    branches.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))

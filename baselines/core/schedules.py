@@ -17,9 +17,9 @@ from jaxtyping import Array, Float32
 class Stage(NamedTuple):
     """Period of a run in which its planned number of updates did not change."""
 
-    begin: int  # first update of the stage
-    end: int  # last update of the run, as it was planned during this stage
-    share: Fraction  # progress of the run (0 to 1) at the stage's first update
+    begin: int  # first update of this period
+    end: int  # last update of the run, as it was planned during this period
+    share: Fraction  # progress of the run (0 to 1) at the first update of this period
 
     def progress(self, update: Any) -> Any:
         """Return the progress (0 to 1) of the run after its first `update` updates."""
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Number of updates from the stage's first update to the run's planned end."""
+        """Number of updates from the first update of this period to the planned end of the run."""
         return self.end - self.begin
 
 
@@ -38,8 +38,8 @@ class Scheduled:
     Learners' settings inherit from this class.
     """
 
-    # A pair for each time the run was resumed with other `total_steps`: the update at which it was
-    # resumed, and the last update that had been planned until then.
+    # One pair for each time that the run was resumed with other `total_steps`: the number of
+    # updates made before, and the number of updates that the run was planned to have until then.
     plans: tuple[tuple[int, int], ...] = ()
     rate_since: int = 0  # update at which the learning-rate schedule started or last restarted
 
@@ -79,13 +79,20 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` if `plans` are out of order or name an update after a planned end."""
+        """Raise `ValueError` if `plans` cannot be the record of a run.
+
+        The updates at which the run was resumed must increase, and none can be after the end that
+        was planned until then.
+        """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the stages of the run after the update `since`, from which progress is counted."""
+        """Return the periods of the run with different planned ends, after the update `since`.
+
+        Progress is counted from `since`, where it is 0.
+        """
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
         last, stages, share = len(self.plans), list[Stage](), Fraction(0)
@@ -101,10 +108,11 @@ S = TypeVar("S", bound=Scheduled)
 
 
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
-    """Return `settings` with `plans` and `rate_since` of a run that is resumed after `update`.
+    """Return the settings with which a run continues after its update `update`.
 
-    `saved` are the settings with which the run was saved. `restart` is whether the learning-rate
-    schedule restarts.
+    They are `settings`, which the user requested, with the fields `plans` and `rate_since` with
+    which schedules continue from their present values. `saved` are the settings with which the run
+    was saved. `restart` is whether the learning-rate schedule restarts.
     """
     if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)

@@ -265,12 +265,18 @@ class Replay(Exploration):
 
     @property
     def window(self) -> str:
-        """The setting that determines a window's length, as text for errors: `n_step=3`."""
+        """The setting that determines the length of a window, for errors: `n_step=3`.
+
+        A window is one sample of the replay buffer, a sequence of successive steps.
+        """
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
+        """Distance from the first to the last slot of a window, one sample of the replay buffer.
+
+        A window is a sequence of successive slots of one environment.
+        """
         return self.n_step
 
     @property
@@ -301,6 +307,7 @@ class QLearning(Replay):
     def spacing(self) -> int:
         """Distance in slots between the first slots of two successive windows that can be sampled.
 
-        At 1, windows overlap and may begin in any slot.
+        A window is one sample of the replay buffer, a sequence of successive slots. At 1, windows
+        overlap and may begin in any slot.
         """
         return 1

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
-Numbers = np.ndarray | np.floating  # a number, or an array with the scores' leading axes
+# Value of a statistic: a number or, if the arrays of scores have axes before the axis of runs, an
+# array with these axes.
+Numbers = np.ndarray | np.floating
 
 RESAMPLES = 2000
 LEVEL = 0.95  # confidence level: the fraction of the resamples that an interval contains

@@ -29,7 +29,11 @@ class Scales(NamedTuple):
 
     @classmethod
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
-        """Return the initial values of the requested scales."""
+        """Return initial scales, before any update.
+
+        `targets` and `rewards` are whether value targets are standardised, and whether rewards are
+        divided by a standard deviation.
+        """
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
         return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
 
@@ -47,7 +51,7 @@ class Rescaled:
 
     @classmethod
     def of(cls, network: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the network itself, or a `Rescaled` one if the settings use a scale."""
+        """Wrap `network` if settings scale rewards or value targets; else return it unchanged."""
         used = (bool(settings.get("target_scaling")), bool(settings.get("reward_scaling")))
         return cls(network, *used) if any(used) else network
 
@@ -84,7 +88,10 @@ def _own(weights: PyTree[Array]) -> PyTree[Array]:
 
 
 def of(weights: Any) -> Scales:
-    """Return the scales stored in a network's weights; both are () if none are stored."""
+    """Return the scales of the value output that are stored in a network's weights.
+
+    If none are stored, both fields of the result are ().
+    """
     return weights.get(SCALES, Scales()) if isinstance(weights, Mapping) else Scales()
 
 

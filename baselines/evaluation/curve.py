@@ -14,8 +14,12 @@ from jaxenvs.core.files import replacing
 # Largest number of episodes that a point of a curve averages. A mean over a single update would be
 # biased, because few episodes end in an update, and short episodes end first.
 EPISODES = 200
-SHARE = 10  # in a short run, a point averages 1 / SHARE of a seed's episodes
-NAMED = 8  # largest number of seeds with named curves; more curves are drawn pale, with a median
+# In a short run, each point of a seed's curve averages 1 / SHARE of all episodes of the seed, if
+# this is fewer than EPISODES.
+SHARE = 10
+# Largest number of seeds whose curves are drawn in separate colours and named in a legend. Curves
+# of more seeds are all drawn in one pale colour, and their median in a strong one.
+NAMED = 8
 
 
 class Curve(NamedTuple):

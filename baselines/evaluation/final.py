@@ -13,7 +13,7 @@ from ..storage.runs import Config, Run
 
 
 def agents_of(config: Config) -> Agents:
-    """Return the agents of a run: environment, seeds, labels, and how the agents act."""
+    """Return the `Agents` of a run: its environment, and the seed and swept settings of each."""
     return Agents(
         env=config.env,
         seeds=[seed for _, seed in config.agents],

@@ -1,12 +1,15 @@
-"""Evaluate a davi or world run: search with its heuristic and compare with the optimum.
+"""Evaluate the heuristic that a run of the learner `davi` or `world` learned for a puzzle.
+
+The program searches from random boards (states of the puzzle) with the learned heuristic, and
+compares the costs of the plans with the optimal costs. Run it with
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
 The lengths of shortest solutions are known in closed form (Lights Out), or A* with the puzzle's
 built-in heuristic proves them, if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. If
-the run's network has an output per action, the search is Q* by default, otherwise A*. A world run
-is searched in its learned model only, and a board counts as solved if the plan solves it in the
-true puzzle. Writes heuristic.json into the run.
+the run's network has an output per action, the search is Q* by default, otherwise A*. With a run of
+`world`, the search simulates moves in the model of the puzzle that the run learned. A board then
+counts as solved if the plan solves it in the puzzle itself. Writes heuristic.json into the run.
 """
 
 import functools
@@ -59,7 +62,7 @@ def compare(
     least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
     result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
     if plan.in_model:
-        result["plans"] = float(found.mean())  # fraction of boards for which the model has a plan
+        result["plans"] = float(found.mean())  # fraction of boards for which a plan was found
     result |= {
         "solved": float(solved.mean()),
         "proven": float(proven.mean()),  # fraction of boards whose optimal cost is known
@@ -93,9 +96,10 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return the optimal cost of each board, whether that cost is known, and the result of `_all`.
+    """Return the optimal cost of each board, whether that cost is known, and facts about a search.
 
-    The last result is {} if the puzzle has a closed form, so that no search was needed.
+    Costs are computed in closed form if the puzzle has one (`Puzzle.oracle`), and else by A*. The
+    facts are the result of `_all` for the A* search, or {} if no search was needed.
     """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)

@@ -29,11 +29,15 @@ class Planner:
     """A trained run, prepared for search: the domain to search in, and the learned heuristic."""
 
     puzzle: Puzzle
-    domain: Any  # domain to search in: the puzzle, or a learned model as a `search.Domain`
+    # the states and moves in which to search: the puzzle, or a model of it that the run learned, as
+    # a `search.Domain`
+    domain: Any
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of all actions, if learned
-    # Function (levels of the puzzle, key) -> levels of the domain.
-    # None if the domain is the puzzle.
+    # Function (instance or goal, state) -> predicted cost of each action plus the cost-to-go after
+    # it, for Q*. None if the run's network has no output per action.
+    q: Callable[[Any, Any], Float32[Array, " actions"]] | None
+    # Function (levels of the puzzle, key) -> the same levels as states of the learned model. None
+    # if `domain` is the puzzle.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property
@@ -55,12 +59,18 @@ class Planner:
         raise ValueError(f"{algorithm} takes no learned heuristic; give astar, qstar or beam")
 
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-        """Convert levels (batch, ...) of the puzzle to levels of the domain."""
+        """Convert levels of the puzzle (batch, ...) to the form in which `domain` expects them.
+
+        If `domain` is the puzzle, they are returned unchanged. A learned model encodes the board
+        and the goal of each level.
+        """
         return levels if self.see is None else jax.jit(self.see)(levels, key)
 
 
 def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
-    """Load the planner of a davi or world run. `seed` is the index of one of its seeds, from 0.
+    """Load the planner of a run of the learner `davi` or `world`.
+
+    `seed` is the index of one of the run's seeds, from 0.
 
     Raises `RunError` with a message that tells the user how to fix the run.
     """
@@ -95,9 +105,10 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 
 
 def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> search.Domain:
-    """Return the learned model as a search domain, in which boards and the goal are latent codes.
+    """Return the learned model of a puzzle in the form that search algorithms need.
 
-    The heuristic of a code is the minimum of the predicted costs of all actions.
+    Its states and its goal are codes, the bits of latent states. The heuristic of a code is the
+    minimum of the predicted costs of all actions (cost of the action plus cost-to-go after it).
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions
@@ -135,7 +146,10 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
 
 
 def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) -> PyTree[Array]:
-    """Execute actions in the true puzzle; return the last board. Actions of -1 are skipped."""
+    """Execute actions in the puzzle itself, not in a learned model of it.
+
+    Return the board (state of the puzzle) after the last action. Actions of -1 are skipped.
+    """
 
     def step(board: PyTree[Array], action: Array) -> tuple[PyTree[Array], None]:
         after = puzzle.apply(level.instance, board, jnp.maximum(action, 0)).board
@@ -148,9 +162,10 @@ def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) 
 def played(
     puzzle: Puzzle, levels: PuzzleLevel, actions: Int32[Array, "levels longest"]
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
-    """Execute one plan per level in the true puzzle.
+    """Execute one plan (sequence of actions) for each level, in the puzzle itself.
 
-    Return the last boards, and whether each of them is solved.
+    Return the boards after the plans, and whether each of them is solved. A plan that was found in
+    a learned model of the puzzle may fail.
     """
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

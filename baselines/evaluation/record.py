@@ -94,7 +94,10 @@ def print_sweep(run: Run) -> None:
 
 
 def summary(run: Run, device: str) -> dict[str, Any]:
-    """Return a run's line of the table; `evaluation` is None if the run did not finish."""
+    """Return the record of a run, a line of the JSON table of recorded runs.
+
+    The entry `evaluation` is None if the run did not finish.
+    """
     records = run.records()
     if not records:
         raise RunError(
@@ -182,7 +185,11 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge evaluations; also merge nested ones, such as `without_search` of a planner."""
+    """Merge the content of several eval.json files of runs that differ only in their seeds.
+
+    An evaluation of a planner contains further evaluations, such as `without_search`. These are
+    merged in the same way.
+    """
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]

@@ -175,7 +175,8 @@ def _strong(state: Any) -> Any:
 
     def cast(leaf: Any) -> Array:
         array = jnp.asarray(leaf)
-        if array.dtype in (jnp.bool_, jnp.uint32):  # flags and PRNG keys
+        # Flags (bool) and PRNG keys (uint32) keep their dtype.
+        if array.dtype in (jnp.bool_, jnp.uint32):
             return array
         real = jnp.issubdtype(array.dtype, jnp.floating)
         return jax.lax.convert_element_type(array, jnp.float32 if real else jnp.int32)

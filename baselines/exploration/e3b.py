@@ -29,7 +29,9 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-RIDGE = 0.1  # before an episode's first observation, `C` is RIDGE times the identity
+# Before an episode's first observation, the matrix `C` of the bonus f^T C^-1 f is RIDGE times the
+# identity.
+RIDGE = 0.1
 FEATURES = 64  # number of features that the encoder computes for an observation
 
 
@@ -46,7 +48,8 @@ class Controlled(NamedTuple):
 class E3B(Bonus):
     """E3B bonus.
 
-    Its networks and statistics are a `Controlled`; its state in each episode is the matrix `S`.
+    Its networks and statistics are a `Controlled`. Its state in each episode is a matrix `S`, whose
+    product S S^T is the inverse of the paper's matrix `C`.
     """
 
     learning_rate: float = 3e-4
@@ -62,7 +65,10 @@ class E3B(Bonus):
         return Controlled(encoder, inverse, optimiser, none)
 
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
-        """Return the matrix `S` of each environment after the first observations `obs`."""
+        """Return the bonus's state in each environment after the first observations `obs`.
+
+        It is a matrix `S` whose product S S^T is the inverse of the paper's matrix `C`.
+        """
         features = self.features(curiosity.encoder, obs)
         return elliptical(initial_factors(len(features)), features)[0]
 
@@ -162,8 +168,9 @@ def elliptical_bonuses(
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
     """Return the matrices `S` after a rollout, and the bonus of each observation.
 
-    `factor` are the matrices before the rollout. Where a step is `done`, its observation is the
-    first of the next episode, so `S` is reset before it.
+    There is one matrix `S` per environment; S S^T is the inverse of the paper's matrix `C`, which
+    sums over the observations of the episode. `factor` are the matrices before the rollout. Where a
+    step is `done`, its observation is the first of the next episode, so `S` is reset before it.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = initial_factors(len(factor), factor.shape[-1])
@@ -178,7 +185,11 @@ def elliptical_bonuses(
 def elliptical(
     factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
-    """Return the matrices `S` after one more observation, and this observation's bonus."""
+    """Return each environment's matrix `S` after one more observation, and the observation's bonus.
+
+    `factor` are the matrices before the observation, whose features are `features`. S S^T is the
+    inverse of the paper's matrix `C`.
+    """
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)
     left = 1.0 / (1.0 + bonus)
@@ -187,9 +198,10 @@ def elliptical(
 
 
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Return the matrices `S` before an episode's first observation.
+    """Return each environment's matrix `S` before an episode's first observation.
 
-    Each matrix is the identity divided by sqrt(`RIDGE`).
+    S S^T is the inverse of the paper's matrix `C`. Each matrix is the identity divided by
+    sqrt(`RIDGE`).
     """
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

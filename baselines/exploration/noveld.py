@@ -41,7 +41,8 @@ class Seen(NamedTuple):
 class NovelD(RND):
     """NovelD bonus.
 
-    Its networks and statistics are a `Curiosity`, as in RND; its state in the episodes is a `Seen`.
+    Its networks and statistics are a `Curiosity`, as in RND. Its state in the episodes is a `Seen`:
+    for each environment, a hash table of the observations of the current episode.
     """
 
     alpha: float = 0.5  # coefficient of the previous observation's novelty, which is subtracted

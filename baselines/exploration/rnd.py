@@ -33,8 +33,10 @@ TARGET, PREDICTOR = 1, 2  # number of hidden layers of the target network and of
 class Curiosity(NamedTuple):
     """Networks and statistics of the RND bonus, replicated on all devices."""
 
-    encoder: PyTree[Array]  # fixed random weights of the encoder
-    target: PyTree[Array]  # fixed random weights of the target network
+    # fixed random weights of the encoder, which converts observations to features
+    encoder: PyTree[Array]
+    # fixed random weights of the target network, whose output for these features is predicted
+    target: PyTree[Array]
     predictor: PyTree[Array]
     optimiser: PyTree[Array]
     seen: Moments  # running mean and variance of each feature of the encoder

@@ -161,7 +161,10 @@ def decide(
 
 
 def check_sight(env: Env, settings: Settings) -> None:
-    """Raise `ValueError` if plans would use hidden state, unless `clairvoyant` is set."""
+    """Raise `ValueError` if the search would use state that the agent does not observe.
+
+    It may use such state if the setting `clairvoyant` is on.
+    """
     if env.fully_observed or settings.clairvoyant:
         return
     shown = env.full_observations
@@ -175,5 +178,8 @@ def check_sight(env: Env, settings: Settings) -> None:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if plans would use hidden state, unless `clairvoyant` is set."""
+    """Raise `ValueError` if the search would use state that the agent does not observe.
+
+    It may use such state if the setting `clairvoyant` is on.
+    """
     check_sight(learner.env.env, learner.settings)

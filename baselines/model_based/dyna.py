@@ -58,8 +58,8 @@ class Settings(ppo_rnn.Settings):
 
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 20_000  # steps of all environments before the first imagined rollout
-    # Number of steps that each layer of the model attends to, which is also the length of the
-    # windows on which the model is trained.
+    # Number of successive steps that each layer of the model attends to. The model is trained on
+    # windows of this many steps from the replay buffer.
     context: Count = 4
     width: Count = 64  # number of features of each token in the model
     num_heads: Count = 4  # number of attention heads, among which the width is divided
@@ -71,7 +71,9 @@ class Settings(ppo_rnn.Settings):
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
-    model_batch: Count = 32  # replay windows per gradient step of the model, over all devices
+    # number of windows (sequences of `context` steps from the replay buffer) in each gradient step
+    # of the model, over all devices
+    model_batch: Count = 32
     imagined_rollouts: int = 8  # number of imagined rollouts per update; PPO trains on each
     imagined_envs: Count = 48  # parallel episodes in an imagined rollout, over all devices
     imagined_steps: Count = 16  # steps of an imagined rollout in each of its parallel episodes
@@ -103,7 +105,11 @@ class Settings(ppo_rnn.Settings):
                 )
 
     def _check_windows(self) -> None:
-        """Raise `ValueError` unless the replay buffer holds a window after the first update."""
+        """Raise `ValueError` if the replay buffer is too small, or filled too slowly, for training.
+
+        The model is trained on windows of `context` successive steps of an environment, so each
+        environment must have stored such a window after its first rollout.
+        """
         if self.rollout_steps < self.context:
             raise ValueError(
                 f"rollout_steps={self.rollout_steps} must be at least context={self.context}; "
@@ -183,7 +189,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Act as PPO does; also record the recurrent state and history for imagined rollouts."""
+    """Choose actions as PPO does, and record from where imagined rollouts can begin.
+
+    The field `memory` of the rollout gets the policy's recurrent state and the summary of the
+    episode before each step.
+    """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 
@@ -215,9 +225,10 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `atoms` and `spacing`, so that the atoms cover the observed rewards.
+    """Return new values of `atoms` and `spacing`, so that the atoms cover the expected rewards.
 
-    `paid` holds the range of rewards in the replay buffer and their smallest nonzero size.
+    `paid.reward` is the range of rewards that better policies may earn, estimated from the replay
+    buffer, and `paid.least` is the smallest absolute value of a reward that is not 0.
     """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 

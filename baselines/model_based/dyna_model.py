@@ -27,7 +27,9 @@ from ..networks import two_hot
 from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
-AT_ONCE = 4  # largest number of windows, or environments, that a CPU processes together
+# Largest number of batch items that the model processes together on a CPU. Items are windows in
+# training and parallel episodes in imagined rollouts.
+AT_ONCE = 4
 # Losses and metrics that compare predictions with the true next observation. They leave out
 # terminal steps, whose next observation is not in the replay buffer.
 OF_NEXT = ("token_loss", "accuracy")
@@ -48,23 +50,32 @@ class Window(NamedTuple):
     """
 
     obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
-    history: History  # episode summaries up to each observation, (*batch, steps + 1, ...)
+    # summary of the episode up to each observation (dyna_network.py), (*batch, steps + 1, ...)
+    history: History
     mask: Mask  # legal actions, (*batch, steps, actions)
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
     terminated: Bool[Array, "*batch steps"]
-    is_step: Bool[Array, "*batch steps"]  # False if a slot has a final observation but no step
+    # whether the slot holds a step; False: it holds only the final observation of a truncated
+    # episode, at which no action was taken
+    is_step: Bool[Array, "*batch steps"]
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Return whether each slot is the last of its episode."""
+        """Return whether each slot of the replay buffer is the last slot of an episode.
+
+        The last slot holds the step that terminated the episode or, after a truncation, the final
+        observation.
+        """
         return self.terminated | ~self.is_step
 
 
 def vocabulary_of(env: Env) -> Vocabulary:
-    """Return the environment's `Vocabulary`, which converts observations to categories and back.
+    """Return the environment's `Vocabulary`, which describes observations as categorical values.
 
-    Raises `ValueError` if the observations are not maps of categories.
+    It lists the number of possible values of each map cell and of each other number, and converts
+    observations to arrays of these values and back. Raises `ValueError` if the observations are not
+    maps of integers with few possible values.
     """
     found = env.vocabulary
     if found is None:
@@ -141,7 +152,11 @@ def train_model(
 
 
 def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
-    """Sample `size` windows of `steps` + 1 slots uniformly from the replay buffer."""
+    """Sample a batch of `size` windows uniformly from the replay buffer.
+
+    A window is the content of `steps` + 1 successive slots of one environment: `steps` steps, and
+    the observation after the last of them.
+    """
     env, first = replay_buffer.sample_slots(key, buffer, size, steps)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
@@ -178,7 +193,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
 def window_losses(
     learner: Learner[Any], weights: PyTree[Array], window: Window
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return the losses and metrics of each step of a single window, by name."""
+    """Return the losses and metrics of each step of one window (sequence of steps), by name."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     cells, rest = jax.vmap(vocabulary.read)(window.obs)
     history = jax.tree.map(lambda leaf: leaf[:-1], window.history)
@@ -202,7 +217,7 @@ def step_losses(
     window: Window,
     spacing: float,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Return losses and metrics of each step of a single window, by name.
+    """Return losses and metrics of each step of a single window (sequence of steps), by name.
 
     The losses are cross-entropies of the next observation, the reward and termination. The metrics
     are the fraction of the observation's categories that are predicted correctly, and whether the

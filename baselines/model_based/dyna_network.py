@@ -36,19 +36,27 @@ EXPANSION = 4  # hidden width of a block's dense layers, as a multiple of the to
 class Prediction(NamedTuple):
     """Predictions of the model for one environment step, or for successive steps."""
 
-    cells: Float32[Array, "*steps cells channels categories"]  # logits of the next map cells
-    rest: Float32[Array, "*steps numbers categories"]  # logits of the next values besides map cells
+    # For each cell of the map and each of its channels, logits over the values (categories) that it
+    # can have in the next observation.
+    cells: Float32[Array, "*steps cells channels categories"]
+    # The same for each number of the next observation outside the map, such as an item count.
+    rest: Float32[Array, "*steps numbers categories"]
     end: Float32[Array, "*steps"]  # logit of termination
     token: Float[Array, "*steps width"]  # token from which `reward` predicts the reward
 
 
 class History(NamedTuple):
-    """Summary of an episode so far: which categories occurred, and what each action earned."""
+    """Summary of an episode up to the current observation, an input of the model.
 
-    # Whether each category occurred in an observation: first the categories of map cells (one
-    # group per channel), then the categories of the other values.
+    Observations consist of map cells and of other numbers, such as item counts. All of them have a
+    finite number of values, called categories.
+    """
+
+    # Whether each value has occurred in an observation of the episode: first the values of map
+    # cells, in any cell (one group of values per channel), then the values of each other number.
     shown: Bool[Array, "*batch categories"]
-    gained: Float32[Array, "*batch actions"]  # sum of the rewards that each action earned
+    # for each action, sum of the rewards in the steps of the episode that took this action
+    gained: Float32[Array, "*batch actions"]
 
     @classmethod
     def begin(cls, vocabulary: Vocabulary, num_actions: int, obs: PyTree[Array]) -> "History":
@@ -64,7 +72,10 @@ class History(NamedTuple):
 
 
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
-    """Return whether each category occurs in an observation, in the order of `History.shown`."""
+    """Return, for each value that observations can contain, whether it occurs in `obs`.
+
+    The values are in the order of `History.shown`.
+    """
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
     return jnp.concatenate([of_cells.any(axis=0), one_hot(rest, vocabulary.rest, jnp.bool_)])
@@ -89,7 +100,9 @@ class WorldTransformer(nn.Module):
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
         self.before = dense(self.width)
-        if self.vocabulary.rest:  # a dense layer needs at least one input and output
+        # If observations have no values besides the map, omit the layers for such values, because
+        # Flax does not allow layers without inputs or outputs.
+        if self.vocabulary.rest:
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
         places = (rows * columns + 1, self.width)
@@ -157,8 +170,9 @@ class WorldTransformer(nn.Module):
     ) -> Float[Array, "steps tokens width"]:
         """Return the tokens of successive steps.
 
-        A step has a token per cell, row by row, and a last one for the other values and the
-        history. The action is added to every token.
+        A step has one token per map cell, row by row. The last token encodes the observation's
+        values outside the map (`rest`) and the history. An embedding of the action is added to
+        every token.
         """
         around = self.around(self.neighbours(cells))
         numbers = self.before(jnp.concatenate(self.so_far(history), axis=-1))[:, None]
@@ -175,7 +189,7 @@ class WorldTransformer(nn.Module):
         return found.reshape(len(cells), -1, found.shape[-1])
 
     def embedded(self, cells: Int32[Array, "*map channels"]) -> Float[Array, "*map features"]:
-        """Return the learned features of each cell's categories, without its neighbours."""
+        """Return learned features of each map cell, computed from the cell's own values only."""
         rows = cells.reshape(-1, cells.shape[-1])
         features = self.cell(one_hot(rows, self.vocabulary.cells, self.dtype))
         return features.reshape(*cells.shape[:-1], -1)
@@ -204,10 +218,12 @@ class WorldTransformer(nn.Module):
         next_rest: Int32[Array, "*steps numbers"],
         terminated: Bool[Array, "*steps"],
     ) -> Float32[Array, "*steps atoms"]:
-        """Return the logits of the reward's atoms (two_hot.py).
+        """Predict the reward of a step: return logits over the atoms of a two-hot encoding.
 
-        `rest` and `next_rest` are the values besides the map before and after the step. Where
-        `terminated`, there is no next observation, and `next_rest` is ignored.
+        two_hot.py describes the encoding. `token` is the field of `Prediction`. `rest` and
+        `next_rest` are the values outside the map (such as item counts) in the observations before
+        and after the step. Where `terminated`, there is no next observation, and `next_rest` is
+        ignored.
         """
         before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
         after = jnp.where(terminated[..., None], 0, after)
@@ -216,9 +232,10 @@ class WorldTransformer(nn.Module):
         return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
 
     def so_far(self, history: History) -> tuple[Array, Array]:
-        """Return a history as two arrays of features, with reward sums transformed by h.
+        """Convert the fields of a history, `shown` and `gained`, to float inputs of a layer.
 
-        two_hot.py defines the transform h.
+        The sums of rewards in `gained` are transformed by the function h of two_hot.py, which
+        compresses large numbers.
         """
         gained = two_hot.squeezed(history.gained)
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
@@ -312,14 +329,20 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 
 
 def most(sizes: tuple[int, ...]) -> int:
-    """Return the largest of the category counts `sizes`, or 1 if there are none."""
+    """Return the largest number in `sizes`, or 1 if `sizes` is empty.
+
+    `sizes[i]` is the number of values (categories) that number i of an observation can have.
+    """
     return max(sizes, default=1)
 
 
 def one_hot(
     numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
 ) -> Shaped[Array, "*batch features"]:
-    """Return the concatenated one-hot vectors of categories; `sizes` are the category counts."""
+    """Encode each number in the last axis as a one-hot vector, and concatenate the vectors.
+
+    `sizes[i]` is the number of values (categories) of number i, and the length of its vector.
+    """
     parts = [
         jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)
     ] or [jnp.zeros((*numbers.shape[:-1], 0), dtype)]
@@ -329,10 +352,10 @@ def one_hot(
 def possible(
     logits: Float[Array, "*batch features"], sizes: tuple[int, ...]
 ) -> Float32[Array, "*batch parts categories"]:
-    """Split logits into the parts of an observation, which differ in their number of categories.
+    """Split a layer's output into logits for each predicted number of an observation.
 
-    All parts get the largest number of categories in `sizes`. The logits of categories that a part
-    does not have are `NEVER`.
+    Number i has `sizes[i]` possible values. All numbers get an axis of the largest size, so that
+    the result is one array. The logits of values that a number cannot have are `NEVER`.
     """
     logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
     there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)
@@ -342,7 +365,11 @@ def possible(
 def log_likelihood(
     logits: Float32[Array, "*batch parts categories"], number: Int32[Array, "*batch parts"]
 ) -> Float32[Array, "*batch"]:
-    """Return the log-probability of the categories `number`, summed over independent parts."""
+    """Return the log-probability that the predicted distributions assign to the values `number`.
+
+    The last axis of `number` holds numbers that are predicted independently, so their
+    log-probabilities are summed.
+    """
     log_probs = jax.nn.log_softmax(logits)
     is_it = number[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
     return jnp.where(is_it, log_probs, 0.0).sum(axis=(-1, -2))

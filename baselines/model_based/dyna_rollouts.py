@@ -31,10 +31,12 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes; the runner holds it in place of a `VectorState`."""
+    """State of all imagined episodes; the runner's field `world` holds it, not a `VectorState`."""
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
-    start: Start  # real step at which each imagined episode began
+    # step of the real rollout at which each imagined episode began: its observation, the policy's
+    # recurrent state and the episode history
+    start: Start
 
 
 def learn_from_imagination(
@@ -139,7 +141,11 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 
 
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
-    """Sample a step from the model; a terminated episode restarts at its first observation."""
+    """Sample the result of `action` in every imagined episode from the learned model.
+
+    Where the model predicts a termination, the next observation is the one at which the imagined
+    episode began, so the next episode begins at the same step of the real rollout.
+    """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     predict: Any = functools.partial(model.apply, runner.model.weights, method="next")
@@ -164,9 +170,10 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample a category, but only among the likely ones.
+    """Sample a value of each map cell (or other number) from its predicted distribution.
 
-    A category is likely if its probability is at least `least_chance` times the largest one.
+    Only likely values (categories) are sampled. A value is likely if its probability is at least
+    `least_chance` times the probability of the most likely value.
     """
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))

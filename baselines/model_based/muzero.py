@@ -82,7 +82,8 @@ class Settings(Replay):
     capacity: int = 100_000  # steps that the replay buffer holds, all environments together
     warm_up: int = 2_000  # steps of all environments before the first gradient step
     gradient_steps: Count = 16  # gradient steps per update
-    batch_size: Count = 128  # number of replay windows per gradient step, over all devices
+    # number of windows (sequences of replayed steps) per gradient step, over all devices
+    batch_size: Count = 128
     unroll_steps: Count = 5  # number K of steps for which the model is unrolled in training
     n_step: Count = 5  # number of rewards in a value target, before it bootstraps
     simulations: Count = 16  # simulations per search
@@ -102,7 +103,9 @@ class Settings(Replay):
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
-    reanalysed: Share = 0.25  # fraction of windows with policy targets from a new search
+    # Fraction of each sampled batch whose policy targets are computed by a new search with the
+    # target network. The others use the policies that were stored while acting.
+    reanalysed: Share = 0.25
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -120,12 +123,16 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of one sample of the replay buffer, for error messages."""
+        """Name for one sample from the replay buffer, a sequence of steps, in error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Number of replay steps that a window needs, up to the last reward of its TD targets."""
+        """Number of successive steps that a sampled window of the replay buffer must contain.
+
+        The model is unrolled for `unroll_steps` steps, and the TD target after the last of them
+        needs the rewards of `n_step` more steps.
+        """
         return self.unroll_steps + self.n_step
 
 
@@ -139,9 +146,10 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial runner of Q-learning, plus an array of search policies (`found`).
+    """Return the initial runner of Q-learning, with an array (`found`) for search policies.
 
-    The array is float32 (environments, slots, actions), parallel to the replay buffer.
+    It stores the action probabilities that the search found at the step in each slot of the replay
+    buffer: float32 (environments, slots, actions).
     """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
@@ -199,7 +207,7 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Sample a batch of windows and take a gradient step.
+    """Sample a batch of windows (sequences of steps), and take a gradient step on it.
 
     `beta` is the exponent of the importance weights of prioritised replay.
     """
@@ -219,9 +227,10 @@ def sample_windows(
     learned: Learned,
     key: Array,
 ) -> tuple[priorities.SampledSlots | None, Window]:
-    """Sample windows from the replay buffer.
+    """Sample a batch of windows, sequences of successive steps, from the replay buffer.
 
-    Also return the sampled slots and their importance weights; None without prioritised replay.
+    With prioritised replay, also return the slots in which the windows begin and their importance
+    weights, so that their priorities can be updated. Without it, return None instead.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
@@ -241,7 +250,10 @@ def sample_windows(
 def windows_at(
     settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
 ) -> Window:
-    """Read a batch of windows; each begins in slot `first` of environment `env`."""
+    """Read a batch of windows (sequences of successive slots) from the replay buffer.
+
+    Window i begins in slot `first[i]` of environment `env[i]`.
+    """
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
@@ -264,9 +276,10 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policy targets of the first windows: search again with the target network.
+    """Search again from a part of a batch, and replace its policy targets by the results.
 
-    The setting `reanalysed` is the fraction of windows whose policies are replaced.
+    The searches use the target network, whose weights are `target`. Targets are replaced in the
+    first windows of the batch, of which `reanalysed` is the fraction.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -334,7 +347,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Merge the first two axes, windows and their time steps, into one batch axis."""
+    """Merge the axes of an array's windows and of the unroll steps in each into one batch axis."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
@@ -359,7 +372,9 @@ def decide(
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
     """Return new values of `atoms` and `spacing`, so that the atoms cover rewards and returns.
 
-    `paid` holds the ranges of rewards and returns in the replay buffer.
+    `paid.reward` and `paid.returns` are the ranges of rewards and returns that better policies may
+    earn, estimated from the replay buffer. `paid.least` is the smallest absolute value of a reward
+    that is not 0.
     """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)

@@ -24,16 +24,19 @@ from ..core.minibatches import Loss
 from ..networks import two_hot
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
-TINY = 1e-6  # added to variances, and to frequencies before the logarithm
+# Added to variances before the square root, and to the frequencies of chance codes before the
+# logarithm, so that neither is computed at 0.
+TINY = 1e-6
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 
 
 class Window(NamedTuple):
-    """Successive slots of the replay buffer, as a batch.
+    """Batch of windows; a window is the content of successive replay-buffer slots.
 
-    The unrolled steps are the first `unroll_steps` + 1 slots and have all fields. The later slots
-    are needed only for TD targets and have no `policy`.
+    The model is unrolled from the first slot over the next `unroll_steps` slots. The code calls
+    these `unroll_steps` + 1 slots moments, and all fields include them. The later slots are needed
+    only for TD targets and have no `policy`.
     """
 
     obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)
@@ -42,18 +45,24 @@ class Window(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch moments actions"]  # improved policy found by a search
-    is_step: Bool[Array, " batch"]  # whether the first slot holds a step, not a final observation
+    # action probabilities that a search found at each of the first `unroll_steps` + 1 observations
+    policy: Float32[Array, "batch moments actions"]
+    # whether the window's first slot holds a step; False: it holds only the final observation of a
+    # truncated episode
+    is_step: Bool[Array, " batch"]
     weight: Float32[Array, " batch"]  # importance weight in prioritised replay
-    ahead: PyTree[Array]  # observations after those in `obs`, (batch, n_step, ...)
-    mask_ahead: Mask  # legal actions at `ahead`, (batch, n_step, actions)
+    # observations in the later slots of the window, from which TD targets may bootstrap, (batch,
+    # n_step, ...)
+    ahead: PyTree[Array]
+    mask_ahead: Mask  # legal actions at the observations `ahead`, (batch, n_step, actions)
 
 
 class Targets(NamedTuple):
     """Targets of each unroll step ("moment") of a window; the first reward target is unused."""
 
     value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
+    # reward of the step before each unroll step, which the dynamics function should predict
+    reward: Float32[Array, "batch moments"]
     policy: Float32[Array, "batch moments actions"]
     # whether value and reward are known; False after a truncation
     is_known: Bool[Array, "batch moments"]
@@ -100,8 +109,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        # Store the reward of the step that leaves this observation. The result assigns it to the
-        # next unroll step, whose observation the step leads to.
+        # Store the reward of the step that begins at this unroll step's observation. Below, the
+        # list is shifted by one, because the model predicts this reward at the next unroll step.
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
@@ -280,7 +289,11 @@ def chance_codes(
 def standardise(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
-    """Scale each component to mean 0 and standard deviation 1 over the items marked by `rows`."""
+    """Scale each component to mean 0 and standard deviation 1 over the batch.
+
+    The mean and standard deviation are computed from the items for which `rows` is True, on all
+    devices.
+    """
     mean = masked_mean(learner, x, rows)
     variance = masked_mean(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
@@ -289,7 +302,10 @@ def standardise(
 def masked_mean(
     learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
-    """Return the mean over the batch items marked by `rows`, in the batches of all devices."""
+    """Return the mean of `x` over the items of the batch for which `rows` is True.
+
+    The batch spans all devices; each device holds a part of it.
+    """
     share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
     return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 

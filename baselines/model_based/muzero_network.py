@@ -58,7 +58,7 @@ class MuZeroNetwork(Network):
             )
 
     def create_encoder(self) -> None:
-        """Create the layers that read observations and latent states."""
+        """Create the layers of the representation function, and the first layers of the heads."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.represented = dense(self.latent, 1.0, self.dtype)
@@ -171,7 +171,7 @@ class MuZeroNetwork(Network):
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only auxiliary losses use; a first call creates their weights."""
+        """Apply the layers that only auxiliary losses use, so that Flax creates their weights."""
         self.predict_projection(latent)
 
     def project(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
@@ -180,7 +180,11 @@ class MuZeroNetwork(Network):
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict the projection of the true observation's latent state from a predicted one."""
+        """Predict the projection of a true latent state from `latent`, which the model predicted.
+
+        The true latent state is the encoding of the observation. The consistency loss compares the
+        result with the projection of this state.
+        """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)
@@ -220,11 +224,15 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def categories(self) -> int:
-        """Number of possible values of a cell."""
+        """Number of different values that a cell of the board can have in an observation."""
         return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def create_encoder(self) -> None:
-        """Create the layers that encode a board's cells, and the layers that read latent states."""
+        """Create the encoder of the board's cells, and the layers that read latent states.
+
+        The latter compute the features of the policy and value heads, and predict the board's cells
+        for the reconstruction loss.
+        """
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
         self.category = dense(self.categories, 1.0)
@@ -251,18 +259,24 @@ class BoardNetwork(MuZeroNetwork):
         return standard(latent + change.astype(jnp.float32)), features
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Create the layers that only auxiliary losses use; a first call creates their weights."""
+        """Apply the layers that only auxiliary losses use, so that Flax creates their weights."""
         self.predict_projection(latent)
         self.cell_logits(latent)
 
     def cell_logits(self, latent: Float32[Array, " latent"]) -> Float32[Array, "cells categories"]:
-        """Return logits over the possible values of each cell; index 0 is the lowest value."""
+        """Predict the board from a latent state: return logits over the values of each cell.
+
+        Index 0 of the last axis is the lowest value that a cell can have.
+        """
         return self.category(latent.reshape(self.side**2, -1))
 
     def reconstruction_loss(
         self, latent: Float32[Array, " latent"], obs: PyTree[Array]
     ) -> Float32[Array, ""]:
-        """Return the cross-entropy between predicted and observed cells, a mean over cells."""
+        """Return the cross-entropy of the board that `latent` predicts with the board in `obs`.
+
+        It is the mean over the board's cells.
+        """
         low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low
         is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)

@@ -32,7 +32,11 @@ BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 
 
 class Whole(NamedTuple):
-    """The batch to which an item belongs; networks see one item at a time, under `vmap`."""
+    """Data with which a network computes statistics of the whole training batch.
+
+    Networks are written for one item and mapped over the batch by `vmap`. The methods of this class
+    combine the features of all items of the batch.
+    """
 
     weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
     total: Float32[Array, ""]  # sum of the weights of all items on all devices

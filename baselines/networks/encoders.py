@@ -198,8 +198,8 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    # The categories of each channel are counted separately. With the largest count for all
-    # channels, some features would be 0 in every observation.
+    # A one-hot vector of channel c has one entry for each value that this channel can have. If all
+    # channels had vectors of the largest length, some entries would be 0 in every observation.
     tops = space.high.max(axis=(0, 1))
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]

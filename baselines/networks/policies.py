@@ -79,12 +79,15 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Spaces of the parts of an observation that `lines` encodes."""
+        """Spaces of the square boards in an observation, which the setting `lines` affects.
+
+        If `lines` is not 0, each row and each column of such a board is encoded as a vector.
+        """
         return [part for _, part in leaves(self.observation_space) if is_board(part)]
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Spaces of the parts of an observation that `conv` encodes."""
+        """Spaces of the maps and pictures in an observation; the layers `conv` encode them."""
         return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":

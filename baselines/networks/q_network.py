@@ -224,7 +224,7 @@ class ExplorationDraws(NamedTuple):
     noise (*steps, envs, actions): the legal action with the largest noise is the random action.
     """
 
-    whether: Bool[Array, "*steps envs"]  # whether a random action is taken
+    whether: Bool[Array, "*steps envs"]  # whether each environment takes a random action
     action: Array  # random actions, or Gumbel noise with which to choose random legal actions
 
 

@@ -31,7 +31,8 @@ class Seen(NamedTuple):
     """Features of one observation, which do not depend on the recurrent state."""
 
     features: Float[Array, "*steps features"]
-    gates: Float[Array, "*steps gates"]  # terms of the GRU's gates that the observation determines
+    # terms of the GRU's gates that depend only on this observation, not on the recurrent state
+    gates: Float[Array, "*steps gates"]
 
 
 class Sight(Recurrent):

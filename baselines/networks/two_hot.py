@@ -59,8 +59,9 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     that need no change are not returned.
     """
     end = float(squeezed(jnp.float32(largest)))
-    # `largest` is the largest observed number. If the atoms already cover it, only numbers that the
-    # network predicted were outside the range, and their size is not known here: double the range.
+    # This function is called after some numbers were outside the range of the atoms. `largest` is
+    # estimated from the replay buffer. If the range contains it, the numbers outside were values
+    # that the network predicted, whose size is not known here: double the range.
     if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))

@@ -103,7 +103,7 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return a `Learned` with the values of the runner's fields of the same names."""
+        """Copy the fields that gradient steps change from the training state `runner`."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 

@@ -165,9 +165,10 @@ def support(settings: Settings) -> str:
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `v_min` and `v_max` that contain the observed returns.
+    """Return new values of `v_min` and `v_max` that contain the expected returns.
 
-    `paid.returns` are the smallest and the largest observed return.
+    `paid.returns` is the range of returns that better policies may earn, estimated from the replay
+    buffer.
     """
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}

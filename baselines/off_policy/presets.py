@@ -87,8 +87,10 @@ DQN = (
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
     *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # rewards of achievements: at most 8
-    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # discounted sum of -1 per step
-    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # discounted sum of 1 for each of 90 cells
+    # at least -100: a reward of -1 in every step, discounted by 0.99 per step
+    *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),
+    # at most 59.6: a reward of 1 for each of 90 cells without a mine, discounted by 0.99 per step
+    *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),
     *support(r"Puzzle-TSP-10-v\d+", -15.0, 0.0),  # a tour is at most 10 diagonals, or 14.1, long
     *support(r"Puzzle-TSP-20-v\d+", -30.0, 0.0),

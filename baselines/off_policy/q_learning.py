@@ -36,7 +36,9 @@ class Learned(NamedTuple):
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     priorities: PyTree[Array]
-    sums: PyTree[Array] = ()  # sum of the priorities of each block of slots, see core/priorities.py
+    # Prioritised replay groups the replay buffer's slots into blocks (core/priorities.py). This is
+    # the sum of the priorities in each block; () if replay is uniform.
+    sums: PyTree[Array] = ()
 
 
 class Draws(NamedTuple):
@@ -52,8 +54,11 @@ class Draws(NamedTuple):
 class Objective(NamedTuple):
     """TD target and loss of a learner: the functions in which DQN and its variants differ."""
 
-    td_target: Callable[..., Any]  # arguments: learner, weights, target weights, batch, key
-    # arguments: learner, weights, batch, TD target, key; its metrics have the TD errors, `error`
+    # Function that computes the TD targets of a batch. Its arguments are learner, weights, weights
+    # of the target network, batch and random key.
+    td_target: Callable[..., Any]
+    # Function that returns the loss of a batch, and metrics that include the TD errors as `error`.
+    # Its arguments are learner, weights, batch, TD targets and random key.
     loss: Callable[..., Loss]
     names: tuple[str, ...] = LOSSES  # names of the metrics of `loss`, without `error`
 

@@ -54,7 +54,7 @@ class Settings(Memory, QLearning):
     importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
     burn_in: int = 8  # number of first steps of a sequence that only recompute its recurrent state
-    sequence: Count = 16  # number of steps of a sequence with a loss, after the burn-in
+    sequence: Count = 16  # number of steps of a sequence, after the burn-in, that have a loss
     period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
     # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error
     largest_share: Share = 0.9
@@ -93,7 +93,7 @@ class Settings(Memory, QLearning):
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the first slots of successive sequences."""
+        """Distance, in replay-buffer slots, between the beginnings of two successive sequences."""
         return self.period
 
     @property
@@ -106,13 +106,15 @@ class Sequences(NamedTuple):
     """Batch of sampled sequences; a sequence is the content of successive replay-buffer slots."""
 
     memory: PyTree[Array]  # recurrent states before the sequences' first slots, (batch, ...)
-    obs: PyTree[Array]  # observations, (batch, slots, ...)
-    mask: Mask  # legal actions, (batch, slots, actions)
+    obs: PyTree[Array]  # observations in each slot of the sequence, (batch, slots, ...)
+    mask: Mask  # legal actions at `obs`, (batch, slots, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    is_step: Bool[Array, "batch slots"]  # whether the slot has a step, not only a final observation
+    # whether a step was made at the slot's observation; False: it is the final observation of a
+    # truncated episode
+    is_step: Bool[Array, "batch slots"]
     weight: Float32[Array, " batch"]  # importance weight
 
 
@@ -236,9 +238,10 @@ def sequences_at(
     env: Int32[Array, " batch"],
     number: Int32[Array, " batch"],
 ) -> Sequences:
-    """Read the sequences with the indices `number` of the environments `env` from the buffer.
+    """Read a batch of sequences of successive slots from the replay buffer.
 
-    An environment's sequence i begins in slot i * `period`. All weights are 1.
+    Item b of the batch is the sequence with index `number[b]` of environment `env[b]`. The sequence
+    with index i begins in slot i * `period`. All importance weights are 1.
     """
     chex.assert_equal_shape([env, number], custom_message="env and number, [batch]")
     ahead = jnp.arange(settings.length, dtype=jnp.int32)

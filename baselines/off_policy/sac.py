@@ -68,9 +68,14 @@ class Draws(NamedTuple):
 class Objective(NamedTuple):
     """TD target and losses of a learner: the functions in which SAC and TQC differ."""
 
-    td_target: Callable[..., Any]  # arguments: learner, learned, batch, noise
-    critic_loss: Callable[..., Loss]  # arguments: learner, critic, batch, TD target, key
-    actor_loss: Callable[..., Loss]  # arguments: learner, weights, learned, batch, noise
+    # Function (learner, learned, batch, noise) -> TD targets of the critics.
+    td_target: Callable[..., Any]
+    # Function (learner, weights of the critics, batch, TD targets, key) -> loss of the critics, and
+    # metrics.
+    critic_loss: Callable[..., Loss]
+    # Function (learner, weights of the actor, learned, batch, noise) -> loss of the actor, and
+    # metrics.
+    actor_loss: Callable[..., Loss]
 
 
 check = replay_checks.check

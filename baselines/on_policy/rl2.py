@@ -44,7 +44,7 @@ from . import ppo, ppo_rnn
 from .hidden_tasks import check_hidden
 from .task_memory import GOAL_SIZE, Belief, TaskMemory
 
-UNFIT = {  # reset sources that trials cannot use, with the reason for the error message
+UNFIT = {  # values of `reset_source` that RL² does not support, with reasons for the error message
     "pool": "levels of a pool belong to one task, trials have many",
     "stock": "every step of a stock reads all params, and those of trials are all tasks",
 }
@@ -147,19 +147,19 @@ def params(learner: Learner[Settings]) -> Any:
 
 
 def learned(env: Env, settings: Settings) -> Any:
-    """Return the environment of trials of the training tasks, all tasks that are not held out."""
+    """Return the training environment: an episode is a trial under a task that is not held out."""
     lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
     return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
 
 
 def tested(env: Env, settings: Settings) -> Any:
-    """Return the environment of trials of the held-out tasks, for the evaluation."""
+    """Return the evaluation environment: an episode is a trial under a held-out task."""
     part = (1.0 - settings.held_out, 1.0)
     return env.trials(settings.task_set, part, episodes=settings.test_episodes)
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the environment of held-out trials that a policy trained with `settings` plays.
+    """Return the environment for a policy trained with `settings`: trials under held-out tasks.
 
     Raises `ValueError` if the observation shows the task, which older versions allowed.
     """
@@ -213,7 +213,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
-    """Return the true task of one environment as labels for the loss, see `TaskMemory.labels`."""
+    """Return one environment's true task as class labels for the loss, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
     shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
@@ -244,7 +244,7 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    It is summed over the parts of a task (goal kind, three cell kinds), averaged over the batch.
+    It is summed over the labels of a task (see `TaskMemory.labels`) and averaged over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
@@ -256,9 +256,9 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 
 
 def uninformed(rollout: Rollout) -> Rollout:
-    """Return the rollout without the ends of trials in which the policy received the true goal.
+    """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics are computed from the ends of trials, so they leave these trials out.
+    Metrics are computed from trials that the rollout marks as ended, so they leave these out.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
@@ -331,7 +331,7 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` random keys; unlike in `jax.random.split`, key i is equal for any `count`."""
+    """Return `count` random keys. Unlike `jax.random.split`, a larger `count` only appends keys."""
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 

@@ -32,9 +32,12 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-LARGEST = 4096  # cells are embedded only if there are at most this many kinds of cells
+# Cells of a map can have several kinds (combinations of the values of their channels). The network
+# learns an embedding of each kind only if there are at most this many kinds.
+LARGEST = 4096
 LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
-PLACES = 4  # number of weighted sums of the cells' embeddings over the view
+# Number of learned weighted sums over all cells in view. Each sums the embeddings of the cells.
+PLACES = 4
 GOAL_KINDS = 15  # number of kinds of goals, see `jaxenvs.xland.Goal`
 GOAL_SIZE = 3  # length of an encoded goal: its kind, and the kinds of the two cells that it names
 
@@ -43,9 +46,13 @@ class Seen(NamedTuple):
     """Features of one observation, which do not depend on the recurrent state."""
 
     features: Float[Array, "*steps features"]
-    places: Float[Array, "*steps sums"]  # weighted sums of the cells' embeddings
-    note: Float[Array, "*steps kept"]  # term that the observation adds to the current summary
-    codes: Int32[Array, "*steps cells"]  # kind of each cell of the observation's first map
+    # the `PLACES` weighted sums of the embeddings of all cells in view, concatenated
+    places: Float[Array, "*steps sums"]
+    # term of the current summary (before tanh) that depends only on this observation, see `recall`
+    note: Float[Array, "*steps kept"]
+    # for each cell of the observation's first map, the index of its kind, such as a red ball, see
+    # `coded`
+    codes: Int32[Array, "*steps cells"]
     facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
 
@@ -53,14 +60,18 @@ class Seen(NamedTuple):
 class Belief(NamedTuple):
     """Logits of the network's prediction of the task."""
 
-    kind: Float32[Array, "*steps kinds"]  # kind of the goal
-    cells: Float32[Array, "*steps 3 kinds"]  # kinds of the goal's two cells and of the held object
+    # logits over the kinds of goals (`jaxenvs.xland.Goal`)
+    kind: Float32[Array, "*steps kinds"]
+    # logits over the kinds of cells: for the first and the second cell that the goal names, and for
+    # the object that the agent holds
+    cells: Float32[Array, "*steps 3 kinds"]
 
 
 class TaskMemory(Recurrent):
     """Recurrent actor-critic that predicts the task; its policy receives the prediction.
 
-    For each cell in view, the policy receives the probability that the goal names the cell.
+    A goal names up to two kinds of cells, such as a red ball. For each cell in view, the policy
+    receives the predicted probability that the goal names the kind of this cell.
     """
 
     memory: int = 256  # size of the GRU's state
@@ -99,20 +110,26 @@ class TaskMemory(Recurrent):
     def convolved(self) -> list[spaces.Space]:
         """Spaces of the observation's parts that `conv` encodes.
 
-        They are the maps, except those whose kinds of cells have embeddings.
+        They are the maps, except maps with few kinds of cells (see `kinds`): for these, the network
+        learns an embedding of each kind instead.
         """
         return [space for space in super().convolved if not kinds(space)]
 
     @property
     def kept(self) -> int:
-        """Size of a summary, the part of the recurrent state that is stored at a reward."""
+        """Size of a summary, a vector that describes the trial so far.
+
+        The recurrent state contains two summaries: the current one, and the one that was current
+        just before the latest reward.
+        """
         return self.memory // 2
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Number of values in each channel of the map whose cells the predicted goal can name.
+        """Number of values of each channel of the map whose cells a predicted goal can name.
 
-        () if the observation has no such map.
+        It is the observation's first map with few kinds of cells, see `kinds`. Without such a map,
+        the result is (), and the network does not predict the task.
         """
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
@@ -127,7 +144,7 @@ class TaskMemory(Recurrent):
         return self.memory, self.kept, self.kept, places, GOAL_SIZE
 
     def split(self, memory: Array) -> list[Array]:
-        """Split the recurrent state into its five parts, see `parts`."""
+        """Split the recurrent state into its five parts, whose meaning and size `parts` lists."""
         return jnp.split(memory, np.cumsum(self.parts)[:-1], axis=-1)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
@@ -166,10 +183,10 @@ class TaskMemory(Recurrent):
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """Return the terms of the GRU's gates that the observations determine.
+        """Return the terms of the GRU's gates that do not depend on the GRU's state.
 
-        A linear layer computes them from the features, the weighted sums over the current view, and
-        the weighted sums of the previous step (`before`).
+        A linear layer computes them from the features of the observation, its weighted sums of cell
+        embeddings (`seen.places`), and these sums at the previous step (`before`).
         """
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
@@ -244,7 +261,8 @@ class TaskMemory(Recurrent):
     ) -> Float32[Array, "*rows memory"]:
         """Return the recurrent state with `goal` stored in it, for the policy to use.
 
-        A `goal` of 0 means that the policy must infer the goal.
+        `goal` is the kind of the goal and the kinds of the two cells that it names. Where the kind
+        of the goal is 0, the policy uses the predicted goal.
         """
         return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 

@@ -48,7 +48,9 @@ class ActionCosts(NamedTuple):
     """Targets of Q-learning: the cost of each action plus the cost-to-go after it."""
 
     cost: Float32[Array, "*actions"]
-    known: Bool[Array, "*actions"]  # whether the action has a target
+    # Whether the action has a target. It has none if it is illegal, if the state is already solved,
+    # or if no action is legal after it.
+    known: Bool[Array, "*actions"]
 
 
 def costs_of_actions(
@@ -100,8 +102,9 @@ def play_greedily(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `length` moves on each level, until the level is solved.
 
-    `state` is the solver's initial state, and `move(level, state, board)` returns the solver's next
-    state and the next board. Returns whether each level was solved, and the number of moves.
+    `move(level, state, board)` chooses and makes a move. It returns the next board, preceded by the
+    data that it needs for its next move, its next argument `state`; the argument of this function
+    is their initial value. Returns whether each level was solved, and the number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:
@@ -124,7 +127,11 @@ def play_greedily(
 def descent_metrics(
     solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]
 ) -> dict[str, Any]:
-    """Return the log's metrics: each test board is an episode, with return 1 if it was solved."""
+    """Return the results on test boards as the episode metrics that every learner logs.
+
+    Each test board counts as one episode. Its return is 1 if it was solved, else 0, and its length
+    is the number of moves.
+    """
     return {
         "episodes": jnp.int32(len(solved)),
         "return_sum": solved.sum(dtype=jnp.float32),

@@ -54,7 +54,9 @@ class Settings(Checked):
 
     total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
     walks: Count = 64  # number of random walks per gradient step
-    scramble: Count = 20  # number of moves of a walk; every board on it is a training example
+    # Number of moves of a random walk from the goal. Each of the `scramble` + 1 boards (states of
+    # the puzzle) on it is a training example.
+    scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
@@ -90,9 +92,9 @@ class Runner(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """Boards, and for each action the board after it (`child`) and the action's cost."""
+    """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
 
-    board: PyTree[Array]  # boards, (*batch, ...)
+    board: PyTree[Array]  # (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
@@ -107,7 +109,11 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take the gradient steps, update the target network if it is due, and test the policy."""
+    """Make one update; return the new training state and metrics.
+
+    Take `gradient_steps` gradient steps, copy the weights to the target network if
+    `cost_to_go.update_target` requires it, and test the policy that greedily follows the heuristic.
+    """
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
@@ -137,7 +143,10 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 def loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the cost-to-go predicted for the boards of walks."""
+    """Return the mean squared error of the predicted cost-to-go, over all boards of all walks.
+
+    `goals` are the value-iteration targets (walks, boards).
+    """
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
     return jnp.square(guesses - goals).mean()
@@ -146,7 +155,10 @@ def loss(
 def action_loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, where targets are known."""
+    """Return the mean squared error of the predicted costs of actions, with the setting `q`.
+
+    The mean is over the actions of all boards that have a Q-learning target in `goals`.
+    """
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape(
         [guesses, goals.cost], custom_message="guesses, goals: [walks, boards, actions]"
@@ -175,7 +187,9 @@ def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        before = env.predecessors(instance, board)  # equals `moves` if every move can be undone
+        # The walk goes backwards, to boards from which a move leads to `board`. They are the boards
+        # in `moves` if every move can be undone.
+        before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)
 
@@ -206,7 +220,11 @@ def targets(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions for each board."""
+    """Return the Q-learning targets of the actions on each board of a walk.
+
+    The target of an action is its cost plus the smallest cost that the target network `weights`
+    predicts for an action on the next board. `ActionCosts` describes the result.
+    """
     env = learner.env
 
     def after(board: PyTree[Array]) -> tuple[Array, Array, Array]:
@@ -221,14 +239,19 @@ def action_targets(
 
 
 def predict(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the network's output for a board: its cost-to-go, or with `q` one cost per action."""
+    """Return the network's output for a board: the predicted cost from the board to the goal.
+
+    If the setting `q` is on, the network outputs an array with one cost per action instead: the
+    cost of the action plus the cost-to-go after it.
+    """
     return learner.network.apply(weights, learner.env.observe_board(instance, board))
 
 
 def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
 
-    With `q` it is the minimum of the predicted costs of all actions.
+    If the setting `q` is on, the network predicts one cost per action. The result is then their
+    minimum over the legal actions.
     """
     if learner.settings.q:
         cost = action_costs(learner, weights, instance, board).min()

@@ -27,26 +27,34 @@ class Networks:
 
     sight: Sight
     model: LatentWorld
-    q: CostToGo  # heuristic: predicts the cost to the goal for each first action
+    # heuristic: predicts, for each action in a state, its cost plus the cost from there to the goal
+    q: CostToGo
 
 
 def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """Return the code of `seen`, a result of `Sight.look`. `key` is for noise on pictures."""
+    """Encode a state of the puzzle; return its code, the bits of the learned model's state.
+
+    `seen` is the observation or picture of the state, as `Sight.look` returns it. `key` is the
+    random key for the noise on a picture.
+    """
     nets = learner.network
     return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
 
 
 def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Array, "actions ..."]:
-    """Return the code that the model predicts after each action."""
+    """Predict, with the learned model, the next state after each action in the state `code`.
+
+    Return the next states as codes (actions, cells, bits).
+    """
     code = code.astype(jnp.float32)
     return learner.network.model.apply(weights["model"], code, method="moves") > 0
 
 
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
-    """Return whether the puzzle is solved in the state `code`.
+    """Return whether the puzzle is solved in the learned model's state `code`.
 
-    The code is compared with the goal's code or, if levels have different goals, classified by the
-    model.
+    If all levels have the same goal, the result is whether `code` equals `goal`, the code of the
+    goal. Otherwise the model's classifier of solved states decides, and `goal` is not used.
     """
     if one_goal(learner.env):
         return (goal == code).all()
@@ -55,7 +63,10 @@ def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -
 
 
 def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
-    """Return the code of the goal, from its observation; () if levels have different goals."""
+    """Encode the observation or picture of the puzzle's goal; return its code.
+
+    Return () if levels have different goals.
+    """
     env = learner.env
     if not one_goal(env):
         return ()
@@ -79,12 +90,20 @@ def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, "
 def action_costs(
     learner: Learner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
-    """Return the predicted costs of `q_values`, clipped from below at 0."""
+    """Predict for each action its cost plus the cost-to-go after it, and clip negatives to 0.
+
+    Q* search uses these costs as its heuristic in the state `code`, and A* search their minimum.
+    `goal` is not used.
+    """
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
 def look(learner: Learner, weights: PyTree[Array], levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-    """Encode levels: replace each board by its code, and each instance by the goal's code."""
+    """Convert levels of the puzzle to levels of the learned model, from which a search can start.
+
+    The board of each level is replaced by its code, the state of the model. The level's instance,
+    the data that define the goal, is replaced by the result of `goal_code`.
+    """
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:
         key_reset, key_see, key_goal = jax.random.split(key, 3)

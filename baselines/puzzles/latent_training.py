@@ -20,9 +20,11 @@ from .latent_world import UNDECIDED
 class Transitions(NamedTuple):
     """Data set of transitions. The learner receives nothing else about a puzzle but the goal."""
 
-    before: Array  # (*seeds, transitions, ...), result of `Sight.look` before the action
+    # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
+    before: Array
     action: Int32[Array, "*seeds transitions"]
-    after: Array  # (*seeds, transitions, ...), result of `Sight.look` after the action
+    # Observations after the actions, in the same form.
+    after: Array
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 
 
@@ -68,7 +70,7 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        # number of transitions to solved states, up to each index
+        # met[i] is the number of transitions to solved states among the transitions 0 to i
         met = jnp.cumsum(seen.solved, dtype=jnp.int32)
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)

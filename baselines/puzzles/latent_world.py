@@ -29,10 +29,18 @@ from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 
 from ..networks.encoders import PIXELS
 
-FIRM = 2.0  # standard deviation to which the logits of each cell's bits are scaled
-CONTRAST = 5.0  # factor by which pixels are multiplied, after the cell's mean is subtracted
-CODE_NOISE = 1.0  # standard deviation of the noise on a bit's logit in training
-UNDECIDED = 0.1  # coefficient of the loss that pushes the logits of bits away from 0
+# The encoder outputs one logit for each bit that encodes a cell. The logits of a cell are scaled to
+# this standard deviation.
+FIRM = 2.0
+# For pictures: factor by which the pixels of a tile are multiplied, after the mean of the tile is
+# subtracted from them.
+CONTRAST = 5.0
+# In training, Gaussian noise with this standard deviation is added to each logit of the encoder,
+# before the logit is rounded to a bit.
+CODE_NOISE = 1.0
+# Coefficient of the loss that pushes the encoder's logits away from 0. Near 0, a small change of a
+# logit changes the bit to which it is rounded.
+UNDECIDED = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +48,9 @@ class Sight:
     """Preprocessing that splits a puzzle's observation, or a noisy picture of it, into cells."""
 
     env: Puzzle
-    tile_size: int = 0  # side of a picture's tiles in pixels; 0: use observations, not pictures
+    # Side length in pixels of the square tiles of a picture; the picture has one tile for each cell
+    # of the puzzle. 0: use the puzzle's observations instead of pictures.
+    tile_size: int = 0
     noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
 
     def __post_init__(self) -> None:
@@ -55,7 +65,7 @@ class Sight:
 
     @property
     def _categories(self) -> int:
-        """Number of categories: possible values of each cell of the observation."""
+        """Number of different values that a cell of the puzzle's observation can have."""
         space: Any = self.env.observation_space
         return int(space.high.max()) - int(space.low.min()) + 1
 
@@ -66,21 +76,36 @@ class Sight:
 
     @property
     def cells(self) -> int:
-        """Number of cells of an observation, or of tiles of a picture."""
+        """Number of cells into which `split` divides an input.
+
+        A cell is one entry of the observation or, if pictures are used, one tile of the picture.
+        """
         space: Any = self.env.observation_space
         return int(np.prod(self._tiles if self.tile_size else space.shape))
 
     @property
     def features(self) -> int:
-        """Number of features of a cell: its one-hot vector's length, or its pixels times 3."""
+        """Number of features with which `split` represents one cell.
+
+        It is the length of a one-hot vector or, if pictures are used, 3 colours times the number of
+        pixels in a tile.
+        """
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 
     def look(self, state: PuzzleState) -> Array:
-        """Return a state's observation, or the tiles that its picture is drawn from."""
+        """Return the data of a state that `split` converts to cells.
+
+        It is the observation or, if pictures are used, an array (rows, columns) with the index of
+        the sprite in each tile. Indices take less memory than the picture, which `split` draws.
+        """
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
     def split(self, seen: Array, key: Array) -> Float32[Array, "cells features"]:
-        """Split the result of `look` into cells: one-hot vectors, or the noisy pixels of tiles."""
+        """Convert `seen`, which `look` returned for a state, to the features of each cell.
+
+        A cell of an observation becomes a one-hot vector. If pictures are used, this method draws
+        the picture, adds noise to it with `key`, and returns the pixels of each tile.
+        """
         if not self.tile_size:
             space: Any = self.env.observation_space
             values = seen.reshape(-1).astype(jnp.int32) - int(space.low.min())
@@ -95,14 +120,20 @@ class Sight:
 
 
 class LatentWorld(nn.Module):
-    """Encoder, decoder, transition model and classifier of solved states, for one state."""
+    """Learned model of a puzzle: encoder, decoder, transition model, classifier of solved states.
+
+    Its methods take a single state, not a batch. A state of the model is called a code. It has
+    `bits` bits for each cell of the observation.
+    """
 
     cells: int
     features: int
     actions: int
-    bits: int  # number of bits of each cell
+    bits: int  # number of bits that encode one cell
     hidden: int  # width of the hidden layers
-    views: int  # number of other cells, per action, that a cell's next bits depend on
+    # For each action, number of other cells from whose bits (besides its own) a cell's bits after
+    # the action are predicted.
+    views: int
 
     def setup(self) -> None:
         self.encoder = _layers(self.hidden, self.bits)
@@ -117,9 +148,10 @@ class LatentWorld(nn.Module):
     def encode(
         self, seen: Float32[Array, "*pair cells features"]
     ) -> Float32[Array, "*pair cells bits"]:
-        """Return the logits of each cell's bits, with mean 0 and standard deviation `FIRM`.
+        """Encode the features of each cell; return the logits that are rounded to the cell's bits.
 
-        The mean is 0 to keep bits from being constant: a constant bit would receive no gradient.
+        The logits of a cell are shifted to mean 0 and scaled to standard deviation `FIRM`. The mean
+        is 0 to keep bits from being constant: a constant bit would receive no gradient.
         """
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
@@ -128,26 +160,28 @@ class LatentWorld(nn.Module):
     def decode(
         self, code: Float32[Array, "*pair cells bits"]
     ) -> Float32[Array, "*pair cells features"]:
-        """Return the features of each cell, reconstructed from its bits."""
+        """Reconstruct the input of `encode`, the features of each cell, from the cell's bits."""
         return self.decoder(code)
 
     def move(
         self, code: Float32[Array, "cells bits"], action: Int32[Array, ""]
     ) -> Float32[Array, "cells bits"]:
-        """Return the logits of each cell's bits after `action`."""
+        """Predict the state after `action`: return the logits of each cell's bits."""
         chosen = jax.nn.one_hot(action, self.actions)
         views = jnp.einsum("a,aikb->ikb", chosen, self._views(code))
         return self._after(code, views, jnp.einsum("a,aih->ih", chosen, self.place))
 
     def moves(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "actions cells bits"]:
-        """Return the logits of each cell's bits after every possible action."""
+        """Predict the state after each possible action: return the logits of each cell's bits."""
         after = jax.vmap(self._after, in_axes=(None, 0, 0))
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return the bits that each cell reads from other cells.
+        """Return the inputs from other cells with which each cell's next bits are predicted.
 
-        One matrix product computes them for all actions.
+        There are `views` inputs per cell and action. Each is a weighted sum of the bits of all
+        cells, whose learned weights can select a single cell. One matrix product computes the sums
+        for all actions.
         """
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
@@ -163,10 +197,13 @@ class LatentWorld(nn.Module):
     def __call__(
         self, before: Array, action: Array, after: Array, is_solved: Array, key: Array
     ) -> tuple[Float32[Array, ""], ...]:
-        """Return four losses of a transition: decoding, undecided bits, next bits, classifier.
+        """Return four losses of a transition, which train different parts of the model.
 
-        Noise is added to the logits before rounding. The noise flips bits whose logits are near 0,
-        so training moves logits away from 0.
+        The losses are the decoder's reconstruction error; the distance of the encoder's logits from
+        `FIRM` and -`FIRM`; the cross-entropy of the predicted bits after the action; and the
+        cross-entropy of the classifier of solved states. Noise is added to the logits before
+        rounding. The noise flips bits whose logits are near 0, so training moves logits away from
+        0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

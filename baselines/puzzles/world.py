@@ -56,7 +56,7 @@ from .latent_world import LatentWorld, Sight
 
 @dataclasses.dataclass(frozen=True)
 class Settings(Checked):
-    """Hyperparameters of model and heuristic.
+    """Hyperparameters of the learned model of a puzzle, and of the heuristic of its states.
 
     Presets (presets.py) change some defaults; command-line flags override presets.
     """
@@ -69,9 +69,9 @@ class Settings(Checked):
     # from the puzzle's observations.
     tile_size: int = 0
     noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
-    bits: Count = 8  # number of bits in a cell's code
+    bits: Count = 8  # number of bits that encode one cell of an observation or picture
     hidden: Count = 48  # width of the model's hidden layers
-    views: Count = 4  # number of other cells, per action, that a cell's next bits depend on
+    views: Count = 4  # number of other cells from which a cell's bits after an action are predicted
     batch: Count = 128  # number of transitions per gradient step of the model
     walks: Count = 32  # number of walks in the model per gradient step of the heuristic
     scramble: Count = 20  # number of moves of a walk; every state on it is a training example
@@ -120,7 +120,7 @@ class Runner(NamedTuple):
     weights: PyTree[Array]  # dict: weights of the model ("model") and of the heuristic ("q")
     target: PyTree[Array]  # weights of the heuristic's target network
     optimiser: PyTree[Array]  # dict: optimiser states of "model" and "q"
-    seen: Transitions  # data set of random transitions
+    seen: Transitions  # data set, collected by random actions, on which the model is trained
     updates: Int32[Array, "*seeds"]  # number of updates made so far
     age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
@@ -225,7 +225,7 @@ def losses(**known: Array) -> dict[str, Array]:
 def walk_codes(
     learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
-    """Return the codes (states of the model) on random walks in the model.
+    """Return the states (called codes) that random walks in the learned model visit.
 
     Walks start at states of the data set. If all levels have the same goal, every other walk starts
     at the goal. A walk takes an action that changes nothing, or that undoes the last action, only
@@ -254,7 +254,7 @@ def walk_codes(
 def action_targets(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions in each state (code), at most `furthest`."""
+    """Return each action's Q-learning target in each model state (code), clipped to `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -271,7 +271,7 @@ def action_targets(
 def q_loss(
     learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted action costs, where targets are known."""
+    """Return the mean squared error of the predicted costs of the actions that have a target."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
@@ -350,7 +350,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the progress line: the model's loss; later the solved fraction and the Q loss."""
+    """Return the progress line: model loss or, in heuristic training, solved boards and Q loss."""
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
@@ -363,7 +363,7 @@ def evaluate(
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 
     The model is tested on new random walks, and the greedy policy on `count` random boards. The
-    result `foretold` is the fraction of transitions that the model predicts exactly.
+    entry `foretold` is the fraction of the walks' steps whose result the model predicts exactly.
     """
     settings = learner.settings
 

@@ -37,7 +37,10 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of a learner's actors, which are the same for every actor index."""
+        """Return the settings of a learner's actors.
+
+        They are the same for all actors, so `slot`, the index of an actor, is not used.
+        """
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
         return cls(learner.network, share, steps, settings.reset_source)

@@ -103,7 +103,7 @@ class JaxExplorer:
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times and return the record of the steps."""
+        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
         self._runner, record = self._explore(self._runner._replace(weights=weights))
         return jax.device_get(record)
 
@@ -113,7 +113,7 @@ def explore(
 ) -> tuple[rollouts.Runner, Record]:
     """Take `rollout_steps` epsilon-greedy steps in every environment.
 
-    Return the runner after the steps, and the record of the steps.
+    Return the runner after the steps, and the steps as a dict of arrays (see `Record`).
     """
     runner, key, _ = rollouts.next_update(learner, runner)
 
@@ -139,12 +139,12 @@ class GymExplorer(GymActor):
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times and return the record of the steps."""
+        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
     def _step(self, weights: PyTree[Array]) -> Record:
-        """Act once in every environment; return the record of the step."""
+        """Act once in every environment; return the step as a dict of arrays (see `Record`)."""
         obs = self._obs
         action = np.asarray(self._decide(weights, self._words(), obs, self._envs.mask))
         step, record = self._advance(action)
@@ -168,11 +168,12 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return n-step transitions from all steps but the last n_step - 1, and a mask of real ones.
+    """Return the n-step transitions that begin at all steps but the last n_step - 1, and a mask.
 
-    `steps` is a record of consecutive steps (steps, envs, ...). Its field `is_step`, (steps,), is
-    False for the blank steps before an actor's first fragment. A transition is real unless it
-    begins at a blank step.
+    `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
+    steps of the actor's previous call or, in the first call, with placeholders, at which its field
+    `is_step`, (steps,), is False. The mask is False for transitions that begin at a placeholder;
+    they must not be stored.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -204,13 +205,13 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the length, so far, of the longest episode that is unfinished at a record's end."""
+    """Return the number of steps of the longest episode that is unfinished after the last step."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return the number, summed returns and summed lengths of the episodes ended in a record.
+    """Return the number, summed returns and summed lengths of the episodes that ended in `record`.
 
     The sums are arrays (1,), because a run on Ray has a single seed.
     """

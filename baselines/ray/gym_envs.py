@@ -36,7 +36,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Network input of an observation: the observation unchanged."""
+        """Conversion of observations to network inputs: they are used unchanged."""
         return Features(self.observation_space, identity)
 
 
@@ -49,8 +49,9 @@ class Outcome(NamedTuple):
 
     obs: PyTree[np.ndarray]
     reward: np.ndarray  # float32 (envs,)
-    terminated: np.ndarray  # bool (envs,)
-    truncated: np.ndarray  # bool (envs,); False where `terminated` is True
+    terminated: np.ndarray  # bool (envs,), whether the step terminated the episode
+    # bool (envs,), whether the step truncated the episode; False where `terminated` is True
+    truncated: np.ndarray
     final_obs: PyTree[np.ndarray]  # next observations, before finished episodes are reset
     # Legal actions at `final_obs`, bool (envs, actions); None if the environments give no masks.
     final_mask: np.ndarray | None
@@ -182,7 +183,11 @@ class GymEnvs:
 
 
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
-    """Return a function that converts an observation, or a batch of them, to `convert(space)`."""
+    """Return a function that converts observations of a Gymnasium space for jaxenvs.
+
+    It takes one observation in `space` or a batch of them. The results are in `convert(space)`, the
+    jaxenvs space, whose dtypes may differ.
+    """
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}
         return lambda obs: {name: read(obs[name]) for name, read in parts.items()}

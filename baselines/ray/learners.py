@@ -59,7 +59,10 @@ class Learner:
         use_device(on_cpu)
 
     def address(self) -> str:
-        """Return HOST:PORT with a free port of this machine, for the group's coordinator."""
+        """Return this machine's address and a free port as HOST:PORT.
+
+        The coordinator of the learners' `jax.distributed` group can listen there.
+        """
         import ray
 
         with socket.socket() as found:

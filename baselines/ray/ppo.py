@@ -125,9 +125,11 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Return each item's baseline, and the standard deviation of advantages minus baselines.
+    """Return what PPO's loss needs to normalise the V-trace advantages of each minibatch.
 
-    The weighted advantages are normalised with these two, per minibatch.
+    The first array, (minibatches, items), is subtracted from the advantages; `returns.baselines`
+    computes it. The second, (minibatches,), is the standard deviation of the results, by which the
+    loss divides them; it is at least `advantage_floor`.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)

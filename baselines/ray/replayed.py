@@ -83,7 +83,10 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Request the gradient steps of an update; request none before the end of the warm-up."""
+        """Sample batches from the replay shards, and start the gradient steps on them.
+
+        Do neither before the shards hold `warm_up` steps: the update then has no gradient steps.
+        """
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
             self.pending = [ray.put(None)]
@@ -129,7 +132,10 @@ class Replayed:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
 
     def _again(self, why: str) -> None:
-        """Replace dead shards and begin the update again; `LostError` if no shard is dead."""
+        """Replace dead replay shards, and start the gradient steps of the current update again.
+
+        Raises `LostError` with the text `why` if no shard is dead, because then the learner is.
+        """
         if not self._replays.replaced():
             raise LostError(why)
         self._learn()

@@ -20,19 +20,22 @@ from ..storage.runs import RunError
 from .cluster import DEATHS, reason
 
 TINY = 1e-6  # added to absolute TD errors, so that every item can be sampled
-Items = dict[str, Any]  # transitions by field; the first axis of each array is the item
+# Several items, which are n-step transitions: a dict from each field of a transition, such as the
+# reward, to an array (items, ...) with the values of all items.
+Items = dict[str, Any]
 
 
 class Drawn(NamedTuple):
     """Items that a shard sampled, and the data from which `importance` computes their weights."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
-    chance: np.ndarray  # float32 (batches, size), probability of each item within the shard
+    # Probability with which the shard samples each of these items, float32 (batches, size).
+    chance: np.ndarray
     held: int  # number of items in the shard
 
 
 class Replay:
-    """Replay shard, which runs in its own process."""
+    """Replay shard: it stores and samples a part of the transitions, in its own process."""
 
     def __init__(self, capacity: int, priority: float, seed: int) -> None:
         """Create an empty shard for `capacity` items."""
@@ -40,10 +43,11 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        self._written = 0  # number of items written so far; modulo `capacity`, the next index
+        # Number of items written so far. The next one is written at this number modulo `capacity`.
+        self._written = 0
         self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
-            None  # indices and serial numbers of the items in the latest sample
+            None  # indices and serial numbers of the items in the latest sample, if there is one
         )
 
     def add(self, items: Items) -> None:
@@ -61,7 +65,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Sample batches of items with replacement; `mark` updates their priorities later."""
+        """Return batches of items, sampled with replacement; `mark` updates their priorities."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -131,7 +135,7 @@ class Replays:
     def mark(self, errors: Any, shards: list[int]) -> None:
         """Send new TD errors to the shards of the latest sample.
 
-        `errors` refers to a list with one array per shard in `shards`.
+        `errors` is a Ray reference to a list of arrays, one for each shard in `shards`.
         """
         self._in_a_row = 0
         for i, shard in enumerate(shards):
@@ -170,7 +174,11 @@ class Replays:
 
 
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
-    """Divide `size` items among shards in proportion to `held`; yield (shard, number of items)."""
+    """Divide the sampling of `size` items among shards; yield (shard, number of items).
+
+    `held` has the number of items that each shard stores. The shares are proportional to it, and
+    shards with a share of 0 are left out.
+    """
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
         if end > begin:
@@ -191,6 +199,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Concatenate the samples of several shards along their second axis, the items of a batch."""
+    """Return the samples of several shards, joined along the second axis: the items of a batch."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

@@ -124,7 +124,7 @@ class Training:
     """A run in progress: it owns the actors and learners, and writes the run's directory."""
 
     def __init__(self, parts: Parts) -> None:
-        """Record the classes; `train` starts the processes."""
+        """Store the classes of actors and learners in `parts`; `train` starts their processes."""
         self._parts = parts
         # Number of times that learners were started. Fragments that were sampled before the latest
         # start are dropped.
@@ -236,7 +236,11 @@ class Training:
         return None
 
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
-        """Wait for a call to finish and process it; return metrics if this completes an update."""
+        """Wait at most `TICK` seconds for a remote call to finish, and process its result.
+
+        It is a call of an actor, which returns experience, or of a learner. Return the metrics of
+        the update if all learners have now finished it, else None.
+        """
         assert self._pool is not None
         metrics = None
         references = [*self._pool.busy, *learners.pending]
@@ -263,7 +267,11 @@ class Training:
             time.sleep(LEAVING)  # do nothing more until the other thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return further metrics of an update: lag, bytes, and counts of dead processes."""
+        """Return the metrics of an update that concern the processes on Ray.
+
+        They are the age of the actors' weights, the bytes of experience and of weights, and the
+        numbers of actors and learners that have died so far.
+        """
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
@@ -296,7 +304,7 @@ class Training:
         print(evaluation.as_text(result))
 
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
-        """Play at least `count` episodes of a Gymnasium environment with the actors.
+        """Play at least `count` episodes of a Gymnasium environment with the actors; return them.
 
         Each environment plays the same number of episodes: counting the first `count` episodes that
         end would favour short ones.

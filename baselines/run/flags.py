@@ -28,8 +28,8 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     """Read the flags in `argv`; return a copy of `default` with their values.
 
     `default` holds the default of every flag; the learner's flags are in its field `settings`.
-    `kinds` are the classes that declare the other fields of `default`, in the order of --help,
-    which lists the learner's settings after the first class.
+    `kinds` are the dataclasses that declare the other fields of `default`. --help lists the fields
+    of the first class, then the learner's settings, then the fields of the other classes.
     """
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine
@@ -67,7 +67,10 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass of the fields that `kind` itself declares, except those in `taken`."""
+    """Return a dataclass for a group of flags: the fields that the class `kind` itself declares.
+
+    Fields of its base classes and fields in `taken` are left out. `default` has the default values.
+    """
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [

@@ -53,7 +53,7 @@ class Keeper:
         self._unsaved: RunError | None = None  # why the newest checkpoint could not be written
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
-        self._begun = time.monotonic()  # when the latest checkpoint was begun
+        self._begun = time.monotonic()  # time in s at which the latest checkpoint was begun
 
     def log(self, records: list[dict[str, Any]]) -> None:
         """Append records to the log, the last one with the results of finished evaluations."""
@@ -69,13 +69,13 @@ class Keeper:
 
     @property
     def note(self) -> str:
-        """Text about evaluations, for the progress line."""
+        """Text for the progress line, such as the result of the latest evaluation."""
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
         """Begin the evaluations and videos that are due after `update`.
 
-        `before` is the update of the previous call.
+        `before` is the number of updates at the previous call, `update` the number now.
         """
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:
@@ -85,7 +85,8 @@ class Keeper:
     def is_due(self, before: int, update: int) -> bool:
         """Return whether a checkpoint is due after `update`.
 
-        `before` is the update at the previous call. Always False in processes other than 0.
+        `before` is the number of updates at the previous call, `update` the number now. Always
+        False in processes other than 0.
         """
         if not processes.first():
             return False
@@ -94,7 +95,7 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Copy the training state after `update`, and let the thread write it as a checkpoint.
+        """Copy the training state after `update`; a background thread writes it as a checkpoint.
 
         Wait first for the previous checkpoint to be written.
         """
@@ -147,7 +148,7 @@ class Keeper:
             _warn(f"{name} could not be written ({error}). Training continues")
 
     def close(self) -> None:
-        """Close the additional logs."""
+        """Close the additional logs, such as TensorBoard's."""
         for name, sink in self._sinks.items():
             self._write(f"--log {name}", sink.close)
 

@@ -153,7 +153,7 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """Split runners (training states), or their shapes, into the parts of a checkpoint.
+    """Return the parts of a checkpoint, by name, for runners (training states) or their shapes.
 
     Weights are a separate part because loading a policy needs only them. The stock, levels that are
     generated ahead for later resets, is a separate part because `_whole` replaces it if its shape
@@ -308,7 +308,10 @@ def _trained(
 def _kept(
     run: Run, learner: Any, options: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
-    """Return the writer of a run's files; `begun` is the result of `begin`."""
+    """Return the `Keeper`, which writes a run's files.
+
+    `begun`, the result of `begin`, is the number of updates done and the training states.
+    """
     every, seconds = options.checkpoint_every, options.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)
@@ -317,7 +320,10 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Print the results of a sweep; with `html`, write replay.html for the first seed."""
+    """Report a finished training: print a sweep's results, if the run is a sweep.
+
+    With `html`, also write replay.html, which shows episodes of the first seed.
+    """
     if run.config.sweep:
         print_sweep(run)
     if not html:

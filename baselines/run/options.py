@@ -124,8 +124,8 @@ def prepare(
     """Return the options of the command line `argv`, the run, and the learner.
 
     Raises for invalid input. `build` creates the learner and defaults to `build_learner`. `trace`
-    is called before the directory is created or an earlier run in it is removed, so that an error
-    in `trace` leaves all files unchanged.
+    traces the first update, to find errors of the environment. It is called before any directory is
+    created or any earlier run is removed, so that such an error leaves all files unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -144,7 +144,7 @@ def prepare(
 
 
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
-    """Read the command line; defaults come from the id's preset or from the run to resume.
+    """Return the options of a command line; defaults come from a preset or the run to resume.
 
     Raises `RunError` (also for unknown flags), the errors of `jaxenvs.make`, and `SystemExit` for
     --help and for values that cannot be parsed.
@@ -174,7 +174,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Set `reset_source` if this machine's default differs from the environment's default.
+    """Return `options` with `reset_source` set if this machine's default is not the environment's.
 
     The reset source is the way in which resets get their levels. A new run records this machine's
     default, and so uses it on every machine where it is resumed. A resumed run without a recorded
@@ -202,7 +202,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # without `obs`, config.json means the image: `Config.env_fields`
+        given["obs"] = "dict"  # `Config.env_fields` reads a missing `obs` as image
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
@@ -308,7 +308,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Read the command line with a run's options as defaults.
+    """Return the options of the command line, with a run's options as defaults.
 
     Raises `RunError` if it changes an option that a resumed run must keep.
     """
@@ -385,7 +385,7 @@ def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, p
 def _differences(
     saved: Options[Any], given: Options[Any], free: tuple[str, ...]
 ) -> list[tuple[str, Any, Any]]:
-    """Return (flag, saved value, given value) for options that differ, except `free` settings."""
+    """Return (flag, saved value, given value) of all options that differ and are not in `free`."""
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))

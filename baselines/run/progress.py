@@ -40,11 +40,11 @@ class ProgressLine:
         self._updates, self._done = updates, done
         self._unit, self._shown = unit, shown
         self._returns = Returns(config.settings.get("rollout_steps", 1))
-        self._words = ""  # latest text that `shown` returned
+        self._words = ""  # text that `shown` returned for the latest log record
         self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = (
-            None  # time and update count after the first call, which compiles
+            None  # time (s) and number of updates after the first chunk, which includes compilation
         )
         self._last_print = self._begun
         self._bar = bar(self._console)
@@ -148,8 +148,9 @@ class Returns:
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Add an update, with the number and summed return of its ended episodes, each (seeds,).
+        """Add the episodes that ended in an update, and compute the mean return `mean` anew.
 
+        `episodes` is the number of these episodes and `total` the sum of their returns, (seeds,).
         `oldest` is the length of the longest unfinished episode. If it is None, the mean is over
         the latest update in which an episode ended.
         """

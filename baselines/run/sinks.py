@@ -32,11 +32,11 @@ class Sink:
         raise NotImplementedError
 
     def log(self, rows: Rows) -> None:
-        """Write the next records."""
+        """Write further log records, one for each update, in the order of the updates."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Write buffered records and close."""
+        """Write records that are still buffered, and close the log."""
 
 
 def agents(config: Config) -> list[str]:
@@ -109,7 +109,7 @@ class TensorBoard(Sink):
         from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
 
         writer = self._writer or self._open(rows[0]["steps"])
-        self._writer = None  # set again below, unless an error occurs
+        self._writer = None  # set again below; after an error the next call opens a new file
         for row in rows:
             numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]

@@ -2,7 +2,8 @@
 
 Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
 as `clipped_targets`. Their modules have the functions `support(settings)`, which describes the
-support, and `wider(settings, paid)`, which returns settings with a wider support.
+support, and `wider(settings, paid)`, which returns settings whose support is wide enough for the
+rewards and returns in `paid`, a `Paid`.
 """
 
 import collections
@@ -20,15 +21,15 @@ from ..storage.runs import Config
 
 CLIPPED = "clipped_targets"  # metric in the log: fraction of TD targets that were clipped
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
-WINDOW = 10  # number of updates over which the fraction is averaged
+WINDOW = 10  # number of updates over which the fraction of clipped targets is averaged
 ROOM = 10.0  # factor by which a later policy's returns may exceed the returns in the buffer
 
 
 class Paid(NamedTuple):
     """Expected ranges of rewards and returns, estimated from an agent's replay buffer."""
 
-    reward: tuple[float, float]
-    returns: tuple[float, float]  # range of the discounted returns
+    reward: tuple[float, float]  # lowest and highest reward of a step
+    returns: tuple[float, float]  # lowest and highest discounted return
     least: float  # smallest absolute value of a nonzero reward; infinity if all are 0
 
 
@@ -45,9 +46,13 @@ class Supports:
         self._warned = set[int]()
 
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
-        """Read new log records and warn. `runners` hold the replay buffers of all agents."""
+        """Read new log records, and warn of agents whose TD targets are clipped too often.
+
+        `runners` are the training states, which hold the replay buffers of all agents.
+        """
         for record in records:
-            if None in record.get(CLIPPED, [None]):  # no fixed support, or no gradient step yet
+            # True for a learner without a fixed support, and before the first gradient step.
+            if None in record.get(CLIPPED, [None]):
                 continue
             self._recent.append(record[CLIPPED])
             if len(self._recent) < WINDOW:
@@ -111,14 +116,20 @@ def _of_agent(leaf: Any, i: int) -> np.ndarray:
 
 
 def as_flags(settings: Mapping[str, float]) -> str:
-    """Return settings as command-line flags, with values rounded by `outward`."""
+    """Return settings as command-line flags.
+
+    Their values are rounded away from 0 to two significant digits.
+    """
     return " ".join(
         f"--{name.replace('_', '-')} {outward(value):.12g}" for name, value in settings.items()
     )
 
 
 def outward(value: float) -> float:
-    """Round a number away from 0 to two significant digits, ignoring float32 rounding errors."""
+    """Return a number rounded away from 0 to two significant digits.
+
+    Rounding errors of float32 are ignored.
+    """
     if not value:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)

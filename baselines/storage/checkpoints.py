@@ -53,12 +53,15 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     """Write trees of arrays as the checkpoint of `update`; `RunError` if this fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        return  # a resumed run repeats updates bit for bit, so this state is saved already
+        # A resumed run has repeated this update. The result is equal bit for bit, so the
+        # checkpoint is not written again.
+        return
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        if final.exists():  # a damaged checkpoint of the same update
+        # If a checkpoint of this update exists, it is damaged: replace it.
+        if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)
     except Exception as error:  # Orbax may wrap a disk error in any exception
@@ -144,7 +147,7 @@ def _is_skipped(path: Path) -> bool:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    """Read the manifest of a checkpoint; `OSError` or `ValueError` if it is invalid."""
+    """Return the manifest of a checkpoint; raises `OSError` or `ValueError` if it is invalid."""
     content = json.loads(read_text(path / MANIFEST, LARGEST_MANIFEST))
     kinds = {"made_for": str, "arrays": dict, "files": dict}
     if not isinstance(content, dict) or {k: type(content.get(k)) for k in kinds} != kinds:
@@ -155,7 +158,10 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTree[np.ndarray]]:
-    """Read trees from an intact checkpoint; `RunError` if environment or shapes differ."""
+    """Read trees from an intact checkpoint and return them.
+
+    Raises `RunError` if the checkpoint has another environment or other shapes.
+    """
     manifest = _manifest(path)
     if manifest["made_for"] != made_for:
         raise RunError(
@@ -185,7 +191,7 @@ def _read(
                 found[name] = _arrays(checkpointer, path / name, leaves)
             except RunError:
                 raise
-            except Exception as error:  # Orbax documents no exceptions
+            except Exception as error:  # Orbax does not document which exceptions it raises
                 raise RunError(
                     f"{path / name} cannot be read ({_cause(error)}), although its files match its "
                     f"{MANIFEST}; remove {path} to use the previous checkpoint"
@@ -194,7 +200,7 @@ def _read(
 
 
 def contents(path: Path) -> dict[str, np.ndarray]:
-    """Read every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
+    """Return every array of a checkpoint; the keys are `TREE.LEAF`, as named in the manifest."""
     manifest = _manifest(path)
     shapes = {
         name: {leaf: older.shape(text) for leaf, text in leaves.items()}
@@ -206,10 +212,11 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
+    """Return the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # absent in older releases of Orbax
+    # Older releases of Orbax return the value of `item_metadata` itself.
+    stored = getattr(stored, "item_metadata", stored)
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
@@ -265,7 +272,10 @@ def _by_path(tree: PyTree) -> dict[str, Any]:
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Return the non-empty leaves; Orbax rejects empty arrays, which only the manifest lists."""
+    """Return the arrays that Orbax stores: all except empty ones, which Orbax rejects.
+
+    The manifest lists the empty arrays too.
+    """
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 

@@ -51,5 +51,5 @@ def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
 
 
 def _hashable(value: Any) -> Any:
-    """Convert lists back to tuples, which JSON stores as lists."""
+    """Return the value with lists, as which JSON stores tuples, converted back to tuples."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -17,10 +17,11 @@ from .runs import Run
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
-    """Load the cost-to-go that a DAVI run has learned, as a function of (instance, board).
+    """Load the cost-to-go that a DAVI run has learned.
 
-    `seed` is the index of one of the run's seeds, from 0. Raises `RunError` with a message that
-    tells the user how to fix the run.
+    The result is a function that returns the cost-to-go of a board in a puzzle instance, given
+    (instance, board). `seed` is the index of one of the run's seeds, from 0. Raises `RunError` with
+    a message that tells the user how to fix the run.
     """
     return functools.partial(davi.cost_to_go, *trained(run_dir, seed, ("davi",)))
 

@@ -21,14 +21,16 @@ MOVED = {  # (tree, leaf) in this version -> (tree, leaf) in older versions
 # Tree of a checkpoint, and a pattern of its leaves that older versions did not save.
 NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))
 
-Leaves = dict[str, dict[str, Any]]  # arrays or their shapes: leaves[tree][leaf]
+# Arrays of a checkpoint, or their shapes: leaves[tree][leaf], where `tree` is a part of the
+# checkpoint such as `weights`, and `leaf` is the path of an array in this part.
+Leaves = dict[str, dict[str, Any]]
 
 
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
-    """Return the shapes of the leaves to read, under the names that the checkpoint gives them.
+    """Return the shapes of the arrays to read from a checkpoint, under the checkpoint's names.
 
-    `wanted` has this version's names. `stored` describes the checkpoint's leaves as text, which
-    `shape` parses.
+    `wanted` has the shapes of the arrays that this version needs, under this version's names.
+    `stored` describes the arrays of the checkpoint as text, which `shape` parses.
     """
     stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
@@ -36,7 +38,8 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                if old_tree not in stored_shapes:  # list all its leaves: Orbax reads whole trees
+                # Orbax can read only all arrays of a tree together, so list all of them.
+                if old_tree not in stored_shapes:
                     stored_shapes[old_tree] = {
                         k: shape(text) for k, text in stored[old_tree].items()
                     }
@@ -47,7 +50,11 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
-    """Return the leaves `found` under this version's names; leaves that were not saved are NaN."""
+    """Return the arrays that were read from a checkpoint, under this version's names.
+
+    `found` has the arrays under the checkpoint's names, `wanted` the shapes under this version's
+    names. Arrays that older versions did not save are filled with NaN.
+    """
 
     def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:
         if leaf in found[tree]:

@@ -59,9 +59,10 @@ class Config:
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    # Options of logs and evaluations that are set; `options.TRACKING` lists their names.
+    # Options of logs and evaluations, if they are not 0 or empty; names: `options.TRACKING`.
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
-    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # setting -> values
+    # Swept setting -> its values.
+    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     params: dict[str, Any] = dataclasses.field(default_factory=dict)  # params given by --param
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
@@ -293,7 +294,7 @@ class Run:
             allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
             raise RunError(f"{self.path} has {counted(seeds, 'seed')}: give {allowed}, not {seed}")
 
-    # Log and JSON files.
+    # Methods that write and read the log and the JSON files.
 
     def write_config(self) -> None:
         """Write config.json."""
@@ -348,7 +349,7 @@ class Run:
         with replacing(self.path / "log.jsonl") as temporary:
             temporary.write_text("".join(kept), "utf-8")
 
-    # Checkpoints.
+    # Methods that write and read checkpoints.
 
     @property
     def checkpoints(self) -> Path:

@@ -66,7 +66,8 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    shown = {f"{value:g}" for value in found}  # names of agents use this format, and must differ
+    # The names of agents contain the values in this format, so the formatted values must differ.
+    shown = {f"{value:g}" for value in found}
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(
             f"--sweep {text}: give one or more finite values that differ in their first six digits"

@@ -36,7 +36,8 @@ FILES = 8  # default limit on the number of files in --out; tiny runs have no li
 # Time limit in seconds of the process that queries the device, and seconds reserved for ending a
 # job.
 START, END = 240.0, 15.0
-TINY = (0.5, 4.0)  # estimated minutes of each job in a tiny run, and limit in minutes
+# Minutes of a job in a tiny run (a quick test of the jobs): the estimate, and the time limit.
+TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
 # By default one job runs at once for every `CORES` CPU cores, but at most `AT_ONCE` jobs.
 AT_ONCE, CORES = 4, 4
@@ -51,7 +52,7 @@ class Task(NamedTuple):
 
     @property
     def state(self) -> str:
-        """State of the earlier result, such as `done`; an empty string if there is none."""
+        """State in the job's earlier result, such as `done`; "" if there is no earlier result."""
         return str(self.before["state"]) if self.before else ""
 
 
@@ -113,7 +114,7 @@ def listed() -> str:
 
 
 def _about_device(args: argparse.Namespace) -> dict[str, Any]:
-    """Query the device and package versions in another process.
+    """Return the device and the package versions, queried in another process.
 
     JAX would otherwise hold the device in this process while the jobs run.
     """
@@ -177,7 +178,10 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in the given order, `count` at once; an error or Ctrl-C stops all of them."""
+        """Run jobs in the given order, `count` at once, and return their states.
+
+        An error or Ctrl-C stops all of them.
+        """
         with ThreadPoolExecutor(count) as pool:
             try:
                 waiting = [pool.submit(self._unless_stopped, task) for task in tasks]

@@ -49,7 +49,7 @@ def update_of(file: Path) -> int:
 
 
 def unpack(file: Path, path: Path) -> Run:
-    """Create a run in the new directory `path` from a checkpoint file.
+    """Create a run in the new directory `path` from a checkpoint file, and return the run.
 
     Raises `RunError` if the file is damaged.
     """
@@ -70,7 +70,7 @@ def unpack(file: Path, path: Path) -> Run:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """Read and check a checkpoint file; raise `RunError` if it is damaged."""
+    """Return the content of a checkpoint file; raise `RunError` if the file is damaged."""
     try:
         inflater = zlib.decompressobj()
         packed = inflater.decompress(file.read_bytes(), LARGEST)

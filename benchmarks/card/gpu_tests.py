@@ -25,7 +25,10 @@ class Keeper:
         self.cut = False
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        """Deselect tests that already have a record; a tiny run keeps only three tests."""
+        """Deselect tests that an earlier run has recorded.
+
+        A tiny run, which only tests the job, keeps three of the other tests.
+        """
         rest = [item for item in items if not self.work.has(test=item.nodeid)]
         items[:] = rest[:3] if self.work.tiny else rest
 

@@ -29,7 +29,7 @@ QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=
 
 
 class StoppedError(Exception):
-    """Another thread has asked all jobs to stop."""
+    """Raised in the thread of a job if another thread has asked all jobs to stop."""
 
 
 class Limits(NamedTuple):
@@ -69,8 +69,8 @@ def environment(
     """Return the environment variables of a job's process.
 
     `asked` has the job's own variables. The job's XLA flags are appended to the XLA flags of this
-    process. A job on a GPU that sets no XLA flags gets those of `gpu_flags`. Processes that share a
-    GPU (`shared`) do not preallocate its memory.
+    process. A job on a GPU that sets no XLA flags gets the flags of `gpu_flags`. Processes that
+    share a GPU (`shared`) do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}

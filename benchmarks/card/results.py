@@ -33,7 +33,7 @@ Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
-    """The time left is too short for the next case."""
+    """Raised if the time left is too short for the next case of the job."""
 
 
 class Work:
@@ -47,9 +47,10 @@ class Work:
         scratch: Path,
         most: float = math.inf,
     ) -> None:
-        """Resume from the records of an earlier run, if `header` contains any.
+        """Start the job; if `header` contains records of an interrupted run, resume from them.
 
         The job may take `seconds`, not counting waits for the device, and `most` seconds in total.
+        `header` is the start of the result file, `scratch` a folder for temporary files.
         """
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
@@ -79,8 +80,10 @@ class Work:
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
         """Measure a case by calling `figures`, unless the case already has a record or has failed.
 
-        If the measurement fails, store the reason. Raises `OutOfTimeError` if the time left is
-        shorter than the longest case so far.
+        A case is one thing to measure; `case` identifies it, for example by an id and a number of
+        environments. `figures` returns the case's records, which are stored. If it raises an error,
+        the case is stored as failed, with the reason. Raises `OutOfTimeError`, without a
+        measurement, if the time left is shorter than the longest case so far took.
         """
         if self.has(**case):
             return
@@ -170,7 +173,7 @@ def about(commit: str) -> dict[str, Any]:
 
 
 def slug(device: str) -> str:
-    """Convert a device's name to a part of a file name, such as `nvidia-h200`."""
+    """Return a device's name as a part of a file name, such as `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 

@@ -35,7 +35,8 @@ BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expa
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-MANY = 1_000_000_000  # number of nodes over all passes after which no further pass starts
+# The search runs in passes. No pass starts if the earlier ones together have this many nodes.
+MANY = 1_000_000_000
 
 
 def puzzles(work: Work) -> None:
@@ -67,7 +68,7 @@ def korf_hundred(work: Work) -> None:
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Solve the `count` easiest of Korf's puzzles; return one record."""
+    """Solve the `count` easiest of Korf's puzzles in one search; return a record of the search."""
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])
@@ -122,8 +123,8 @@ def _passes(
 def node_budget(key_words: int, small: bool) -> int:
     """Return the number of nodes that fit into the fraction `SHARE` of the device's memory.
 
-    `key_words` is the number of 32-bit words of a node's key. With `small`, return a small fixed
-    number instead.
+    `key_words` is the number of 32-bit words of the key by which the search finds a node. With
+    `small`, for tests of the job, return a small fixed number instead.
     """
     if small:
         return 400_000

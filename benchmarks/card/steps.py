@@ -81,7 +81,7 @@ CASES = {
         Case(DOORKEY, envs, CHEAP, (NAVIX, XLAND)) for envs in (65_536, 4096, 1_048_576)
     ),
     "babyai": tuple(Case(id, envs, BABYAI) for envs in (4096, 65_536) for id in MISSIONS),
-    "graphs": (  # cases that are compiled without the XLA flags of `core.gpu_flags`
+    "graphs": (  # these cases are compiled without the XLA flags of `core.gpu_flags`
         Case(IDS, 4096, ("exact", "pool")),
         Case(IDS, 65_536, ("exact", "pool")),
         Case(SYMBOLIC, 4096, ("exact", "pool")),
@@ -100,7 +100,10 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the job function that measures `CASES[name]`, or `TINY[name]` in a tiny run."""
+    """Return the function of the job `name`, which measures the cases in `CASES[name]`.
+
+    In a tiny run, which only tests the job, it measures the case `TINY[name]` instead.
+    """
 
     def run(work: Work) -> None:
         for case in (TINY[name],) if work.tiny else CASES[name]:
@@ -113,7 +116,10 @@ def job(name: str) -> Callable[[Work], None]:
 def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
 ) -> Records:
-    """Measure steps per second of this library's reset sources and of other packages, in turns."""
+    """Measure steps per second of this library's reset sources and of other packages, in turns.
+
+    Return one record for each of them.
+    """
     pool = 16 if work.tiny else 4096
     ours = {name: functools.partial(_batch, env_id, num_envs, name, pool) for name in sources}
     theirs = {name: functools.partial(peers.peer, name, env_id, num_envs) for name in others}
@@ -123,8 +129,8 @@ def turns(
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
     """Compile contestants in parallel, then measure their steps per second in turns.
 
-    `builders` map each contestant's name to a function that builds its batch. Missing and failed
-    contestants are listed in `work`.
+    Return one record for each contestant. `builders` map each contestant's name to a function that
+    builds its batch. Missing and failed contestants are listed in `work`.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -149,7 +155,10 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
 
 
 def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
-    """Return this library's batch; reset sources `pool` and GRADUAL get a pool of `pool` levels."""
+    """Return a batch of this library's environments with the reset source `source`.
+
+    With the reset sources `pool` and `GRADUAL`, the level pool has `pool` levels.
+    """
     if source not in ("pool", GRADUAL):
         return contestants.ours(id, num_envs, source)
     drawn = pool // 16 if source == GRADUAL else pool
@@ -158,7 +167,7 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Rename the entry `seconds` of a record to `times_s`, the name that all jobs use."""
+    """Return a record with its entry `seconds` renamed to `times_s`, as in all jobs."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 
@@ -200,7 +209,9 @@ def rules(work: Work) -> None:
 def step_costs(work: Work) -> None:
     """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
 
-    The first part measures the time of a step for several numbers of episodes that end in it.
+    The first part measures the time of a step with several time limits. The shorter the time limit
+    is, the more episodes end in each step, and the more new levels the step needs. The second part
+    measures the kernels of a step with several reset sources.
     """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):

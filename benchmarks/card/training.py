@@ -23,8 +23,8 @@ from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
-FULL = 8192  # number of environments in trainings on the whole game (`WHOLE`)
-MANY = 16_384  # number of environments with which PPO trains fastest on the whole game
+FULL = 8192  # number of environments in trainings on the full game of Craft (`WHOLE`)
+MANY = 16_384  # number of environments with which PPO trains fastest on the full game of Craft
 # Layer widths that give a network of a million parameters, most of them in the first layer.
 A_MILLION = (128, 128, 128)
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
@@ -53,9 +53,10 @@ class Training(NamedTuple):
 
 
 def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
-    """Return the job function that measures training speed in steps per second, case by case.
+    """Return the function of a job that measures training speed in steps per second.
 
-    A tiny run measures only the case `tiny`.
+    The job times the training runs `cases`, one after another. In a tiny run, which only tests the
+    job, it times only `tiny`.
     """
 
     def run(work: Work) -> None:

@@ -36,7 +36,9 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
 SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
-CODE = 400  # largest number of instructions to which the compiler unrolls a loop
+# The compiler unrolls a loop over a thread's elements if the unrolled loop has at most this many
+# machine instructions.
+CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
 # A concatenation whose last axis has at most this size is taken for an index vector of a gather.
@@ -45,24 +47,28 @@ VECTORS = 4
 
 
 class Features(NamedTuple):
-    """Inputs of the time model `kernel_time`; the numbers are totals over one launch.
+    """Features of one kernel launch, from which the model `kernel_time` predicts its time.
+
+    The numbers, except `depth`, are totals over the launch, for example over all its warps.
 
     If all numbers have their default 0, the predicted time is `Coefficients.floor`.
     """
 
-    kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
-    warps: float = 0.0  # number of warps
-    blocks: float = 0.0  # number of thread blocks
+    # Emitter, the part of XLA's compiler that generated the kernel: loop, reduce, transpose,
+    # scatter or concatenate. `memory` stands for a copy, a sort or a library call.
+    kind: str
+    warps: float = 0.0  # number of warps of the launch
+    blocks: float = 0.0  # number of thread blocks of the launch
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
     special: float = 0.0
-    # Issue slots, included in `instructions`, that a transposition needs after its tiles have been
-    # written to shared memory.
+    # Issue slots, included in `instructions`, of the second half of a transposition: the part after
+    # the tiles have been written to shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
-    # Number of distinct 32-byte sectors that a group of neighbouring warps reads, over all groups.
-    # Arrays that fit into L1 do not count.
+    # Number of distinct 32-byte sectors that each group of neighbouring warps reads, summed over
+    # the groups. Arrays that fit into the L1 cache do not count.
     fetched: float = 0.0
     stores: float = 0.0  # number of store instructions
     store_sectors: float = 0.0  # number of 32-byte sectors of each store, summed over stores
@@ -129,17 +135,20 @@ def _spread(warps: int) -> np.ndarray:
 
 
 def _contiguous(elements: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each thread computes `unroll` neighbouring elements."""
+    """Return the sampled lanes of a kernel that computes `elements` elements.
+
+    Each lane (thread) computes `unroll` neighbouring elements.
+    """
     warps = max(-(-elements // (LANES * unroll)), 1)
     positions = ((_spread(warps)[:, None] * LANES + np.arange(LANES)) * unroll).ravel()
     return Grid(np.minimum(positions, elements - 1), positions < elements, warps)
 
 
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
-    """Return a grid in which each warp reads whole rows, or neighbouring elements of a single row.
+    """Return the sampled lanes of a kernel that reads `rows` rows of `width` elements each.
 
-    Warps read whole rows if the number of elements that a warp reads is a multiple of `width`, the
-    number of elements in a row.
+    Each lane reads `unroll` elements. If the number of elements that a warp reads is a multiple of
+    `width`, each warp reads whole rows. Otherwise it reads neighbouring elements of a single row.
     """
     step = LANES * unroll
     if step % width == 0:
@@ -181,7 +190,7 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request a result that is smaller or larger than the kernel's main array.
+    """Request from `walk` a result of the kernel whose size differs from the main array's size.
 
     All warps of the launch, whose number is `warps`, compute the result together.
     """
@@ -255,12 +264,17 @@ def _row_unroll(rows: int, width: int) -> int:
     """
     several = max(4, width // 8)
     if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
-        return several  # so at most eight threads read one row
+        # A thread reads at least an eighth of a row, so at most eight threads read one row.
+        return several
     return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 
 def _stacks(fused: hlo.Computation) -> bool:
-    """Return whether the fusion has a concatenation other than index vectors for gathers."""
+    """Return whether the fusion concatenates data.
+
+    Concatenations of index vectors, which gathers need, do not count; they are at most `VECTORS`
+    long.
+    """
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)
 

@@ -15,7 +15,10 @@ HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 @dataclasses.dataclass
 class Launch:
-    """A fusion as launched: `instruction` of the computation `scope`, and its emitter `kind`."""
+    """A kernel launch of a fusion.
+
+    `instruction`, which is in the computation `scope`, launches the fusion. `kind` is the emitter.
+    """
 
     module: hlo.Module
     scope: hlo.Computation
@@ -69,7 +72,10 @@ class Launch:
         return instruction
 
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction whose value is stored: a result, or the update made in place."""
+        """Return the instruction whose value the kernel stores for a result of the fusion.
+
+        It is the update if the fusion updates an array in place, else `result` itself.
+        """
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":
             buffer = self.source(self.fused[found.operands[0]])

@@ -17,7 +17,8 @@ FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after
 FINISHERS = ("-done", "-update")
 # Attribute that names the called computation, for each opcode that only calls a computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
-# Opcodes that move no data inside a fusion.
+# Opcodes that move no data inside a fusion: they only change the index at which their operand is
+# read.
 VIEWS = {"bitcast", "reshape", "copy", "transpose"}
 SLICES = {"gather", "dynamic-slice", "slice"}
 ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
@@ -40,8 +41,9 @@ class Instruction:
     shape: str
     opcode: str
     operands: tuple[str, ...]
-    rest: str  # attributes as text; for a parameter its index, for a constant its value
-    is_root: bool  # whether it computes the result of the computation
+    # Text of the attributes; for a parameter its index, for a constant its value.
+    rest: str
+    is_root: bool  # whether the value of the instruction is the result of the computation
 
     @property
     def bytes(self) -> int:
@@ -50,7 +52,7 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """Name scopes in the traced JAX program, as a path; "" if XLA dropped them."""
+        """Path of the JAX name scopes in which the instruction was traced; "" if XLA dropped it."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 
@@ -105,7 +107,7 @@ class Kernel:
     written: int  # bytes that one launch writes
     read: int  # bytes that one launch reads
     op_names: frozenset[str]  # `op_name` of all instructions that are fused into the kernel
-    count: int = 1  # number of launches: product of the enclosing loops' iterations
+    count: int = 1  # launches of the kernel: product of the enclosing loops' iterations
     dynamic: bool = False  # whether an enclosing loop has an unknown number of iterations
     within: str = ""  # name of the computation that launches the kernel
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
@@ -175,7 +177,11 @@ def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
 
 
 def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
-    """Yield one launch for the choice, then the kernels of the branch with the most launches."""
+    """Yield the kernels of a conditional instruction.
+
+    The first one is the launch of the conditional itself. The others are the kernels of one branch,
+    the branch with the most launches.
+    """
     origin = frozenset({choice.op_name})
     yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)
     branches = [list(kernels(module, name)) for name in choice.branches]
@@ -255,7 +261,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    if instruction.opcode == "copy-start":  # the result also has the operand and a context
+    # The result of "copy-start" is a tuple that has the operand and a context besides the copy.
+    if instruction.opcode == "copy-start":
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
@@ -285,7 +292,9 @@ def _parameter_read(module: Module, fused: Computation, operand: Instruction, po
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    for user in fused.values():  # `fused` is ordered by definition: views precede their users
+    # The instructions are in the order of their definition, so a view (such as a reshape) comes
+    # before the instructions that use it.
+    for user in fused.values():
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:
             names.add(user.name)

@@ -14,9 +14,12 @@ import numpy as np
 
 from . import hlo
 
-DEPTH = 60  # largest number of dependent instructions to follow to compute a value
-# Exclusive upper bound of the pseudorandom numbers that replace run-time values. It is small,
-# because in real programs neighbouring lanes read neighbouring cells.
+# `Values` follows a chain of at most this many instructions to compute a value. If the chain is
+# longer, the value counts as unknown.
+DEPTH = 60
+# Exclusive upper bound of the pseudorandom numbers that replace values known only at run time, such
+# as the index at which a gather reads. It is small, because in real programs neighbouring lanes
+# read elements that are near each other.
 RANGE = 16
 
 
@@ -96,9 +99,9 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Insert axes into an index (rank, lanes): entry `axes[i]` of the result is `values[i]`.
+    """Insert axes into the lanes' indices (rank, lanes), and return the new indices.
 
-    The value is the same for all lanes.
+    In the result, all lanes have the index `values[i]` on axis `axes[i]`.
     """
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)

@@ -30,33 +30,39 @@ class Coefficients(NamedTuple):
     For comparison, one issue slot on 528 schedulers at 1.755 GHz takes 1.08e-6 us.
     """
 
-    floor: float = 1.039  # minimum time of a launch
-    # Costs per event; the number of events is summed over all warps.
-    instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction)
-    special: float = 2.642e-07  # extra cost of an issue slot of divisions, roots or trigonometry
-    epilogue: float = 8.677e-07  # extra cost of an issue slot counted in `Features.epilogue`
-    load: float = 1.227e-06  # cost of a load instruction
-    store: float = 2.196e-06  # cost of a store instruction
-    shuffle: float = 1.224e-06  # cost of a warp shuffle or an access to shared memory
-    warp: float = 3.033e-06  # cost of starting and ending a warp
-    block: float = 0.0005808  # cost of starting a thread block; the GPU starts about one per cycle
-    line: float = 1.88e-06  # cost of looking up a 128-byte cache line in L1
-    fetch: float = 4.213e-06  # cost of reading a 32-byte sector from L2
-    far: float = 3.445e-06  # extra cost of reading a sector if the arrays exceed L2
-    sector: float = 3.788e-06  # cost of storing a 32-byte sector
-    near_byte: float = 1.584e-07  # cost of a byte read or written
-    far_byte: float = 1.251e-07  # extra cost of a byte in excess of the size of L2
-    # Latency of the events of one warp, and how far warps hide each other's latency.
-    step: float = 0.00107  # latency of an issue slot
-    wait: float = 0.01691  # latency of a load
-    chain: float = 0.09133  # latency of a load that needs the value of another load
-    turn: float = 0.02503  # latency of branching to one operand of a concatenation
-    resident: float = 7.246  # number of warps that a scheduler holds at once; they hide latency
+    floor: float = 1.039  # minimum time of a kernel launch, us
+    # Costs (us) of an event, such as an executed instruction. The model multiplies each cost by the
+    # number of events, summed over all warps of the launch.
+    instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction), us
+    # Extra cost (us) of an issue slot that belongs to a division, root or trigonometric function.
+    special: float = 2.642e-07
+    # Extra cost of an issue slot in the second half of a transposition (`Features.epilogue`), us.
+    epilogue: float = 8.677e-07
+    load: float = 1.227e-06  # cost of a load instruction, us
+    store: float = 2.196e-06  # cost of a store instruction, us
+    shuffle: float = 1.224e-06  # cost of a warp shuffle or an access to shared memory, us
+    warp: float = 3.033e-06  # cost of starting and ending a warp, us
+    # Cost of starting a thread block, us; the GPU starts about one per cycle.
+    block: float = 0.0005808
+    line: float = 1.88e-06  # cost of looking up a 128-byte cache line in the L1 cache, us
+    fetch: float = 4.213e-06  # cost of reading a 32-byte sector from the L2 cache, us
+    # Extra cost of reading a sector if the launch's arrays do not fit into the L2 cache, us.
+    far: float = 3.445e-06
+    sector: float = 3.788e-06  # cost of storing a 32-byte sector, us
+    near_byte: float = 1.584e-07  # cost of reading or writing a byte, us
+    far_byte: float = 1.251e-07  # extra cost of each byte that exceeds the size of the L2 cache, us
+    # Latencies (us) in one warp, and how far the latency of one warp is hidden by others that run.
+    step: float = 0.00107  # latency of an issue slot, us
+    wait: float = 0.01691  # latency of a load, us
+    chain: float = 0.09133  # latency of a load that needs the value of another load, us
+    turn: float = 0.02503  # latency of branching to one operand of a concatenation, us
+    # Number of warps that a scheduler holds at once. While one waits, the others run.
+    resident: float = 7.246
     # The smooth maximum is a p-norm. Its exponent is 1 (a sum) for few warps and 1 + `overlap` for
     # many warps.
     overlap: float = 4.163
-    crowd: float = 23.91  # warps per scheduler at which the exponent is 1 + `overlap` / 2
-    # Factor by which the instruction and latency terms are multiplied, for each emitter.
+    crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
+    # For each emitter, the factor by which the terms of instructions and of latency are multiplied.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
@@ -103,7 +109,7 @@ def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarr
 
 
 def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
-    """Return the features of several launches as a dict from names to arrays over launches."""
+    """Return the features of several kernel launches: field name -> array (launches,)."""
     values = zip(*rows, strict=True)
     return {name: np.array(each) for name, each in zip(Features._fields, values, strict=True)}
 

@@ -21,11 +21,11 @@ LANES = 32  # number of lanes (threads) of a warp
 SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Largest number of requests for values that are followed in a fusion.
-# The work of further requests is extrapolated.
+# Largest number of requests for values that are followed in a fusion. If there are more requests,
+# the work of all is extrapolated from the work of those that are followed.
 LIMIT = 4096
-# Largest number of iterations of a reduction that are followed.
-# The work of further iterations is extrapolated.
+# Largest number of iterations of a reduction that are followed. If the reduction has more, the work
+# of all is extrapolated from the work of those that are followed.
 UNROLLED = 16
 
 # Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
@@ -49,7 +49,7 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    "gather": 4.0,  # cost of clamping the start index; `ADDRESS` covers the address
+    "gather": 4.0,  # to clamp the start index; `ADDRESS` is the cost of the address
     "dynamic-slice": 4.0,
     "pad": 3.0,
     "scatter": 4.0,
@@ -65,9 +65,9 @@ WIDE = {"s64", "u64", "f64"}  # types whose operations cost twice as much
 
 
 class Lanes(NamedTuple):
-    """Request for the value of an instruction at one index per lane.
+    """Request for the value of an instruction: each sampled lane needs it at one index.
 
-    Loops around the request repeat it `trips` times.
+    A loop may repeat the request; `trips` is the number of times that the lanes make it.
     """
 
     at: np.ndarray  # index of the element that each lane reads, int64 (rank, lanes)
@@ -109,7 +109,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # instructions not to count: other lanes compute them
+        self.skipped = frozenset(skipped)  # not counted here, as other lanes compute them
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request the value of the instruction `name` at the lanes' indices."""
@@ -119,7 +119,7 @@ class Walk:
             asked[lanes.key] = lanes
 
     def share(self, lanes: Lanes) -> float:
-        """Return how often an average warp executes a request.
+        """Return how often an average warp executes the instruction that a request asks for.
 
         The result is the fraction of warps with an active lane, times the iterations of the loops
         around the request.
@@ -127,7 +127,9 @@ class Walk:
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
-        """Count the instructions that convert indices of shape `other` to indices of `shape`.
+        """Count the machine instructions that convert indices of one array shape to another.
+
+        The lanes' indices of shape `other` become indices of `shape`.
 
         A repeated conversion of the same indices counts only once.
         """
@@ -138,7 +140,7 @@ class Walk:
             self.work.instructions += share * indices.divisions(shape, other)
 
     def run(self) -> Work:
-        """Process all requests and return the work of an average warp.
+        """Follow all requests back to the parameters; return the work of an average warp.
 
         Visits instructions in reverse order, from users to operands. So when an instruction is
         visited, all requests for its value have been made.
@@ -257,10 +259,10 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 
 
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Request the old array and, at indices inside the update, the update.
+    """Request the operands of a dynamic-update-slice: the old array and the update.
 
-    Inside a fusion the update is not made in place. The start of the update, which is unknown, is
-    taken to be 0.
+    The update is requested only by lanes whose index lies inside it. Inside a fusion the update is
+    not made in place. Its start index is known only at run time, and is taken to be 0.
     """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]
@@ -292,7 +294,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # 4 slots for bounds, operation and loop
+    walk.work.instructions += share * trips * 4  # 4 per iteration: bounds, operation, loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)

@@ -85,8 +85,10 @@ class Game(NamedTuple):
     obs: str  # name of the observation
     num_envs: int
     actions: int | Box  # number of discrete actions, or the action space
-    step: Callable[[Any], Any]  # function of one action, or of an array of `num_envs` actions
-    turn: int  # minimum number of steps in a timed run: enough for a typical number of resets
+    # Function that steps the game, called with one action or an array of `num_envs` actions.
+    step: Callable[[Any], Any]
+    # Minimum number of steps in a timed run, so that the run contains a typical number of resets.
+    turn: int
 
 
 def silence() -> contextlib.AbstractContextManager:
@@ -107,7 +109,7 @@ def foreign(
 
 
 def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
-    """Return `level` if the package has it; else raise `LookupError`."""
+    """Return the name `level` if it is one of the package's `levels`; else raise `LookupError`."""
     if level not in levels:
         raise LookupError(f"{package} has no level like {env_id}")
     return level
@@ -185,7 +187,7 @@ def craftax_level(env_id: str) -> str:
 
 
 def chosen(ids: list[str]) -> list[str]:
-    """Expand the ids of a command line: `all`, `families` (one id of each class), or ids."""
+    """Return the ids that a command line names: `all`, `families` (one of each class), or ids."""
     named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}
     return named[ids[0]]() if len(ids) == 1 and ids[0] in named else ids
 

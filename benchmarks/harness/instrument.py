@@ -28,7 +28,7 @@ def parser(name: str, about: str | None) -> Parser:
 
 
 def add_sources(made: Parser) -> None:
-    """Add `--reset-source`, which takes one or more values."""
+    """Add the option `--reset-source`, which takes one or more reset sources."""
     made.add_argument(
         "--reset-source",
         nargs="+",

@@ -19,7 +19,7 @@ Group = Sequence[dict[str, Any]]
 
 
 def progress(group: Group) -> None:
-    """Print one line of progress after a group has been measured."""
+    """Print one line after the contestants of a group (one id and batch size) were measured."""
     figures = ", ".join(f"{label(each)} {short(each['steps_per_second'])}" for each in group)
     batch = max(each["num_envs"] for each in group)
     print(f"{group[0]['id']} x {batch:,}: {figures} steps/s", flush=True)
@@ -48,7 +48,7 @@ def _ours(group: Group) -> list[dict[str, Any]]:
 
 
 def show(groups: Sequence[Group], missing: Sequence[dict[str, str]]) -> None:
-    """Print a table for each id, and the missing contestants."""
+    """Print a table of the results for each id, and a list of the packages that are missing."""
     for env_id in dict.fromkeys(group[0]["id"] for group in groups):
         pairs = [(each, group) for group in groups for each in group if each["id"] == env_id]
         print(f"{env_id}\n{tabulated(pairs, COLUMNS).plain()}")

@@ -42,7 +42,7 @@ class Record:
     length: int  # number of steps of a rollout
     rollouts: int  # number of rollouts per repeat
     compile_seconds: float
-    seconds: list[float] = dataclasses.field(default_factory=list)  # seconds of each repeat
+    seconds: list[float] = dataclasses.field(default_factory=list)  # wall seconds of each repeat
     processor_seconds: list[float] = dataclasses.field(default_factory=list)
     """Processor time of each repeat over all threads; empty on an accelerator."""
 
@@ -63,7 +63,7 @@ class Record:
 
 
 class Runner:
-    """Base class of runners: `run` makes a fixed number of steps and measures their time."""
+    """Base class of objects that are timed: `run` makes a fixed number of steps and times them."""
 
     record: Record
 
@@ -80,7 +80,7 @@ class Runner:
 
 
 class Programs(NamedTuple):
-    """Compiled programs of a batch, to reset it and to make a rollout."""
+    """Compiled programs of a batch of environments: one resets it, one makes a rollout."""
 
     reset: Callable
     rollout: Callable
@@ -89,10 +89,11 @@ class Programs(NamedTuple):
 
 
 def lower(contestant: Contestant) -> Callable[[], Programs]:
-    """Trace the programs of a contestant; return a function that compiles them.
+    """Trace the reset and the rollout of a contestant; return a function that compiles both.
 
-    Call the returned functions of several contestants in threads to compile in parallel: compiling
-    releases Python's global interpreter lock, but tracing does not.
+    A contestant is a batch of environments to measure. Call the returned functions of several
+    contestants in threads to compile in parallel: compiling releases Python's global interpreter
+    lock, but tracing does not.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key)
@@ -112,7 +113,7 @@ def lower(contestant: Contestant) -> Callable[[], Programs]:
 
 
 class BatchRunner(Runner):
-    """Runner of a `Contestant`, a batch in JAX; the constructor compiles and warms up."""
+    """Timed runs of a `Contestant`, a batch in JAX; the constructor compiles and warms up."""
 
     def __init__(
         self, contestant: Contestant, seconds: float, programs: Programs | None = None
@@ -146,7 +147,7 @@ class BatchRunner(Runner):
 
 
 class GameRunner(Runner):
-    """Runner of a `Game`, stepped from Python; actions are drawn before timing starts."""
+    """Timed runs of a `Game`, stepped from Python; actions are drawn before timing starts."""
 
     def __init__(self, game: Game, env_id: str, seconds: float) -> None:
         self.game, self.rng = game, np.random.default_rng(0)
@@ -194,7 +195,10 @@ def _stored(contestant: Contestant, state: Any) -> int:
 
 
 def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
-    """Time every runner `repeats` times, in turns; return the record of each runner."""
+    """Time every runner `repeats` times, in turns; return a record of figures for each runner.
+
+    In each repeat, the runners run one after another.
+    """
     on_cpu = jax.default_backend() == "cpu"
     with device_lock.held():
         for _ in range(repeats):

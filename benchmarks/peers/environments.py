@@ -39,7 +39,7 @@ class Peer(NamedTuple):
     """Another package in one configuration, with which this library is compared."""
 
     name: str
-    # Families of this library's ids for which the package may have the same level.
+    # Families of ids, such as `Grid`, for whose levels the package may have an equivalent.
     families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
@@ -175,10 +175,11 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Return the index of a new world for each environment, int32.
+    """Return, for each environment, the index of the world in which it restarts, int32.
 
-    Environments that are done take the worlds in turn, and share them if there are too few. For the
-    other environments the index has no meaning.
+    There are `worlds` new worlds. The first done environment gets world 0, the next one world 1,
+    and so on; after the last world comes world 0 again. For environments that are not done, the
+    index has no meaning.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
@@ -189,7 +190,7 @@ def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Arra
 
 
 def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
-    """Select the values of `begun` for environments that are done, and of `going` for the others.
+    """Return the values of `begun` for environments that are done, of `going` for the others.
 
     `begun` and `going` are pytrees of arrays whose first axis is the environment.
     """

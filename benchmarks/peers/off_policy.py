@@ -45,12 +45,18 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Start timing the second part once `steps`, the steps made so far, have reached `mark`."""
+        """Note the time of the first call in which `steps` has reached `mark`.
+
+        `steps` is the number of environment steps made so far. The part of the training after
+        `mark` is timed separately.
+        """
         if steps >= self._mark and not self._marked[0]:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return the CPU and wall seconds of the whole training, and of the part after `mark`.
+        """Return the CPU and wall seconds of the whole training and of its last part.
+
+        The last part begins after `mark` environment steps, when everything is compiled.
 
         `steps` is the number of environment steps of the whole training.
         """
@@ -129,8 +135,9 @@ def result(runners: Any, metrics: list[dict[str, Any]]) -> tuple[float | None, A
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     """Return the mean return of about the last `LAST` episodes; None if there are no episodes.
 
-    Both arrays are in order of time: `episodes` has the number of episodes that ended, `returns`
-    the sum of their returns. Entries are not split, so the mean may cover more episodes.
+    Both arrays have one entry per update or per environment step, in order of time: `episodes` has
+    the number of episodes that ended in it, `returns` the sum of their returns. Each entry counts
+    with all its episodes, so the mean may be over more than `LAST` episodes.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -162,7 +169,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 
 
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
-    """Translate a setting into this library's settings.
+    """Return this library's settings for a setting of the comparison.
 
     All settings that are not in the result have the same defaults in this library and the peers.
     """

@@ -30,7 +30,7 @@ EPISODES = 128  # number of episodes of an evaluation
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """A setting of PPO that the compared learners have in common."""
+    """Hyperparameters of PPO with which all compared learners train."""
 
     name: str
     num_envs: int
@@ -75,8 +75,8 @@ OWN = {
 }
 
 
-# Field of `Setting` -> its names in PureJaxRL, rejax and Stable-Baselines3. None: the functions
-# below set the value in another way.
+# Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3.
+# None: the library has no such parameter, and the functions below pass the value in another way.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),

@@ -43,14 +43,17 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[Row]:
-    """Yield every row of the documents, with its device's name and the figures of `_derived`."""
+    """Yield every row of the result files, with the name of its device.
+
+    The figures of `_derived`, such as steps per second, are added to the row.
+    """
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
 
 
 def by_size(rows: Iterable[Row]) -> list[Row]:
-    """Sort the rows of each device and id by batch size; ids keep the order of the job."""
+    """Return the rows, sorted by batch size within each device and id; ids keep their order."""
     listed = list(rows)
     ids = list(dict.fromkeys((row["device"], row.get("id")) for row in listed))
     place = lambda row: (ids.index((row["device"], row.get("id"))), row.get("num_envs") or 0)  # noqa: E731
@@ -89,7 +92,10 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Count the rows that were measured at another commit than the document's, by commit."""
+    """Return the numbers of rows that were measured at other commits than the document's.
+
+    The result maps each such commit to its number of rows.
+    """
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -99,7 +105,7 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table without empty columns, with `notes(documents)` below it."""
+    """Return a table with a row for each of `lines`, without empty columns, with `notes` below."""
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 
@@ -114,12 +120,14 @@ def plain(
 
 
 def beside(documents: Documents) -> Table:
-    """Compare contestants: each has its own columns, and each line is a device, id and batch size.
+    """Build a table that compares this library with other packages.
 
-    This library counts as one contestant for each of its reset sources.
+    There is a line for each device, id and batch size, and columns for each package and for each of
+    this library's reset sources.
     """
     lines: dict[tuple, dict[str, Row]] = {}
-    labels: dict[str, bool] = {}  # label of a contestant -> whether it belongs to this library
+    # Label of a compared library or reset source -> whether it belongs to this library.
+    labels: dict[str, bool] = {}
     for row in by_size(rows_of(documents)):
         name = row.get("contestant") or OWN
         label = str(row.get("reset_source") or OWN) if name == OWN else name
@@ -166,8 +174,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    If both rows have the same number of measured times, the result is the median of the ratios of
-    neighbouring turns, else the ratio of the two speeds.
+    If both rows have the same number of measured times, they were timed in turns: the result is the
+    median of the ratios of the i-th times. Otherwise it is the ratio of the two speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
@@ -200,7 +208,10 @@ def _slowest(line: list[Row]) -> str:
 
 
 def billion(documents: Documents) -> Table:
-    """Make a line for each slice of the billion-step run, with the return at the slice's end."""
+    """Make a table of the training run of a billion steps, with a line for each slice.
+
+    A slice is a part of the run that one call of `card` trained. A line has the returns at its end.
+    """
     rows = list(rows_of(documents))
 
     def parts(row: Row, name: str) -> list[Row]:
@@ -227,7 +238,7 @@ def billion(documents: Documents) -> Table:
 
 
 def tests(documents: Documents) -> Table:
-    """Count the tests that passed on each device, and name those that failed."""
+    """Build a table with the number of tests that passed on each device, and those that failed."""
 
     def count(outcome: str) -> Column:
         return lambda document: whole(sum(r["outcome"] == outcome for r in document["rows"]))

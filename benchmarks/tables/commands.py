@@ -8,7 +8,7 @@ BENCH = "throughput"  # module of the command `jaxenvs bench`, which the table l
 
 @table("commands", "benchmarks/*.py", "benchmarks/*/__main__.py")
 def commands(modules: list[dict[str, str]], packages: list[dict[str, str]]) -> Table:
-    """List the commands, which are the modules with a function `main`, and their purposes."""
+    """Build a table of the commands (modules with a function `main`) and their purposes."""
     every = (*modules, *packages)
     found = [m for m in every if "def main(" in m["source"] and m["name"] != "benchmarks"]
     rows = []

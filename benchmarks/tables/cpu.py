@@ -121,7 +121,10 @@ of_turns(
 
 @table("puzzles", f"{RESULTS}/bench_puzzles.json")
 def puzzles(bench: dict[str, Any]) -> Table:
-    """Compare steps per second with jumanji and pgx; each id has its default reset source."""
+    """Build a table that compares steps per second of puzzles with jumanji and pgx.
+
+    Each id has its default reset source.
+    """
     rows = []
     for group in turns(bench):
         (source,) = group.ours()
@@ -165,7 +168,10 @@ of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES, full=False)
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speeds: dict[str, Any]) -> Table:
-    """Compare rule worlds with XLand-MiniGrid: steps per second of CPU time, and compile times."""
+    """Build a table that compares rule worlds with XLand-MiniGrid.
+
+    It has the steps per second of CPU time, and the compile times.
+    """
     pairs = zip(speeds["rows"][::2], speeds["rows"][1::2], strict=True)
 
     def of_side(side: int, name: str, shown: Callable[[Any], str]) -> Column:

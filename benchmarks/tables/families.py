@@ -18,7 +18,10 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the counted work with reset source `fresh` or, if that is missing, with `pool`."""
+    """Return the kernels and bytes counted with the reset source `fresh`.
+
+    If it was not counted, return those with the reset source `pool`.
+    """
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -54,7 +57,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Combine counted GPU work and measured CPU speeds in a table of all environment classes.
+    """Build a table of all environment classes with counted GPU work and measured CPU speeds.
 
     A cell is empty if the figure was not measured or if the other package lacks the level.
     """

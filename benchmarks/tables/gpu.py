@@ -23,13 +23,14 @@ LEVELS = ("empty", "fourrooms", "lavacrossing")
 FULL = 65_536  # number of environments that is enough to use the whole GPU
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
-# Reset source of this library, or the bracketed part of a peer's name -> text in the table.
+# Reset source in a record -> text in the table. For another package, the name of the contestant may
+# have the reset source in brackets, such as "own reset".
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
 @table("h200-speed", *(f"{RESULTS}/h200_bench_{level}.json" for level in LEVELS))
 def h200_speed(*benches: dict[str, Any]) -> Table:
-    """Compare steps per second by level, batch size and reset source, and with other packages."""
+    """Build a table of steps per second by level, batch size and reset source or package."""
     columns = {
         **ID,
         **ENVS,
@@ -50,12 +51,12 @@ def h200_speed(*benches: dict[str, Any]) -> Table:
     f"{RESULTS}/h200_resets_fourrooms_lavacrossing.json",
 )
 def h200_resets(*files: dict[str, Any]) -> Table:
-    """Compare the microseconds of a step between reset sources, for each time limit."""
+    """Build a table with the microseconds of a step for each time limit and reset source."""
     return resets([row for file in files for row in file["rows"]])
 
 
 def resets(rows: list[dict[str, Any]]) -> Table:
-    """Build one line for each id and time limit from the rows that `resets` writes."""
+    """Build a table with one line per id and time limit, from rows of the command `resets`."""
     lines: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         lines.setdefault((row["id"], row["limit"]), {})[row["reset_source"]] = row
@@ -83,7 +84,10 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step and their microseconds, for batches of `FULL`."""
+    """Build a table of the slowest kernels of a step, with `FULL` environments.
+
+    It has the microseconds of each kernel.
+    """
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -102,7 +106,7 @@ def h200_kernels(profiles: dict[str, Any]) -> Table:
 
 @table("h200-learning", f"{RESULTS}/h200_ppo_doorkey.json")
 def h200_learning(found: dict[str, Any]) -> Table:
-    """Show PPO runs on DoorKey-8x8 with different numbers of seeds."""
+    """Build a table of PPO runs on DoorKey-8x8 with different numbers of seeds."""
     columns = {
         "command": lambda run: f"`{run['command']}`",
         "an update": lambda run: f"{1000 * run['seconds_per_update']:.0f} ms",
@@ -230,9 +234,9 @@ for _name, _file, _columns in (
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
 def work_puzzles(work: dict[str, Any]) -> Table:
-    """Show the counted work of a step of puzzles.
+    """Build a table of the kernels and bytes that were counted in a step of each puzzle.
 
-    The number in brackets leaves out the kernels that the scan around the step launches
+    The number of kernels in brackets leaves out those that the scan around the step launches
     (`loop_kernels`).
     """
     pairs: dict[str, dict[str, Any]] = {}

@@ -7,14 +7,15 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of the entry in a record with figure `{}` of the search that uses the puzzle's built-in lower
-# bound. The entry `{}` itself has the figure of the search that uses the learned heuristic.
+# A record has each figure of A* twice. The entry with the figure's name is the search with the
+# learned heuristic. The entry with this name, where `{}` is the figure's name, is the search with
+# the lower bound on the cost that the puzzle itself defines.
 OWN = "{}_with_own_bound"
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
 def eight(rows: list[dict[str, Any]]) -> Table:
-    """Compare AlphaZero, with and without search, and PPO on the 8-puzzle."""
+    """Build a table that compares AlphaZero, with and without search, and PPO on the 8-puzzle."""
     tiles = (row for row in rows if "3x3" in row["id"])
     alphazero, ppo = (row for row in tiles if row["algorithm"] in ("alphazero", "ppo"))
     evaluation = alphazero["evaluation"]
@@ -39,7 +40,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-cube", f"{RUNS}/puzzles.json")
 def cube(rows: list[dict[str, Any]]) -> Table:
-    """Show how A* with a learned heuristic solves the 2x2x2 cube, with a row for each seed."""
+    """Build a table of A* with a learned heuristic on the 2x2x2 cube, one row for each seed."""
     found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
 
     def costs(row: dict[str, Any]) -> str:
@@ -69,7 +70,10 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-muzero", f"{RUNS}/muzero.json")
 def muzero(rows: list[dict[str, Any]]) -> Table:
-    """Compare MuZero, with and without search, with learners that do not search."""
+    """Build a table that compares MuZero with learners that do not search.
+
+    MuZero was evaluated with and without search.
+    """
     inside = {"greedy search": "greedy_search", "without search": "without_search"}
 
     def returns(name: str) -> Column:
@@ -97,7 +101,10 @@ def muzero(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-search", f"{RUNS}/search/*.json")
 def searches(runs: list[dict[str, Any]]) -> Table:
-    """Compare evaluations (`jaxenvs eval --json`) of one trained run with and without search."""
+    """Build a table of evaluations of one trained run, with and without search.
+
+    `runs` are the files that `jaxenvs eval --json` wrote.
+    """
     first = runs[0]  # all files belong to one trained run
     kept = sorted(runs, key=lambda run: (run["policy"]["simulations"], acted(run)), reverse=True)
 
@@ -129,7 +136,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Show how well plans found by search in learned world models solve the true puzzles."""
+    """Build a table: how well plans from search in learned world models solve true puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":

@@ -20,7 +20,8 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    where: Mapping[str, Any]  # entries that a row of the job's results must have to be shown
+    # Only those rows of the job's results are shown that have all these entries, with these values.
+    where: Mapping[str, Any]
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table
 
@@ -103,7 +104,10 @@ def _speed(row: dict[str, Any]) -> float:
     f"{RESULTS}/bench_craft_pixels.json",
 )
 def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -> str:
-    """Compare 1,024 environments on a CPU with minigrid, crafter and craftax."""
+    """Return a sentence that compares 1,024 environments on a CPU with other packages.
+
+    The packages are minigrid, crafter and craftax.
+    """
     doorkey, symbolic, pixels = (_at(turns(file), CPU_BATCH) for file in (grid, craft, pictures))
 
     def times(group: Turns, ours: str, other: str) -> str:
@@ -195,7 +199,7 @@ PEERS = (
     f"{RESULTS}/bench_envpool.json",
 )
 def peers(*benches: dict[str, Any]) -> Table:
-    """Compare this library with other environment libraries, one row for each library."""
+    """Build a table that compares this library with others, one row for each library."""
     craft, _, doorkey, _, puzzles, envpool = (bench["versions"] for bench in benches)
     of_jax = craft["craftax"], doorkey["navix"], doorkey["xminigrid"], puzzles["jumanji"]
     versions = (*of_jax, "", envpool["envpool"])
@@ -213,7 +217,8 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    # Game -> (rows that were measured in turns, name of our row with the peers' observation).
+    # Game -> pair: the rows that were measured in turns at one batch size, and the name of this
+    # library's row whose observation is the one that the peers return.
     games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),
@@ -255,7 +260,7 @@ def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
 
 
 def _listed(factors: dict[str, str]) -> str:
-    """List the speed-ups that were measured, each followed by its key (the game) in brackets."""
+    """Return a text with the measured speed-ups, each followed by its game in brackets."""
     return ", ".join(f"{factor} ({place})" for place, factor in factors.items() if factor)
 
 

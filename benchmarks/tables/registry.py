@@ -110,7 +110,11 @@ def _read(root: Path, file: str) -> Any:
 
 @functools.cache
 def _parsed(path: Path) -> Any:
-    """Return the content of a JSON file, or a module's name, source and first docstring line."""
+    """Return the content of a JSON file or a Python module.
+
+    For a module this is a dict with its `name`, its `source` as text, and its `summary`, the first
+    line of its docstring.
+    """
     text = path.read_text("utf-8")
     if path.suffix == ".json":
         return json.loads(text)

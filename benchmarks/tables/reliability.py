@@ -16,7 +16,7 @@ WORDS = {  # phase in which a training was killed -> words for it in the table
 
 @table("reliability", f"{RESULTS}/fuzzing.json", f"{RESULTS}/kills.json")
 def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
-    """Tabulate the results of fuzzing every id, and of resuming training runs that were killed."""
+    """Build a table of the results of two tests: fuzzing every id, and resuming killed runs."""
     played = (
         f"{whole(fuzzing['steps'])} steps of {len(fuzzing['ids'])} ids, {fuzzing['broken']} break "
         "one of the nine rules ([figures](../benchmarks/results/fuzzing.json))"

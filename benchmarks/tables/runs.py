@@ -48,7 +48,7 @@ MIDDLE: dict[str, Column] = {"IQM (95 %)": _middle}
 
 
 def successes(row: dict[str, Any]) -> str:
-    """List the success rates of a run's seeds; rates that several seeds share are listed once."""
+    """Return a text with the success rates of a run's seeds; equal rates are listed once."""
     shares = [seed["success_rate"] for seed in row["evaluation"]["per_seed"]]
     return ", ".join(percent(share) for share in dict.fromkeys(shares)) if shares else ""
 
@@ -118,7 +118,7 @@ table("runs-learners", REFERENCE)(lambda found: tabulated(found["learners"], LEA
 
 @table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """List the second attempts (`reference --retry`) that have learned.
+    """Build a table of the second attempts (`reference --retry`) that have learned.
 
     The note below the table counts all second attempts.
     """
@@ -144,7 +144,7 @@ def short_runs(rows: list[dict[str, Any]], reference: dict[str, Any]) -> str:
 
 
 def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
-    """Look up in `reference.json` whether a recorded run has learned."""
+    """Return whether a recorded run has learned, according to `reference.json`."""
     known = reference["trained"][row["id"]]
     return next(run["learned"] for run in known if run["command"] == row["command"])
 
@@ -316,7 +316,7 @@ def _option(row: dict[str, Any]) -> str:
 
 @table("runs-q-doorkey", f"{RUNS}/q_learning.json")
 def q_doorkey(rows: list[dict[str, Any]]) -> Table:
-    """Compare value-based learners with PPO on DoorKey."""
+    """Build a table that compares value-based learners with PPO on DoorKey."""
 
     def first(row: dict[str, Any]) -> str:
         return ", ".join(whole(passes(row, 0.9, seed)) or "-" for seed in range(row["seeds"]))
@@ -334,7 +334,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
 def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
-    """Compare value-based learners on Craft with PPO by the mean return over seeds.
+    """Build a table of the mean returns over seeds of value-based learners and PPO on Craft.
 
     PPO trained longer, so its cells about the end of a run are empty.
     """
@@ -386,7 +386,7 @@ of_rows(
 
 @table("runs-classic", f"{RUNS}/classic.json")
 def classic(rows: list[dict[str, Any]]) -> Table:
-    """Show the run on CartPole, one row for each seed."""
+    """Build a table of the run on CartPole, one row for each seed."""
     (row,) = rows
     columns = {
         "seed": str,
@@ -402,7 +402,7 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
-    """Compare the returns of trained policies here and in the packages that this one reproduces."""
+    """Build a table of the returns of policies here and in the packages reproduced here."""
 
     def returns(name: str) -> Column:
         return lambda line: f"{line[1][name]['mean_return']:.3f} ± {line[1][name]['error']:.3f}"

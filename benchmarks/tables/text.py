@@ -44,7 +44,10 @@ def of(name: str, shown: Callable[[Any], str] = str) -> Column:
 
 
 def filled(table: Table) -> Table:
-    """Leave out the columns whose cells are all empty, unless the table has no rows."""
+    """Return the table without those columns whose cells are all empty.
+
+    A table without rows keeps all columns.
+    """
     every = range(len(table.head))
     kept = [i for i in every if not table.rows or any(cells[i] for cells in table.rows)]
     rows = [[cells[i] for i in kept] for cells in table.rows]
@@ -89,5 +92,5 @@ def percent(share: float | None) -> str:
 
 
 def listed(numbers: Iterable[float | None], decimals: int = 3) -> str:
-    """List numbers separated by commas; missing ones are left out."""
+    """Format numbers with `decimals` decimals, separated by commas; None is left out."""
     return ", ".join(f"{number:.{decimals}f}" for number in numbers if number is not None)

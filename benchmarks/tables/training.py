@@ -25,7 +25,8 @@ def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` trains than `other`.
 
-    This is the median of the ratios of neighbouring turns.
+    The two learners trained in turns. The result is the median, over the turns, of the ratio of
+    their speeds.
     """
     ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
     return turns.faster(ours, theirs)
@@ -50,7 +51,7 @@ LEARNER: dict[str, Column] = {"learner": of("learner")}
 
 
 def compared(rows: list[Row]) -> Table:
-    """Compare the speed of the learners of each setting; the command `learners` prints this."""
+    """Build the table that the command `learners` prints: the speed of each setting's learners."""
 
     def returns(row: Row) -> str:
         return ", ".join(f"{found:.0f}" for found in row["last_returns"] if found is not None)
@@ -122,14 +123,17 @@ def summed(rows: list[Row]) -> Table:
 
 @table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
 def beside(*files: dict[str, Any]) -> Table:
-    """Compare PPO on CartPole between libraries: training time, and evaluations over all seeds."""
+    """Build a table that compares PPO on CartPole between libraries.
+
+    It has the training time, and the evaluations over all seeds.
+    """
     # Summarise each file separately, because the column of ratios compares rows of one file.
     parts = [summed(found["rows"]) for found in files]
     return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def scores(rows: list[Row], more: dict[str, Column] = SETTING) -> Table:
-    """Show every seed's evaluation return; rows without evaluations are left out.
+    """Build a table of every seed's evaluation return; rows without evaluations are left out.
 
     The command `learners` prints this table.
     """
@@ -165,7 +169,7 @@ OFF_POLICY = "python -m jaxenvs.benchmarks.off_policy --sbx-python PATH"
     command=f"{OFF_POLICY} --json {RESULTS}/off_policy.json",
 )
 def off_policy(found: dict[str, Any]) -> Table:
-    """Compare off-policy learners with Stable-Baselines3 and SBX.
+    """Build a table that compares off-policy learners with Stable-Baselines3 and SBX.
 
     The command `off_policy` prints this table.
     """
@@ -207,7 +211,7 @@ def off_policy(found: dict[str, Any]) -> Table:
     f"--json {RESULTS}/off_policy_speed_16.json",
 )
 def off_policy_speed(found: dict[str, Any]) -> Table:
-    """Compare the speed of off-policy learners by layer width and batch size."""
+    """Build a table of the speed of off-policy learners by layer width and batch size."""
     speeds: dict[str, dict[str, float]] = {}
     for row in found["rows"]:
         speeds.setdefault(json.dumps(row["setting"]), {})[row["learner"]] = row["steps_per_second"]
@@ -240,7 +244,7 @@ DEVICES = {
 
 
 def exchanged(rows: list[Row]) -> Table:
-    """Show the kernels and collectives of an update; `scaling --described` prints this."""
+    """Build the table that `scaling --described` prints: kernels and collectives of an update."""
 
     def count(part: str, kind: str) -> Column:
         return lambda row: str(row[part].get(kind, 0))
@@ -256,7 +260,7 @@ def exchanged(rows: list[Row]) -> Table:
 
 
 def scaled(rows: list[Row]) -> Table:
-    """Show steps per second for each number of devices; `scaling` prints this."""
+    """Build the table that `scaling` prints: steps per second for each number of devices."""
     one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
 
     def relative(row: Row) -> str:

@@ -1,4 +1,7 @@
-"""Rows of `jaxenvs bench`, grouped by id and batch size: the contestants that took turns."""
+"""Results of `jaxenvs bench`, grouped by id and batch size.
+
+A row has the results of one contestant. The contestants of a group were timed in turns.
+"""
 
 import statistics
 from collections.abc import Iterable
@@ -25,12 +28,12 @@ class Turns(NamedTuple):
     rows: dict[str, dict[str, Any]]
 
     def ours(self) -> list[str]:
-        """Return the names of this library's rows."""
+        """Return the names of those rows of the group that measure this library."""
         return [name for name, row in self.rows.items() if row["contestant"] == OWN]
 
 
 def turns(bench: dict[str, Any]) -> list[Turns]:
-    """Group the rows of a file of `jaxenvs bench` by id and batch size.
+    """Return the rows of a file of `jaxenvs bench`, grouped by id and batch size.
 
     Ids stay in the file's order; the batch sizes of an id ascend.
     """
@@ -55,8 +58,8 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
     """Return how many times faster `row` is than `other`.
 
-    This is the median of the ratios of neighbouring turns. `spent` is the entry of a row with the
-    times. The result is None if one of the rows has no such times.
+    A row has one time for each turn, in its entry `spent`. The result is the median, over the
+    turns, of the ratio of the two speeds. It is None if one of the rows has no such times.
     """
     if not (row.get(spent) and other.get(spent)):
         return None

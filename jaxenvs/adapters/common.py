@@ -1,4 +1,7 @@
-"""Code that several adapters use: making environments, checking params and actions, and starts."""
+"""Code that several adapters use.
+
+It makes environments from ids, checks params and actions, and starts episodes.
+"""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -74,9 +77,11 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 
 
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
-    """Start the episode that an environment of a `make_vec` batch would start with the same key.
+    """Start an episode; return its first observation and state.
 
-    `ended` is the last state of the previous episode, or None if there was none.
+    An environment of a `make_vec` batch would start the same episode with the same key. `ended` is
+    the last state of the previous episode, from which the new state takes over what
+    `Env.carry_over` keeps. It is None if there was no previous episode.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)
@@ -103,7 +108,7 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
         given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    # Elements of Gymnasium's `MultiBinary` are int8.
+    # Accept integers for booleans, because elements of Gymnasium's `MultiBinary` are int8.
     kinds = "biu" if space.dtype == np.bool_ else kinds
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():

@@ -43,7 +43,9 @@ class DmEnv(common.Adapter, dm_env.Environment):
         return dm_env.restart(_copied(jax.device_get(obs)))
 
     def step(self, action: Any) -> dm_env.TimeStep:
-        """Advance by an action; if the episode is over, ignore the action and start the next one.
+        """Advance by an action; if the episode is over, start the next one and ignore the action.
+
+        Returns the `TimeStep`.
 
         Raises `ValueError` for an action outside `action_spec`.
         """
@@ -110,5 +112,5 @@ def compiled(env: Env) -> tuple[Any, Any]:
 
 
 def _copied(obs: Any) -> Any:
-    """Copy the arrays of an observation, so that the caller may change them."""
+    """Return an observation with copied arrays, so that the caller may change them."""
     return jax.tree.map(np.array, obs)

@@ -77,7 +77,10 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode; a `seed` (0 or above) also restarts the sequence of random numbers."""
+        """Start an episode; return its first observation and info, as in Gymnasium.
+
+        A `seed` (0 or above) also restarts the sequence of random numbers.
+        """
         super().reset(seed=seed)
         refuse_options(options, ())
         if seed is not None or self._key is None:
@@ -94,7 +97,10 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Advance by an action; raises `InvalidAction` if it lies outside the action space."""
+        """Advance by an action; return the results of the step, as in Gymnasium.
+
+        Raises `InvalidAction` if the action lies outside the action space.
+        """
         if self._state is None or self._over:
             when = "the episode has ended" if self._over else "no episode has begun"
             raise gymnasium.error.ResetNeeded(f"step: {when}; call reset() first")
@@ -114,7 +120,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return obs, float(seen.reward), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
-        """Draw the state if `render_mode` is "rgb_array"; otherwise warn and return None."""
+        """Return a picture of the state if `render_mode` is "rgb_array"; else warn, return None."""
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size)
@@ -250,7 +256,10 @@ def on_host(space: gymnasium.Space, value: Any) -> Any:
 
 
 def plain(info: Any) -> Any:
-    """Copy an info dict; scalars become Python bools or NumPy scalars, the rest NumPy arrays."""
+    """Return a copy of an info dict without JAX arrays.
+
+    Scalars become Python bools or NumPy scalars, other arrays NumPy arrays.
+    """
     if isinstance(info, dict):
         return {name: plain(value) for name, value in info.items()}
 

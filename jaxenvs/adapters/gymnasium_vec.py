@@ -82,7 +82,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # As `_number`, `_fresh` and `_over` of `GymnasiumEnv`, per environment.
+        # For each environment: the number that is folded into its key (`GymnasiumEnv._number`),
+        # whether it has made no step since its reset, and whether its episode has ended.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
@@ -97,7 +98,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
         Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. An environment
-        whose seed is None continues its sequence of random numbers.
+        whose seed is None continues its sequence of random numbers. Returns the observations and
+        the infos, as in Gymnasium.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -117,7 +119,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return on_host(self.observation_space, obs), info
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
-        """Advance every environment by its action; raises `InvalidAction` for an invalid one."""
+        """Advance every environment by its action; return the results, as in Gymnasium.
+
+        Raises `InvalidAction` for an invalid action.
+        """
         # Mask of environments that only restart in this step.
         begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)
         seen, done, final_obs = self.advance(actions, begins)
@@ -156,7 +161,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return seen, done, final_obs
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
-        """Draw all environments if `render_mode` is "rgb_array"; otherwise warn and return None."""
+        """Return a picture of each environment if `render_mode` is "rgb_array".
+
+        Otherwise warn and return None.
+        """
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size, batched=True)

@@ -34,7 +34,7 @@ class _Batch(GymnasiumVectorEnv):
     MADE_BY = "to_sb3_vec"
 
     def states(self) -> Any:
-        """Copy the states of all environments to the host."""
+        """Return the states of all environments, copied to the host."""
         return jax.device_get(self._state.env)
 
     def action_masks(self) -> Bool[np.ndarray, "num_envs actions"]:
@@ -55,7 +55,10 @@ class SB3VecEnv(VecEnv):
         self._actions: Any = None
 
     def reset(self) -> Any:
-        """Start an episode in every environment, with the seeds that `seed()` set before."""
+        """Start an episode in every environment; return the first observations.
+
+        The seeds are those that `seed()` set before.
+        """
         for options in self._options:
             refuse_options(options, ())
         obs, info = self.batch.reset(seed=list(self._seeds))
@@ -71,7 +74,10 @@ class SB3VecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Advance every environment by its stored action; done episodes restart in this step."""
+        """Advance every environment by its stored action; return the results, as SB3 expects.
+
+        Done episodes restart in this step.
+        """
         seen, done, final_obs = self.batch.advance(self._actions)
         infos = _rows(seen.info, self.num_envs)
         truncated = (seen.truncated & ~seen.terminated).tolist()
@@ -89,11 +95,11 @@ class SB3VecEnv(VecEnv):
         return obs, seen.reward.astype(np.float32), done.copy(), infos
 
     def close(self) -> None:
-        """Close the batch."""
+        """Close the batch of environments."""
         self.batch.close()
 
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
-        """Draw every environment.
+        """Return a picture of every environment.
 
         Returns None for each environment if `render_mode` is not "rgb_array".
         """
@@ -211,7 +217,7 @@ def to_sb3_vec(
 
 
 def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """Split the info of a batch into one dict per environment, with copied values."""
+    """Return the info of a batch as a list of dicts, one per environment, with copied values."""
     columns = [_cells(value, count) for value in info.values()]
     if not columns:
         return [{} for _ in range(count)]

@@ -46,7 +46,7 @@ class BabyLevel(Level):
 
 @struct
 class BabyState(GridState):
-    """The grid, the agent, and the progress of the mission."""
+    """State of a BabyAI level: the grid, the agent, and the progress of the mission."""
 
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
@@ -81,17 +81,22 @@ class BabyEnv(RoomGrid):
     # Largest number of places that a mission sends the agent to.
     # If it is 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
-    # Fixed time limit divided by room_size**2; 0: `max_navigations` determines the time limit.
+    # If it is not 0, the time limit is steps_per_cell * room_size**2 steps. If it is 0, the time
+    # limit is proportional to the number of places that the mission sends the agent to.
     steps_per_cell: ClassVar[int] = 0
 
     # Method that subclasses define.
 
     @abstractmethod
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw the level into `plan` and return its mission; may make `plan.accepted` False."""
+        """Draw a level: add doors, objects and the agent to `plan`, and return the mission.
+
+        The mission is in the encoding of the module `mission`. To reject the level, set
+        `plan.accepted` to False.
+        """
         raise NotImplementedError
 
-    # Members that all levels have in common.
+    # Code that the base class defines for all levels.
 
     @property
     def max_steps(self) -> int:
@@ -100,7 +105,10 @@ class BabyEnv(RoomGrid):
         return (self.steps_per_cell or by_mission) * self.room_size**2
 
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
-        """Return the time limit of the state's mission, proportional to its number of places."""
+        """Return the time limit in steps for the mission of a state.
+
+        It is proportional to the number of places that the mission sends the agent to.
+        """
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
             return limit
@@ -120,9 +128,14 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with marks on the objects that fit a description of the mission."""
-        # Every description reads the level. Without the barrier XLA would fuse level generation
-        # into each of these reads, and so generate the level several times.
+        """Return the level with `marks`: which descriptions of its mission fit which object.
+
+        In each cell, bit d is set if description d fits the object in the cell. The bits `UNIQUE`
+        of the mission are set too.
+        """
+        # The code below reads the level once for each description of the mission. Without the
+        # barrier XLA would fuse level generation into each of these reads, and so generate the
+        # level several times.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
@@ -144,7 +157,10 @@ class BabyEnv(RoomGrid):
         return BabyState(**vars(base), marks=level.marks, progress=jnp.int32(0))
 
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
-        """Apply the action, move the marks along with the objects, then check the mission."""
+        """Apply the action; then check whether the mission is accomplished or has failed.
+
+        The marks of an object, which tell the descriptions that fit it, move with the object.
+        """
         after, _ = act(state, action, self.contents(state))
         after, scene = _moved_marks(state, after, action)
         after, success, failure = self._check(after, scene, action)
@@ -152,7 +168,10 @@ class BabyEnv(RoomGrid):
         return Transition(after, reward, success | failure, self.info(after))
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with one instruction in an empty room, and actions that accomplish it."""
+        """Return a level and the actions that accomplish its mission, for `jaxenvs check`.
+
+        The level is an empty room with the objects of a mission of one instruction.
+        """
         ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
         red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
         blue_box = Kind.BOX | Colour.BLUE << 4
@@ -168,7 +187,7 @@ class BabyEnv(RoomGrid):
         }[self.verbs[0]]
         bare = jnp.full_like(level.grid, tiles.WALL).at[1:-1, 1:-1].set(tiles.EMPTY)
         task = jnp.zeros_like(level.task).at[0].set(word)
-        # This level has no marks yet: `reset_state` adds them.
+        # A `Level` has no field `marks`, unlike a `BabyLevel`; `reset_state` computes the marks.
         plain = Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
         return Ending(plain.facing(*things), actions)
 
@@ -211,8 +230,9 @@ class BabyEnv(RoomGrid):
     def _check_one(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (accomplished, failed), the effect of this step on instruction `number`.
+        """Return whether this step accomplishes an instruction, and whether the instruction fails.
 
+        word, number: the packed instruction, and its index in the mission.
         begun: whether an earlier step has already checked the instruction.
         """
         first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
@@ -267,10 +287,13 @@ class _Scene:
     Marks are bit masks as in `BabyState.marks`: bit d is set if description d fits the object.
     """
 
-    marks: UInt8[Array, ""]  # descriptions that fit the object in front of the agent, as bits
-    marks_held: UInt8[Array, ""]  # descriptions that fit the carried object, as bits
-    marks_before: UInt8[Array, ""]  # descriptions that fit the object carried before, as bits
-    # Descriptions, as bits, that fit an object next to the cell in front of the agent.
+    # Bit d is set if description d of the mission fits the object in front of the agent.
+    marks: UInt8[Array, ""]
+    # Bit d is set if description d fits the object that the agent carries.
+    marks_held: UInt8[Array, ""]
+    # Bit d is set if description d fits the object that the agent carried before the action.
+    marks_before: UInt8[Array, ""]
+    # Bit d is set if description d fits an object next to the cell in front of the agent.
     marks_beside: UInt8[Array, ""]
     kind: UInt8[Array, ""]  # kind of the tile in front of the agent
     faces_door: Bool[Array, ""]  # whether a door is in front of the agent
@@ -280,9 +303,10 @@ class _Scene:
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Move the marks along with the objects that the action moved.
+    """Move the marks of the object that the action picked up or dropped along with the object.
 
-    Returns the state with the new marks, and the facts by which instructions are checked.
+    The marks of an object are the descriptions of the mission that fit it. Returns the state with
+    the new marks, and a `_Scene`: what `_check_one` needs to know about the step.
     """
     height, width = after.grid.shape
     d_row, d_column = direction_vector(after.direction)
@@ -296,7 +320,8 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
     marks_before = ((before.progress >> 8) & 0xFF).astype(jnp.uint8)
     old = marks.at[here].get(mode="promise_in_bounds")
     marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
-    # A drop action, even one that fails, clears the marks of cells that are now empty.
+    # A cell from which an object was taken still has the object's marks. As in MiniGrid, a drop
+    # action removes the marks of all empty cells, even if the agent dropped nothing.
     gone = (action == Action.DROP) & (grid == tiles.EMPTY)
     put = dropped & (np.arange(marks.size, dtype=np.int32) == here)
     marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))

@@ -32,7 +32,10 @@ class GoToRedBall(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room with the red ball; reject it if the agent cannot reach every object."""
+        """Place the agent, the red ball and other objects; return the mission to go to the ball.
+
+        Reject the level if the agent cannot reach every object.
+        """
         plan.place_agent()
         plan.place(0, RED_BALL)
         if self.num_dists:
@@ -50,7 +53,7 @@ class GoToObj(OneRoom):
     """Go to the only object in a room."""
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the agent and one random object; the mission names the object."""
+        """Place the agent and a random object; return the mission to go to this object."""
         plan.place_agent()
         return m.single(m.go_to(m.like(plan.add_object(0).tile)))
 
@@ -76,7 +79,10 @@ class GoToLocal(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room and a target; reject the level if the agent cannot reach every object."""
+        """Place the agent and objects; return the mission to go to one of the objects.
+
+        Reject the level if the agent cannot reach every object.
+        """
         plan.place_agent()
         objects = plan.add_distractors(self.num_dists, 0, unique=False)
         plan.accepted = plan.accepted & plan.all_reachable()
@@ -101,7 +107,10 @@ class GoTo(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze and a target; reject the level if the agent cannot reach every object."""
+        """Add doors, objects and the agent; return the mission to go to one of the objects.
+
+        Reject the level if the agent cannot reach every object.
+        """
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)
@@ -157,7 +166,7 @@ class GoToImpUnlock(LockedMaze):
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze with a locked room, and place the target in this room."""
+        """Draw a maze with a locked room; return the mission to go to an object in that room."""
         locked, _ = self.lock_room(plan)
         plan.connect_all()
         self.fill(plan, locked, 2)
@@ -174,7 +183,11 @@ class GoToRedBlueBall(OneRoom):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if another ball is red or blue, or an object is unreachable."""
+        """Place a red or blue ball, other objects and the agent; return the mission.
+
+        The mission is to go to the ball. Reject the level if one of the other objects is a red or
+        blue ball too, or if the agent cannot reach every object.
+        """
         plan.place_agent()
         others = plan.add_distractors(self.num_dists, 0, unique=False)
         rival = (others.tile == RED_BALL) | (others.tile == BLUE_BALL)
@@ -193,7 +206,10 @@ class GoToDoor(BabyEnv):
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add four doors, each locked with probability 1/2, and place the agent in their room."""
+        """Add four doors to the middle room, and place the agent there.
+
+        Each door is locked with probability 1/2. Return the mission to go to one of the doors.
+        """
         doors = [plan.add_door(plan.middle) for _ in range(4)]
         plan.place_agent(plan.middle)
         return m.single(m.go_to(m.like(any_of(plan, *doors))))
@@ -207,7 +223,11 @@ class GoToObjDoor(BabyEnv):
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room with doors; reject it if the agent cannot reach every object."""
+        """Place eight objects, four doors and the agent in the middle room.
+
+        Return the mission to go to one of the objects or doors. Reject the level if the agent
+        cannot reach every object.
+        """
         plan.place_agent(plan.middle)
         objects = plan.add_distractors(8, plan.middle, unique=False)
         doors = [plan.add_door(plan.middle) for _ in range(4)]

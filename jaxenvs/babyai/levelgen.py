@@ -94,7 +94,10 @@ class LevelGen(BabyEnv):
         return self.instructions * (2 if "putnext" in self.actions else 1)
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw rooms, objects, the agent and a mission; reject the level as MiniGrid would."""
+        """Draw the doors, objects and agent into `plan`; then draw a mission and return it.
+
+        Reject the level (set `plan.accepted` to False) in the cases in which MiniGrid does.
+        """
         locked, colour = self._locked_room(plan)
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -130,7 +133,8 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # reject missions that name the locked door's key
+        # With `unblocking`, reject levels whose mission names the key of the locked door.
+        if self.unblocking:
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()
@@ -182,10 +186,11 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return whether each instruction is a `PUT_NEXT` for which the level must be rejected.
+    """Return, for each instruction, whether it is a `PUT_NEXT` that makes the level invalid.
 
-    This is so if an object fits both descriptions of the instruction, or if an object that fits the
-    first description is adjacent to an object that fits the second one.
+    Such a level is rejected. It is invalid if an object fits both descriptions of the instruction,
+    or if an object that fits the first description is adjacent to an object that fits the second
+    one.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

@@ -114,13 +114,19 @@ def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile inside boxes (`Kind.BOX`) of the level; `tiles.EMPTY` if none is set."""
+    """Return the tile that the boxes (`Kind.BOX`) of the level contain.
+
+    It is part of the encoded mission; `tiles.EMPTY` if the mission has none.
+    """
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
 
 
 def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
-    """Return whether the mission is "left side after right side"."""
+    """Return whether the mission has the form "left side after right side".
+
+    In such a mission the agent has to accomplish the right side first.
+    """
     return ((mission[2] >> AFTER) & 1) != 0 if len(mission) > 2 else jnp.zeros((), jnp.bool_)
 
 
@@ -133,7 +139,11 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 
 
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
-    """Return two descriptions per instruction; only `PUT_NEXT` uses the second one."""
+    """Return the descriptions of objects in a mission: two for each instruction, in order.
+
+    Only `PUT_NEXT` uses the second one. It describes the object next to which the first object has
+    to be put.
+    """
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
 
@@ -170,7 +180,10 @@ def fits(
 
 
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
-    """Return kind and colour in MiniGrid's encoding: one kind for all doors, one for all boxes."""
+    """Return the kind and the colour of each tile in MiniGrid's encoding.
+
+    It has one kind for all doors and one for all boxes, while `tiles.Kind` has several.
+    """
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
     full = kind == jnp.uint8(Kind.KEY_BOX)
@@ -179,9 +192,10 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Return a bit mask: bit p is set if the cell is at place p, such as `FRONT`.
+    """Return a bit mask of the places at which a cell lies, seen from the agent's initial pose.
 
-    Bit `ANYWHERE` is always set. The other bits are set only in the room where the agent started.
+    Bit p is set if the cell (`row`, `column`) is at place p, such as `FRONT`. Bit `ANYWHERE` is
+    always set. The other bits are set only in the room where the agent started.
     """
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
@@ -221,9 +235,11 @@ _AND, _NEXT_TO = missions.ids("and"), missions.ids("next to")
 
 
 def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
-    """Return the mission's text as word ids; each part has a fixed place, 0 if it is absent.
+    """Return the mission's text as word ids.
 
-    The bits `UNIQUE`, which `with_articles` sets, choose between "a" and "the".
+    Each part of the text, such as the colour of the first object, has fixed positions in the
+    result. If the mission lacks a part, the word ids at its positions are 0. The bits `UNIQUE`,
+    which `with_articles` sets, choose between "a" and "the".
     """
     slots = [_phrase(word) for word in mission]
     slots += [jnp.zeros(18, jnp.uint8)] * (4 - len(slots))
@@ -251,7 +267,10 @@ def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
 
 
 def _noun(what: UInt32[Array, ""], present: Array) -> UInt8[Array, "7"]:
-    """Return the word ids of a description: article, colour, kind and place; 0 if not `present`."""
+    """Return the word ids of a description: article, colour, kind and place.
+
+    All of them are 0 if `present` is false: then the mission does not contain the description.
+    """
     index = [(what >> shift & mask).astype(jnp.int32) for shift, mask in ((UNIQUE, 1), (3, 7))]
     kind, place = (what & 7).astype(jnp.int32), (what >> 6 & 7).astype(jnp.int32)
     head = [jnp.asarray(_ARTICLES)[index[0]], jnp.asarray(_COLOURS)[index[1]]]

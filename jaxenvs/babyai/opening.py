@@ -29,7 +29,10 @@ class Open(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze and the door to open; reject it if the agent cannot reach every object."""
+        """Add doors, objects and the agent; return the mission to open one of the doors.
+
+        Reject the level if the agent cannot reach every object.
+        """
         plan.place_agent()
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -47,7 +50,7 @@ class OpenRedDoor(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add the red door, and place the agent in the left room."""
+        """Add the red door and place the agent in the left room; return the mission to open it."""
         door = plan.add_door(0, RIGHT, Colour.RED, locked=False)
         plan.place_agent(0)
         return m.single(m.open_door(m.like(door.tile)))
@@ -63,7 +66,8 @@ class OpenDoor(BabyEnv):
     # How the mission names the door: "color", or "loc" for its place, such as "on your left".
     # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
-    debug: bool = False  # whether toggling any door but the target fails the mission
+    # Whether the mission fails if the agent toggles another door than the one to open.
+    debug: bool = False
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
@@ -74,7 +78,10 @@ class OpenDoor(BabyEnv):
         checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add four doors of different colours to the middle room, and place the agent there."""
+        """Add four doors of different colours to the middle room, and place the agent there.
+
+        Return the mission to open one of the doors, which it names by colour or by place.
+        """
         colours = plan.colours(4)
         doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
         by_colour = m.like(doors[0].tile)
@@ -107,7 +114,10 @@ class OpenTwoDoors(BabyEnv):
             checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Add a door to the left and to the right wall; the left one has to be opened first."""
+        """Add a door to the left and the right wall of the middle room; place the agent there.
+
+        Return the mission to open the left door and then the right door.
+        """
         drawn = plan.colours(2)
         doors = []
         names = (self.first_color, self.second_color)
@@ -128,7 +138,8 @@ class OpenDoorsOrder(BabyEnv):
 
     room_size: int = 6
     num_doors: int = 2  # number of doors of the room; their colours differ
-    debug: bool = False  # whether toggling any door but the next one fails the mission
+    # Whether the mission fails if the agent toggles another door than the one to open next.
+    debug: bool = False
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -136,7 +147,11 @@ class OpenDoorsOrder(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Add doors; the mission is one door, "door a, then door b" or "door a after door b"."""
+        """Add doors of different colours to the middle room; place the agent; return the mission.
+
+        The mission is to open one door, or two doors in the order "door a, then door b" or "door a
+        after door b", each with probability 1/3.
+        """
         colours = plan.colours(self.num_doors)
         doors = [plan.add_door(plan.middle, None, colour, locked=False) for colour in colours]
         plan.place_agent(plan.middle)

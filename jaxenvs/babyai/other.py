@@ -27,7 +27,11 @@ class ActionObjDoor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO, m.OPEN, m.PICK_UP)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place five objects, four doors and the agent in one room, and draw target and verb."""
+        """Place five objects, four doors and the agent in the middle room; return the mission.
+
+        Its target is one of the objects and doors. Its verb is `GO_TO` with probability 1/2;
+        otherwise it is `OPEN` for a door and `PICK_UP` for an object.
+        """
         objects = plan.add_distractors(5, plan.middle)
         doors = [plan.add_door(plan.middle, locked=False) for _ in range(4)]
         plan.place_agent(plan.middle)
@@ -49,7 +53,10 @@ class FindObj(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the object in a random room, the agent in the middle room, and random doors."""
+        """Place an object in a random room and the agent in the middle room; add random doors.
+
+        Return the mission to pick up the object.
+        """
         target = plan.add_object(plan.below(plan.num_rooms))
         plan.place_agent(plan.middle)
         plan.connect_all()
@@ -74,7 +81,10 @@ class KeyCorridor(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw rooms, key and ball as `jaxenvs.grid.keycorridor` does; the ball is the target."""
+        """Draw rooms, key and ball as `jaxenvs.grid.keycorridor` does.
+
+        Return the mission to pick up the ball.
+        """
         return m.single(m.pick_up(m.kind_of(corridor(plan).tile)))
 
 
@@ -88,7 +98,7 @@ class PickUpBall(OneRoom):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place a ball of a random colour and the agent."""
+        """Place a ball of a random colour and the agent; return the mission to pick up the ball."""
         ball = plan.add_object(0, Kind.BALL)
         plan.place_agent(0)
         return m.single(m.pick_up(m.kind_of(ball.tile)))

@@ -27,10 +27,10 @@ class Pickup(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze and a target.
+        """Add doors, objects and the agent; return the mission to pick up one of the objects.
 
-        Without `unblock`, mazes in which an object is out of reach are rejected. With `unblock`,
-        mazes in which every object is in reach are rejected.
+        Without `unblock`, reject the level if the agent cannot reach every object. With `unblock`,
+        reject it if the agent can reach every object.
         """
         plan.place_agent()
         plan.connect_all()
@@ -51,7 +51,10 @@ class PickupDist(OneRoom):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place five objects that differ in kind or colour; one of them is the target."""
+        """Place the agent and five objects that differ in kind or colour.
+
+        Return the mission to pick up one of the objects, which it names by kind, colour or both.
+        """
         objects = plan.add_distractors(5, 0)
         plan.place_agent(0)
         tile = any_of(plan, objects)
@@ -71,7 +74,10 @@ class PickupAbove(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the target in the room above the agent's room, and a door between the rooms."""
+        """Place an object in the room above the agent's room, and a door between the two rooms.
+
+        Return the mission to pick up the object.
+        """
         target = plan.add_object(self.room(1, 0))
         plan.add_door(plan.middle, UP, locked=False)
         plan.place_agent(plan.middle)

@@ -32,7 +32,11 @@ class PutNextLocal(OneRoom):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"num_objs": (2, 18)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a room; reject it if an object is unreachable or the two targets are adjacent."""
+        """Place the agent and objects; return the mission to put one object next to another.
+
+        Reject the level if the agent cannot reach every object, or if the two objects of the
+        mission are already next to each other.
+        """
         plan.place_agent()
         things = plan.add_distractors(self.num_objs, 0)
         a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
@@ -51,7 +55,10 @@ class OpenRooms(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
 
     def both(self, plan: Plan) -> tuple[Array, Array]:
-        """Place the agent and the objects; return the objects' tiles in the left and right room."""
+        """Place the agent and objects in two rooms, and remove the wall between the rooms.
+
+        Return two arrays of tiles: the objects in the left room, and those in the right room.
+        """
         plan.place_agent(0)
         left, right = (plan.add_distractors(self.objs_per_room, room) for room in (0, 1))
         plan.remove_wall(0, RIGHT)
@@ -69,7 +76,11 @@ class PutNext(OpenRooms):
     steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw one target in each room, and which of the two targets has to be moved."""
+        """Place the agent and objects; return the mission to put one object next to another.
+
+        One of the two objects is in the left room, the other one in the right room. Which of the
+        two has to be moved is random.
+        """
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
         swapped = plan.coin()
@@ -89,7 +100,10 @@ class PutNextCarrying(PutNext):
     """
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Return the initial state: the agent carries the object that fits description 0."""
+        """Return the initial state, in which the agent already carries the object to put down.
+
+        It is the object that fits the mission's first description (bit 0 of the marks).
+        """
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
         tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
@@ -101,7 +115,11 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; the first one shows the carried object on the floor."""
+        """Return the observation.
+
+        If `obs` is "image", "dict" or "onehot", the first observation of an episode shows the
+        object that the agent carries as if it still lay on the floor.
+        """
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)
@@ -127,7 +145,12 @@ class MoveTwoAcross(OpenRooms):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Draw two different objects in each room as the targets of the two instructions."""
+        """Place the agent and objects; return the mission, which consists of two instructions.
+
+        The first one is to put an object of the left room next to an object of the right room. The
+        second one is to put another object of the right room next to another object of the left
+        room.
+        """
         left, right = self.both(plan)
         a, d = m.like(left[plan.sample(self.objs_per_room, 2)])
         b, c = m.like(right[plan.sample(self.objs_per_room, 2)])

@@ -29,7 +29,10 @@ class Unlock(LockedMaze):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; with probability 1/2, no other door has the colour of the locked door."""
+        """Draw a maze with a locked room; return the mission to open the locked door.
+
+        With probability 1/2, no other door has the colour of the locked door.
+        """
         locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
@@ -48,7 +51,10 @@ class UnlockLocal(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add a locked door to the middle room; place its key and the agent in the room."""
+        """Add a locked door to the middle room; place its key and the agent in this room.
+
+        Return the mission to open the door.
+        """
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.KEY, tiles.colour(door.tile))
         if self.distractors:
@@ -65,7 +71,11 @@ class KeyInBox(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add a locked door; place the agent, and a box that contains the key."""
+        """Add a locked door to the middle room; place the agent and a box with the key there.
+
+        Return the mission to open the door. It also stores the tile of the key, which the box
+        contains.
+        """
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.BOX)
         plan.place_agent(plan.middle)
@@ -91,7 +101,10 @@ class UnlockPickup(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the box in the right room, the door between them, and key and agent on the left."""
+        """Place a box in the right room, a locked door between the rooms, and key and agent left.
+
+        Return the mission to pick up the box.
+        """
         box = plan.add_object(1, Kind.BOX)
         lock(plan)
         if self.distractors:
@@ -110,7 +123,11 @@ class BlockedUnlockPickup(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place the box in the right room, the blocked door, and key and agent in the left room."""
+        """Place a box in the right room, and the key and the agent in the left room.
+
+        Between the rooms is a locked door, and a ball lies in front of it. Return the mission to
+        pick up the box.
+        """
         box = plan.add_object(1, Kind.BOX)
         lock(plan, blocked=True)
         plan.place_agent(0)
@@ -133,7 +150,10 @@ class UnlockToUnlock(BabyEnv):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add the two locked doors; place their keys, the ball and the agent."""
+        """Add locked doors between three rooms; place their keys, a ball and the agent.
+
+        Return the mission to pick up the ball.
+        """
         colours = plan.colours(2)
         plan.add_door(0, RIGHT, colours[0], locked=True)
         plan.add_object(2, Kind.KEY, colours[0])

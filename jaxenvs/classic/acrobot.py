@@ -50,8 +50,9 @@ class AcrobotState(State):
 
     upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
     lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
-    upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s
-    lower_speed: Float32[Array, ""]  # angular velocity of the lower link from the upper one, rad/s
+    upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s counter-clockwise
+    # Angular velocity of the lower link from the upper one, rad/s counter-clockwise.
+    lower_speed: Float32[Array, ""]
 
 
 @register("Classic-Acrobot-v0", aliases=("Acrobot-v1",))
@@ -128,7 +129,10 @@ class Acrobot(ClassicEnv):
         return _state(jnp.int32(0), level)
 
     def step_state(self, key: Key, state: AcrobotState, action: Array, params: Any) -> Transition:
-        """Apply the motor's torque for one step; after termination the state does not change."""
+        """Return the transition of one step with the motor's torque.
+
+        After termination the state does not change.
+        """
         over = is_above(state)
         moved = swung(state, (action - 1).astype(jnp.float32) * params.torque, params)
         after = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, moved)
@@ -150,7 +154,7 @@ class Acrobot(ClassicEnv):
         return Ending(jnp.array([1.8, 0.0, 4.0, 0.0], jnp.float32), (2,))
 
     def describe(self, state: AcrobotState, params: Any = None) -> str:
-        """Describe in text the links' angles and velocities, and the height of the free end."""
+        """Return a text with the links' angles and velocities, and the height of the free end."""
         upper, lower, upper_speed, lower_speed = np.degrees(np.asarray(_motion(state), float))
         return "\n".join(
             [
@@ -195,7 +199,10 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
 
 @jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
-    """Integrate one step by the 4th-order Runge-Kutta method; the motor applies `torque` (N m)."""
+    """Return the state after one step, in which the motor applies `torque` (N m).
+
+    The equations of motion are integrated by the 4th-order Runge-Kutta method.
+    """
     now, half = _motion(state), SECONDS / np.float32(2)
     first = change(now, torque, params)
     second = change(now + half * first, torque, params)

@@ -56,5 +56,5 @@ def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
 
 
 def wrapped(angle: Float32[Array, ""]) -> Float32[Array, ""]:
-    """Map an angle to [-pi, pi]; an angle in that range is unchanged, bit for bit."""
+    """Return an angle (rad) mapped to [-pi, pi]; angles in that range do not change at all."""
     return angle - TURN * jnp.round(angle / TURN)

@@ -122,7 +122,10 @@ class CartPole(ClassicEnv):
         )
 
     def step_state(self, key: Key, state: CartPoleState, action: Array, params: Any) -> Transition:
-        """Push the cart for one step; after termination the state does not change."""
+        """Return the transition of one step in which the action pushes the cart.
+
+        After termination the state does not change.
+        """
         push = jnp.where(action == 1, params.force, -params.force)
         moved = pushed(state, push, params)
         over = has_fallen(state)
@@ -142,7 +145,7 @@ class CartPole(ClassicEnv):
         return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
     def describe(self, state: CartPoleState, params: Any = None) -> str:
-        """Describe in text the positions and velocities of cart and pole, and their limits."""
+        """Return a text with the positions and velocities of cart and pole, and their limits."""
         position, speed, angle, spin = np.asarray(self.observe(state), float).tolist()
         angle, spin = np.degrees(angle), np.degrees(spin)
         return "\n".join(
@@ -165,9 +168,10 @@ def _side(number: float) -> str:
 
 @jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
-    """Integrate one step under the force `push` (N, to the right); equations of Florian (2007).
+    """Return the state after one step under the force `push` (N, to the right).
 
-    It is explicit Euler integration: position and angle change by the velocities before the step.
+    The equations are from Florian (2007). They are integrated by the explicit Euler method:
+    position and angle change by the velocities before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass

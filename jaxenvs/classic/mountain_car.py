@@ -100,7 +100,7 @@ class Valley(ClassicEnv):
         return step.terminated
 
     def describe(self, state: MountainCarState, params: Any = None) -> str:
-        """Describe in text the position and velocity of the car, and the position of the flag."""
+        """Return a text with the position and velocity of the car, and the position of the flag."""
         position, velocity = np.asarray(self.observe(state), float).tolist()
         chosen: Any = params or self.default_params
         goal = float(chosen.goal)
@@ -198,7 +198,7 @@ class MountainCarContinuous(Valley):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Name of the action's only component."""
+        """Name of the action's only component, which is the force of the motor."""
         return ("force",)
 
     @property
@@ -233,7 +233,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
 
 @jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
-    """Integrate one step with the motor force `push`, -1 to 1.
+    """Return the state after one step with the motor force `push`, -1 to 1.
 
     The left end of the road stops the car.
     """

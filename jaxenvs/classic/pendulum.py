@@ -26,7 +26,7 @@ TORQUE = np.float32(2)  # highest torque of the motor, N m
 SPEED = np.float32(8)  # highest angular velocity of the rod, rad/s
 START = (np.pi, 1.0)  # largest initial angle (rad) and angular velocity (rad/s)
 SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
-WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # highest possible cost of a step
+WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # highest cost, which is -reward, of a step
 
 
 @struct
@@ -80,7 +80,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Name of the action's only component."""
+        """Name of the action's only component, which is the torque of the motor."""
         return ("torque",)
 
     @property
@@ -121,7 +121,10 @@ class Pendulum(ClassicEnv):
     def step_state(
         self, key: Key, state: PendulumState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Apply the torque for one step; the reward depends on the state before the step."""
+        """Return the transition of one step with the motor's torque.
+
+        The reward depends on the state before the step.
+        """
         after = turned(state, action[0], params)
         cost = state.angle * state.angle + SPEED_COST * state.speed * state.speed
         cost = cost + TORQUE_COST * action[0] * action[0]
@@ -136,7 +139,7 @@ class Pendulum(ClassicEnv):
         return None
 
     def describe(self, state: PendulumState, params: Any = None) -> str:
-        """Describe in text the angle and the angular velocity of the rod."""
+        """Return a text with the angle and the angular velocity of the rod."""
         angle, speed = (float(np.degrees(x)) for x in (state.angle, state.speed))
         return "\n".join(
             [
@@ -156,9 +159,10 @@ def _side(number: float) -> str:
 
 @jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
-    """Integrate one step by semi-implicit Euler: first the angular velocity, then the angle.
+    """Return the state after one step, in which the motor applies `torque` (N m).
 
-    The motor applies `torque` (N m).
+    The equations are integrated by the semi-implicit Euler method: first the angular velocity, then
+    the angle.
     """
     pull = np.float32(1.5) * params.gravity / params.length * jnp.sin(state.angle)
     push = np.float32(3.0) / (params.mass * params.length * params.length) * torque

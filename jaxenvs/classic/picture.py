@@ -139,7 +139,7 @@ def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> P
 
 
 def altitude(x: Array) -> Array:
-    """Return the height of MountainCar's road at the horizontal position x."""
+    """Return the height in m of MountainCar's road at the horizontal position `x` in m."""
     return np.float32(0.45) * jnp.sin(np.float32(3) * x) + np.float32(0.55)
 
 
@@ -163,7 +163,10 @@ def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
 
 
 def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
-    """Paint shapes over a background, the last shape on top; edges are anti-aliased."""
+    """Return the background with shapes painted over it, the last shape on top.
+
+    The edges of the shapes are anti-aliased.
+    """
     metre = np.float32(tile_size / place.tile)  # number of pixels per metre
     picture = background.astype(jnp.float32)
     for distance, radius, colour in shapes:

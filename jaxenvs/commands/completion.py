@@ -43,7 +43,7 @@ class Words(NamedTuple):
     summary: str
     # Position of an argument -> words; positions are explained in `Command.takes`.
     places: dict[str, tuple[str, ...]]
-    folders: frozenset[str]  # positions at which a folder is allowed too
+    folders: frozenset[str]  # positions of arguments that may also be a folder
     options: dict[str, bool]  # option -> whether a value follows it
 
 
@@ -81,7 +81,10 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Return all words of each kind that `Command.takes` can name, such as all ids."""
+    """Return all words of each kind of argument, such as all ids for the kind "ids".
+
+    `Command.takes` lists the kinds of arguments that a command takes.
+    """
     specs = [registry.spec(id) for id in registry.list()]
     ids = (*registry.list(), *(alias for spec in specs for alias in spec.aliases))
     return {
@@ -137,7 +140,8 @@ case "$line" in
 {words}
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
-# Bash splits `--algo=ppo` into three words. An empty COMPREPLY makes bash complete file names.
+# Completion script for bash, which calls `_PROGRAM`. If a word is "=", bash has split an argument
+# such as `--algo=ppo` into three words. If COMPREPLY stays empty, bash completes file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=
@@ -222,19 +226,20 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return a `case` pattern of `sh` for the command `name` followed by the words `place`.
+    """Return a pattern for the `case` statement of `_PROGRAM`, in which `line` is matched.
 
-    If `place` ends with `...`, the pattern also matches further arguments that are not options.
+    The pattern matches the command `name` followed by the words `place`. If `place` ends with
+    `...`, the pattern also matches further arguments that are not options.
     """
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
 def _listed(given: list[str]) -> str:
-    """Join words for the `sh` program.
+    """Return completions as a text for `_PROGRAM`: the words, separated by spaces.
 
-    If all words of a kind in `KINDS` occur in sequence, the shell variable of this kind replaces
-    them.
+    If `given` contains all ids, all families or all puzzles in sequence, the shell variable of
+    this kind, such as `$ids`, replaces these words.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

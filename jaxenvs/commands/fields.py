@@ -71,9 +71,10 @@ def written(name: str, value: Any) -> str:
 
 
 def gathered(argv: Iterable[str]) -> list[str]:
-    """Move all pairs to the end of the arguments, after one `--param` and one `--set`.
+    """Move all pairs `NAME=VALUE` to the end of the arguments; return the new arguments.
 
-    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become equal.
+    The end is then one `--param` with all its pairs, and one `--set` with all its pairs. The
+    arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become equal.
     """
     return _gathered(_gathered(argv, PARAM), FLAG)
 
@@ -146,7 +147,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split the text of a tuple at its commas; commas inside nested tuples do not split it."""
+    """Yield the texts of a tuple's values: its text, split at commas outside nested tuples."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

@@ -12,7 +12,7 @@ SUMMARY = """Check PuzzleScript games: errors with their lines, features and siz
 
 The size is the smallest of small, medium and large that holds the game with all its levels. A game
 that needs more can be played with the field size=exact, the default of PuzzleScript-v0.
-Exit code 1: a game has errors or uses a feature that is not supported."""
+Exit code 1: a game has errors."""
 EXAMPLES = ("games check mygame.txt", "games check games/", "games check crates")
 
 
@@ -55,9 +55,6 @@ def _check(path: Path) -> bool:
     print(f"  features: {', '.join(found.features) or 'none but rules of one row'}")
     for warning in game.warnings:
         print(f"  warning: {warning}")
-    if found.unsupported:
-        print(f"  not supported: {found.unsupported}", file=sys.stderr)
-        return False
     search = "no search, because it draws random numbers" if features.is_random(game) else "search"
     print(f"  size: {found.fits}; {search}")
     return True

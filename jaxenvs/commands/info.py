@@ -90,5 +90,5 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Wrap text to `width` characters; a longer word stays whole on a separate line."""
+    """Return text as lines of `width` characters; a longer word stays whole on a separate line."""
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

@@ -165,7 +165,7 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def unwritable(error: OSError) -> UsageError:
-    """Turn an `OSError` from writing a file into a `UsageError` with a one-sentence message."""
+    """Return a `UsageError` for an `OSError` from writing a file; its message is one sentence."""
     # The error comes from `files.target`, and its message already is a sentence.
     if error.filename is None:
         return UsageError(str(error))

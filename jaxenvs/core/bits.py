@@ -19,7 +19,10 @@ from .settle import settled
 
 
 def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
-    """Pack fields (value, number of bits) into one int32; the first field takes the lowest bits."""
+    """Return fields (value, number of bits) packed into one int32.
+
+    The first field takes the lowest bits.
+    """
     word, offset = jnp.int32(0), 0
     for value, bits in fields:
         word = word | (jnp.asarray(value).astype(jnp.int32) << offset)
@@ -28,7 +31,7 @@ def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
 
 
 def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]]:
-    """Unpack the fields that `join` packed into `word`; `bits` are their widths in order."""
+    """Return the fields that `join` packed into `word`; `bits` are their widths in order."""
     values, offset = [], 0
     for count in bits:
         values.append((word >> offset) & ((1 << count) - 1))
@@ -48,12 +51,12 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
 
 
 def any_of(words: Iterable[Array]) -> Array:
-    """Return the bitwise OR of integers, or the logical OR of booleans."""
+    """Return the OR of all arrays in `words`: bitwise for integers, logical for booleans."""
     return functools.reduce(operator.or_, [*words])
 
 
 def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
-    """Map a uniform random number in [0, 1) to a uniform integer in 0 .. count - 1.
+    """Return a uniform integer in 0 .. count - 1, computed from a uniform number in [0, 1).
 
     The result is 0 if the count is 0.
     """
@@ -95,7 +98,7 @@ def words_for(count: int, bits: int) -> int:
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Pack values of `bits` bits each into 32-bit words.
+    """Return values of `bits` bits each packed into 32-bit words.
 
     The first value takes the lowest bits of the first word.
     """

@@ -22,10 +22,10 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """Turns places on a board, chosen with the mouse or a cursor, into actions.
+    """Places in the picture of an environment that a person points at to select actions.
 
-    The picture is divided evenly into rows and columns of places, such as lamps or the pegs of a
-    tower.
+    The picture is divided evenly into rows and columns of places, such as the lamps of a puzzle or
+    the pegs of a tower. The player chooses a place with the mouse or a cursor.
     """
 
     rows: int  # number of rows of places
@@ -36,7 +36,7 @@ class Pointing(NamedTuple):
     action: Callable[..., int | None]
     does: str  # description of this kind of action, for the help
     pair: bool = False  # whether the player selects two places, such as a move's origin and target
-    writes: bool = False  # whether keys 1 to 9 act on the place at the cursor
+    writes: bool = False  # whether the keys 1 to 9 write a digit at the place of the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
         """Return the place that lies `down` rows below and `right` columns to the right of `place`.
@@ -98,12 +98,15 @@ def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
 
 
 def cell_names(rows: int, columns: int) -> tuple[str, ...]:
-    """Return the names "row,column" of all cells of a board, row by row, counted from 0."""
+    """Return the names "row,column" of all cells of a board, such as a Sudoku board.
+
+    The cells are listed row by row; rows and columns are counted from 0.
+    """
     return tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
 
 
 def cells(rows: int, columns: int, does: str) -> Controls:
-    """Return controls for an environment whose action i is the i-th cell of a board, row by row."""
+    """Return controls for a puzzle whose action i selects cell i of the board, row by row."""
 
     def action(state: Any, cell: Place) -> int:
         return cell[0] * columns + cell[1]

@@ -34,7 +34,7 @@ class Fact(NamedTuple):
 
 
 class Effects(NamedTuple):
-    """Side effects of an action, which players highlight."""
+    """Side effects of an action: the facts and cells that a viewer highlights after it."""
 
     # Indices of the facts to highlight, in `Env.facts` of the state after the action.
     facts: tuple[int, ...] = ()

@@ -38,7 +38,7 @@ class Look(NamedTuple):
 
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
-    ground: bool = True  # whether the floor is painted below the layers
+    ground: bool = True  # whether a floor is painted first, below the tile's own layers
     # Meaning of a sprite with tile and agent. "on": the agent stands on the tile; "hands": the
     # agent carries the object that the tile shows; "": no agent can be on such a tile.
     agent: str = ""

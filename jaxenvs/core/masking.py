@@ -50,8 +50,9 @@ def has_illegal(env: Env) -> bool:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # The mask is the same in all states. It is compiled ahead of time, because such a program
-    # computes values even if this function is called inside another trace.
+    # The mask is the same in all states, so it is computed once. It is compiled ahead of time,
+    # because a program compiled in this way computes values even if this function is called inside
+    # another trace.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

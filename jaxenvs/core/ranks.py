@@ -24,14 +24,18 @@ class Ranks(NamedTuple):
     and the blocks of the batch.
     """
 
-    size: int  # number of entries of the mask
+    size: int  # number of entries of the mask: the number of rows
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
-    before: Int32[Array, "blocks 32"]  # number of selected rows before the first row of each word
-    total: Int32[Array, ""]  # number of selected rows
+    # For each word, number of rows before its first row that the mask selects.
+    before: Int32[Array, "blocks 32"]
+    total: Int32[Array, ""]  # number of rows that the mask selects
 
     @classmethod
     def of(cls, mask: Bool[Array, " rows"]) -> "Ranks":
-        """Pack a mask over rows and count the selected rows before each word."""
+        """Prepare the ranks of the rows (entries of the mask) that `mask` selects.
+
+        The mask is packed into 32-bit words, and the selected rows before each word are counted.
+        """
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)
@@ -52,12 +56,12 @@ class Ranks(NamedTuple):
         return cls(size, words, before, count)
 
     def of_rows(self) -> Int32[Array, " rows"]:
-        """Return the rank of each row: the number of selected rows before it."""
+        """Return the rank of each row: the number of rows before it that the mask selects."""
         inside = jax.lax.population_count(self.words[:, :, None] & _LOWER)
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 
     def rows(self) -> Int32[Array, " rows"]:
-        """Return the indices of the selected rows, in ascending order.
+        """Return the indices of the rows that the mask selects, in ascending order.
 
         The array is as long as the mask; entries after the last selected row are 0.
         """
@@ -71,10 +75,10 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return `slots` entries of a list of row indices, starting at entry `first`.
+    """Return the `slots` entries of the list `rows` that begin at entry `first`.
 
-    The first `count` entries of the list are valid. Later entries become distinct indices beyond
-    the last row, where JAX drops writes.
+    `rows` are row indices, as `Ranks.rows` returns them, and only its first `count` entries are
+    valid. Later entries become distinct indices beyond the last row, where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

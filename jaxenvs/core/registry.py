@@ -53,7 +53,7 @@ class EnvSpec:
 
     id: str
     env_class: type[Env]
-    fields: dict[str, Any]  # values of constructor fields that the id stands for
+    fields: dict[str, Any]  # values that the id sets for constructor fields of the class
     aliases: tuple[str, ...] = ()  # ids that this environment has in the package that it reproduces
     # Whether benchmarks and pictures use this id for its class, see `representatives`.
     representative: bool = False

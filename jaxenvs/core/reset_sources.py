@@ -18,13 +18,14 @@ from .platforms import by_platform
 from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
-# Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every row
-# and selects it where the row is done. For a larger batch, the GPU lists the done rows and makes
-# states only for these rows; the list costs six kernels and a wait for the host.
+# Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
+# environment and selects it where the environment is done. For a larger batch, the GPU lists the
+# done environments and makes states only for these; the list costs six kernels and a wait for the
+# host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
-# generates a level for every row. Measured on an H200 with 65,536 rows: `fresh` is as fast as
-# `exact` for DoorKey (all states together 5 MB), and half as fast for rule-based `xland`
+# generates a level for every environment. Measured on an H200 with 65,536 environments: `fresh` is
+# as fast as `exact` for DoorKey (all states together 5 MB), and half as fast for rule-based `xland`
 # environments (11 MB).
 GENERATED_BYTES = 8 << 20
 
@@ -32,15 +33,19 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every row, and use it where the episode is done."""
+    """Generate a level for every environment, and start an episode in it where one is done.
+
+    Return the states of the batch.
+    """
     return select(ended, starts.new_rows(starts.rows).state, states)
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, because it saves work, and `fresh` on a GPU, to launch fewer kernels.
+    """Start new episodes in the done environments: by `exact` on a CPU, by `fresh` on a GPU.
 
-    A large batch uses `exact` on a GPU too, because generating a level for every row would take
-    longer than the extra kernels of `exact`.
+    `exact` saves work, `fresh` launches fewer kernels. A large batch uses `exact` on a GPU too,
+    because generating a level for every environment would take longer than the extra kernels of
+    `exact`. Return the states of the batch.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -48,25 +53,34 @@ def auto(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Give each done row one of the prepared levels, drawn with replacement."""
+    """Start an episode in each done environment, in one of the prepared levels.
+
+    The level is drawn from the pool `levels`, with replacement. Return the states of the batch.
+    """
     if tree_bytes(states) <= SELECTED_BYTES:
         return pool_by_selection(starts, levels, states, ended)
     return _by_platform(starts, levels, states, ended, cpu=pool_by_selection, default=pool_by_list)
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a first state for every row from a pool level, and use it where the episode is done."""
+    """Start an episode in a prepared level for every environment; use it where one is done.
+
+    The other environments keep their state in `states`.
+    """
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
 
 def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """List the done rows, and make first states from pool levels only for these rows."""
+    """List the done environments, and start episodes in prepared levels only for these."""
     slots = _slots(starts.num_envs, 64)
     return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
 
 
 def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
-    """Return the first states of the given rows; each row draws its level from the pool."""
+    """Return the first state of a new episode for each of the environments `rows`.
+
+    The level of each episode is drawn from `levels`, the prepared levels of the pool.
+    """
     size = jax.tree.leaves(levels)[0].shape[0]
     keys, counters = starts.key, rows
     if keys.ndim:
@@ -76,9 +90,10 @@ def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
 
 
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
-    """Generate levels for the done rows only, `chunk` at a time.
+    """Start new episodes in the done rows, and generate levels for these rows only.
 
-    The levels are the same as with `fresh`, bit for bit.
+    A row is one environment of the batch; `chunk` levels are generated at a time. They are the same
+    levels as with `fresh`, bit for bit. Return the states of the batch.
     """
     count = starts.num_envs
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
@@ -112,7 +127,7 @@ def _by_platform(
 
 
 def _slots(num_envs: int, share: int) -> int:
-    """Return how many done rows a GPU restarts at a time: num_envs / share, but at least 8."""
+    """Return how many done environments a GPU restarts at a time: num_envs / share, at least 8."""
     return min(num_envs, max(8, num_envs // share))
 
 
@@ -123,11 +138,14 @@ def _listed(
     ended: Ended,
     always: bool = True,
 ) -> Any:
-    """Begin episodes in the done rows, `slots` rows at a time; `begin` makes their first states.
+    """Start new episodes in the done environments, `slots` environments at a time.
 
-    With `always`, the first iteration runs outside the loop, whether or not a row is done. This
-    saves one evaluation of the loop's condition, at which the host waits for the GPU, but `begin`
-    is compiled twice.
+    The function `begin` makes the first states of the environments whose indices it receives.
+    Return the states of the batch.
+
+    With `always`, the first iteration runs outside the loop, whether or not an environment is done.
+    This saves one evaluation of the loop's condition, at which the host waits for the GPU, but
+    `begin` is compiled twice.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -144,7 +162,10 @@ def _listed(
 
 
 def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
-    """Return the first states of the given rows, each in its first candidate level, unchecked."""
+    """Return the first state of a new episode for each of the environments `rows`.
+
+    Each episode starts in the first level that is drawn, without a check by `accepts`.
+    """
     levels, _ = starts.candidates(
         starts.keys(LEVEL, rows), jnp.zeros_like(rows), starts.params_of(rows)
     )
@@ -152,10 +173,11 @@ def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
 
 
 def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels that may be rejected, trying several candidates per done row at once.
+    """Start new episodes in the done rows, in levels that `accepts` may reject.
 
-    Each iteration draws `lanes` candidates, one per lane. Lane l draws for the done row of rank l
-    // each, where `each` is the number of lanes per done row. Each row takes its first accepted
+    A row is one environment of the batch. Each iteration draws `lanes` candidate levels in
+    parallel, several for each done row: candidate l is drawn for the done row of rank l // each,
+    where `each` is the number of candidates per done row. Each row takes its first accepted
     candidate, so the result is the same as if candidates were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
@@ -185,18 +207,19 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 
 
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Generate levels for the done rows, `lanes` at a time, and write only these rows.
+    """Start new episodes in the done rows, `lanes` rows at a time, and write only these rows.
 
-    The rows are divided into groups of `lanes` rows, and lane i serves row i of each group. In each
-    iteration, every lane finds its first pending row by a maximum over the groups, which is cheaper
-    than a sort or a prefix sum over the batch.
+    A row is one environment of the batch. The rows are divided into groups of `lanes` rows. A lane
+    generates one level per iteration, and lane i serves row i of each group. In each iteration,
+    every lane finds its first row that still waits for a level. It does so by a maximum over the
+    groups, which is cheaper than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    # Groups are numbered downwards from the first, so the maximum over a lane's pending rows is the
-    # number of the first group with a pending row.
+    # `pending` marks the rows that wait for a level. Groups are numbered downwards from the first,
+    # so the maximum over a lane's pending rows is the number of the first group with a pending row.
     order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:

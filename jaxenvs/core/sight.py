@@ -144,6 +144,9 @@ def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
 
 @functools.cache
 def _reach_table(size: int) -> np.ndarray:
-    """Return a table of `_reach` for every seed and clear row: index `seed << size | clear`."""
+    """Return a table of the results of `_reach` for all its possible arguments, as uint8.
+
+    The result for the arguments `seed` and `clear` is at the index `seed << size | clear`.
+    """
     seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
     return _reach(seed, clear, size).astype(np.uint8)

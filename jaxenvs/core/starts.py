@@ -22,7 +22,10 @@ PURPOSE_SHIFT = 28
 
 
 class Starts(NamedTuple):
-    """Inputs that determine the first states of all rows: environment, key and params."""
+    """Environment, random key and params of a batch, which determine how its episodes start.
+
+    A row is one environment of the batch.
+    """
 
     env: Env
     num_envs: int
@@ -32,7 +35,7 @@ class Starts(NamedTuple):
 
     @property
     def rows(self) -> Int32[Array, " num_envs"]:
-        """Indices of all rows, 0 to num_envs - 1."""
+        """Indices of all environments of the batch, 0 to num_envs - 1."""
         return jnp.arange(self.num_envs, dtype=jnp.int32)
 
     @property
@@ -43,11 +46,12 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments of the batch have the same params."""
-        # True if no leaf is batched: JAX does not count None as a leaf.
+        # A param without values per environment has the axis None, which JAX does not count as a
+        # leaf. So no leaves means that no param differs between environments.
         return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
-        """Return one key for each of the rows.
+        """Return one random key for each of `rows`, which are indices of environments of the batch.
 
         Keys for different purposes (`STEP`, `RESET` and so on) are independent.
         """
@@ -56,9 +60,10 @@ class Starts(NamedTuple):
         return self.shared_keys(purpose, rows)
 
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
-        """Return one key for each of `numbers`, derived from the first key of the batch.
+        """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        `numbers` are indices of rows or of prepared levels.
+        All keys are derived from one key. If the batch has one key per environment, this is the key
+        of the first environment.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.
@@ -67,7 +72,7 @@ class Starts(NamedTuple):
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, folded)
 
     def params_of(self, rows: Array) -> Any:
-        """Return the params of the given rows; `rows` may also be the index of a single row."""
+        """Return the params of the environments with the indices `rows`, or of one environment."""
         return jax.tree.map(
             lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
             self.params,
@@ -75,7 +80,10 @@ class Starts(NamedTuple):
         )
 
     def begin(self, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
-        """Start an episode for each of `rows`, in the level at the same index of `levels`."""
+        """Start an episode in each of `levels`, for the environment at the same index of `rows`.
+
+        `rows` are indices of environments of the batch, and `params` are their params.
+        """
         return self.begin_with(self.keys(RESET, rows), levels, params)
 
     def begin_with(self, keys: Keys, levels: Any, params: Any) -> Reset:
@@ -84,7 +92,7 @@ class Starts(NamedTuple):
             return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.axes))(keys, levels, params)
 
     def states(self, rows: Int32[Array, " rows"], levels: Any) -> Any:
-        """Return the first state for each of `rows`, in the level at the same index of `levels`."""
+        """Start an episode in each of `levels`, as `begin` does; return only the first states."""
         return self.begin(rows, levels, self.params_of(rows)).state
 
     def candidates(
@@ -111,7 +119,8 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        # The last group is filled up with copies of the last row, which are removed below.
+        # Start the episodes in groups of `size` rows. The last group is filled up with copies of
+        # the last entry of `rows`, and their results are removed below.
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)
@@ -133,10 +142,12 @@ def param_axes(env: Env, params: Any) -> Any:
 
 
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
-    """Return `states` with the states `new` written at the indices `rows`, which must be distinct.
+    """Return the states of a batch in which the environments `rows` have the states `new`.
 
-    XLA writes in place where it can. Indices beyond the last row are dropped. `in_order`: whether
-    `rows` is sorted.
+    `rows` are distinct indices of environments.
+
+    XLA writes in place where it can. Indices beyond the last environment are dropped. `in_order`:
+    whether `rows` is sorted.
     """
     return jax.tree.map(
         lambda leaf, first: leaf.at[rows].set(
@@ -148,12 +159,15 @@ def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool 
 
 
 def select(mask: Array, new: Any, old: Any) -> Any:
-    """Select per row: leaves of `new` where the mask is true, leaves of `old` elsewhere."""
+    """Return the leaves of `new` for environments where the mask is true, of `old` elsewhere.
+
+    The first axis of every leaf is the environment.
+    """
     return jax.tree.map(lambda a, b: jnp.where(along(mask, a), a, b), new, old)
 
 
 def along(mask: Array, leaf: Array) -> Array:
-    """Append axes of length 1 to a mask over rows, so that it broadcasts against `leaf`."""
+    """Append axes of length 1 to a mask over environments, so that it broadcasts against `leaf`."""
     return mask.reshape(mask.shape + (1,) * (leaf.ndim - 1))
 
 

@@ -118,7 +118,10 @@ class StatefulWrapper(Wrapper):
         return WrappedState(env=state, memory=memory)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Raise `NotImplementedError`: other packages' observations lack the wrapper's memory."""
+        """Raise `NotImplementedError`, because the wrapper's observations may depend on its memory.
+
+        An observation of the original environment in `package` does not contain this memory.
+        """
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 
 

@@ -44,13 +44,13 @@ class Stock(Struct):
 
 
 class _Trip(NamedTuple):
-    """Carry of the loop that makes new states and gives them to done rows."""
+    """Carry of the loop that makes new states and gives them to done environments."""
 
     rows: Any  # environment states of the batch, first axis num_envs
     states: Any  # prepared first states, as in `Stock.states`
     # Five integers: index of the next unused state, number of unused states, number of chunks made,
-    # number of done rows that have received a state, and number of levels that were rejected since
-    # the last accepted level.
+    # number of done environments that have received a state, and number of levels that were
+    # rejected since the last accepted level.
     counters: Int32[Array, "5"]
 
 
@@ -103,7 +103,7 @@ class Ring(NamedTuple):
     def restart(
         self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
     ) -> tuple[Any, Stock]:
-        """Begin an episode in each done row with a state of the ring, and refill the ring.
+        """Start an episode in each done environment, in a state of the ring, and refill the ring.
 
         Returns the environment states of the batch and the ring. States that were made with other
         params are discarded first.
@@ -146,19 +146,20 @@ class Ring(NamedTuple):
         return trip.counters[1] + self.chunk <= self.size
 
     def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-        """Give a state to each done row, as long as the ring has unused states.
+        """Give an unused state of the ring to each done environment, as long as there are any.
 
-        Every row of the batch is rewritten: a selection takes the new state of a done row, and the
-        old state of any other.
+        The states of all environments are rewritten: a selection takes the new state of a done
+        environment, and the old state of any other.
         """
         rank, ready = ranks.of_rows(), trip.counters[1]
         rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Give a state to at most `slots` done rows that have none yet, while the ring has states.
+        """Give an unused state of the ring to at most `slots` done environments, if there are any.
 
-        Only these rows of the batch are written, by a scatter.
+        These are environments that have received no state yet. Only their states are written, by a
+        scatter.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
@@ -167,15 +168,15 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), end - served)
 
     def _taken(self, trip: _Trip, number: Any) -> Any:
-        """Return unused states of the ring.
+        """Return one or several unused states of the ring, without removing them.
 
-        `number` counts from the next unused state: 0 is the next one, 1 the one after it.
+        `number` says which: 0 is the next unused state, 1 the one after it, and so on.
         """
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
     def _served(self, trip: _Trip, count: Array) -> _Trip:
-        """Update the counters after `count` states were given to done rows."""
+        """Return the carry with updated counters, after `count` states were given away."""
         first, ready, chunks, served, rejected = trip.counters
         first = (first + count) % self.size
         counters = _counters(first, ready - count, chunks, served + count, rejected)

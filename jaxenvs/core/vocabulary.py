@@ -19,11 +19,15 @@ PICTURE = 255
 
 
 class Vocabulary(NamedTuple):
-    """An observation as a map of categorical cells, and a vector of further categories."""
+    """Conversion of an observation of small integers to categories: a map and a vector.
+
+    Each cell of the map has one category per channel, such as the kind and the colour of an object.
+    The vector has the categories that belong to no cell, such as the agent's direction.
+    """
 
     map: tuple[int, int]  # number of rows and columns of the map
     cells: tuple[int, ...]  # number of categories in each channel of a cell
-    rest: tuple[int, ...]  # number of categories of each entry of the further vector
+    rest: tuple[int, ...]  # number of categories of each entry of the vector
     # Traceable function that converts one observation to categories, counted from 0: the map, int32
     # (rows, columns, channels), and the vector, int32 (entries,).
     read: Callable[[Any], tuple[Array, Array]]
@@ -66,9 +70,10 @@ def of_bytes(map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...]
 def _read(
     map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...], obs: UInt8[Array, " bytes"]
 ) -> tuple[Int32[Array, "rows columns channels"], Int32[Array, " numbers"]]:
-    """Split a byte vector into the cells of the map and the remaining entries.
+    """Convert an observation that is a byte vector to categories: the map and the vector.
 
-    A value beyond the last category is clipped to the last category.
+    The arguments `map`, `cells` and `rest` are fields of `Vocabulary`. A byte that exceeds the
+    highest category of its entry becomes this category.
     """
     numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
     planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)

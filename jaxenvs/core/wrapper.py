@@ -65,7 +65,8 @@ class Wrapper(Env, kw_only=False):
     def __getattr__(self, name: str) -> Any:
         """Return a member that only the wrapped environment has, such as `mission_text`."""
         if name.startswith("_") or hasattr(type(self), name) or "env" not in vars(self):
-            return object.__getattribute__(self, name)  # raises AttributeError
+            # Raises AttributeError, with Python's usual message.
+            return object.__getattribute__(self, name)
         return _of_wrapper(self, getattr(self.env, name))
 
     @property
@@ -193,15 +194,15 @@ class Wrapper(Env, kw_only=False):
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of the reproduced package into a state of this environment.
+        """Turn a state of the original environment in `package` into a state of the wrapper.
 
-        Raises if the wrapper adds a state, which the package's states lack.
+        Raises if the wrapper adds something to the state, because the original states lack it.
         """
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of the reproduced package into an observation of the wrapper."""
+        """Turn an observation of the original environment in `package` into one of the wrapper."""
         return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
 
 

@@ -20,7 +20,10 @@ WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 
 class Whims(NamedTuple):
-    """Random draws for the mobs of one role, one per mob slot. Uniform draws are in [0, 1)."""
+    """Random draws that decide the turns of the mobs of one role, one draw per mob slot.
+
+    Uniform draws are in [0, 1).
+    """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
     # Uniform draw that chooses the axis of a step towards a player who is equally far along both.

@@ -54,7 +54,8 @@ _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
 # Blocks on which the player can place a stone, and blocks on which the player can plant a sapling.
 _FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
-_MATERIALS = (  # rows: material of a tool, costs of the tool, and whether a furnace is required
+# Each row: the material of a tool, the items that it costs, and whether a furnace is required.
+_MATERIALS = (
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -141,7 +142,8 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    pace=2,  # an even number, because needs grow at half the pace during sleep
+    # An even number, because the counters of hunger and thirst grow half as fast during sleep.
+    pace=2,
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
         _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),

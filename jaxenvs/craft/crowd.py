@@ -13,7 +13,7 @@ from ..core.bits import any_of
 from .compiler.once import once_joined
 from .state import MOST_MOBS
 
-ROW = 256  # stride of a map row in `place_of`; it exceeds the number of cells in a row
+ROW = 256  # number by which `place_of` multiplies a map row; more than the cells of a row
 
 
 class Crowd(NamedTuple):
@@ -22,23 +22,31 @@ class Crowd(NamedTuple):
     A marked slot occupies its cell, so no other mob may enter the cell.
     """
 
-    places: tuple[Array, ...]  # cell of every mob slot (`place_of`), in the order of `mobs_of`
+    # Cell of the mob in every slot, encoded by `place_of`; slots in the order of `mobs_of`.
+    places: tuple[Array, ...]
     marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
-        """Return a bit mask of the slots on a cell, dead mobs included: bit i stands for slot i."""
+        """Return which mob slots are on the cell `place`, as a bit mask; dead mobs count too.
+
+        Bit i is set if slot i is on the cell. `place` is encoded by `place_of`.
+        """
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
         return any_of(bits)
 
     def sees(self, place: Array) -> Bool[Array, ""]:
-        """Return whether a marked mob is on a cell, so that other mobs cannot enter the cell."""
+        """Return whether a marked mob is on the cell `place`.
+
+        Such a mob occupies the cell, so that other mobs cannot enter it. `place` is encoded by
+        `place_of`.
+        """
         return (self.on(place) & self.marks) != 0
 
     def moved(self, slot: int, place: Array, leaves: Array, stays: Array) -> "Crowd":
-        """Return the crowd after the mob in a slot has moved to the cell `place`.
+        """Return the crowd after the turn of the mob in `slot`, which is now on the cell `place`.
 
-        If the slot `leaves`, all slots on its old cell lose their marks, as in Craftax. If the slot
-        `stays` in the game, it is marked on its new cell.
+        If `leaves` is True, all slots on the mob's old cell lose their marks, as in Craftax. If
+        `stays` is True, the mob stays in the game, and its slot is marked on the new cell.
         """
         marks = self.marks & ~jnp.where(leaves, self.on(self.places[slot]), 0)
         marks = marks | jnp.where(stays, 1 << slot, 0)

@@ -108,9 +108,10 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 
 
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
-    """Raise the first item of `kind` that is below `level` to that level.
+    """Raise one item to `level`: the first item in `kind` whose level is lower.
 
-    Return the new values of all items of `kind`.
+    `kind` has the names of the items, such as the pieces of armour. Return a dict of the levels of
+    all of them after the change.
     """
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:

@@ -60,7 +60,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
     fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which room i's corridor leads: 0 to i - 1; index i means the last room.
+    # Index of the room to which the corridor of room i leads: one of 0 to i - 1.
+    # The index i itself stands for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -138,9 +139,10 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
 
 
 def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """Pack flags, each (rows or columns, rooms), into one word per row or column.
+    """Pack boolean arrays into one 32-bit word per map row or map column.
 
-    Each flag has a byte of the word, and each room has a bit of the byte.
+    Each of `flags` has the shape (map rows or map columns, rooms). Array i is stored in byte i of
+    the words, with one bit of the byte for each room.
     """
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [

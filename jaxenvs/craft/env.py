@@ -45,7 +45,10 @@ STEPS = (1, 2**31 - 1)  # lowest and highest valid value of params that count st
 
 
 class CraftEnv(Env):
-    """Base class of both editions. A subclass adds its rules, params and world generation."""
+    """Base class of `CraftClassic` and `CraftFull`, the two editions of the game.
+
+    A subclass adds its rules, params and world generation.
+    """
 
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
@@ -148,7 +151,7 @@ class CraftEnv(Env):
 
         The input is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the
         cell that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and
-        `body`, the values after the cells in the symbolic observation.
+        `body`, the values of the symbolic observation that do not belong to cells.
         """
         if self.obs != "ids":
             return self.features
@@ -178,10 +181,10 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Number of values that each byte of `ids` can take.
+        """Vocabulary of the observation `ids`: how many values each of its bytes can take.
 
-        The first entries are for the bytes of one cell, the others for each byte after the cells.
-        Other observations have the base class's vocabulary.
+        `Vocabulary.cells` is for the bytes of one cell of the view, `Vocabulary.rest` for the bytes
+        after the cells. The other observations have the base class's vocabulary.
         """
         if self.obs != "ids":
             return super().vocabulary
@@ -234,11 +237,16 @@ class CraftEnv(Env):
         )
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
-        """Return the packed state after a step; `moment` is the output of the last stage."""
+        """Return the state at the end of a step, packed into words.
+
+        `moment` is the intermediate state that the last stage of the step returned.
+        """
         return self.packed(state.time, moment.ground.cells, moment.world)
 
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
-        """Return each floor's packed words, which are unpacked when the player enters the floor.
+        """Return the ladders, mobs and projectiles of each floor, packed into words.
+
+        They are unpacked when the player enters the floor.
 
         Classic has one floor only, so the array is empty.
         """
@@ -279,7 +287,7 @@ class CraftEnv(Env):
         return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
 
     def ground(self, state: CraftState, world: World) -> Ground:
-        """Return the map of the player's floor, as a `Ground` without writes."""
+        """Return the map of the player's floor, as a `Ground` with no writes yet."""
         return Ground(state.map)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
@@ -338,8 +346,8 @@ class CraftEnv(Env):
     ) -> Any:
         """Build a state from an unpacked `World`.
 
-        `more` are further fields of the state type; `known` are words that may be reused, see
-        `pack`.
+        `more` are the fields that only the state of the full game has. `known` has words that were
+        packed before and are reused if their values have not changed, see `packing.words_of`.
         """
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
@@ -353,7 +361,7 @@ class CraftEnv(Env):
         return sight.light(state.time, params.day_length)
 
     def expand(self, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-        """Convert an observation `ids` to the corresponding observation `symbolic`."""
+        """Compute the symbolic observation from the compact observation `ids` of the same state."""
         return self.sight.expand(self.rules, ids)
 
     def picture(

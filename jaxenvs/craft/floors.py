@@ -81,7 +81,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return a row of HILLS; `named` lists the row's ground, sea, coast and tree blocks by name."""
+    """Return one floor's settings; `named` lists its ground, sea, coast and tree blocks by name."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -128,7 +128,10 @@ class FloorDraws(NamedTuple):
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Draw the random numbers of a world. Values in `angles` replace drawn angles unless NaN."""
+    """Draw the random numbers from which `build` builds the nine floors.
+
+    Noise angles in `angles` that are not NaN replace the drawn `FloorDraws.angles`.
+    """
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
@@ -155,12 +158,12 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     cell_draws = draws.cells[: len(HILLS)]
     hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Without the barrier XLA on a GPU would fuse world generation into the reordering below,
-    # and compute the floors again.
+    # Without the barrier XLA on a GPU would fuse world generation into the `stack` below, and would
+    # compute the floors again.
     parts = materialised((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
-    # Without the barrier XLA would fuse the stack of floors into each sum of `_finished`.
+    # Without the barrier XLA would stack the floors again for each sum that `_finished` computes.
     cells = materialised(cells)
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
@@ -212,15 +215,15 @@ _SPAN = np.arange(SIZE) - SIZE // 2
 # Euclidean distance of each cell from the middle of the map, in cells.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-# Bit above the block in a cell's byte: whether the cell has lava that gives light.
-# `_finished` clears the bit.
+# Bit that `_hill` adds to a cell's block if the cell has lava that gives light.
+# `_finished` reads the bit and clears it.
 _GLOW = 64
-# Number of cells whose flags share a 32-bit word of `_words`, and the mask of the word's low half.
+# Number of cells per 32-bit word that `_words` returns, and the bit mask of a word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
 
 
 class _Traits(NamedTuple):
-    """Flags of each cell of a floor, computed from noise."""
+    """Terrain of a floor: arrays (size, size) that say whether a cell is coast, sea and so on."""
 
     coast: Array
     sea: Array
@@ -231,7 +234,7 @@ class _Traits(NamedTuple):
 
 
 def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS, for CPUs: one `vmap` over floors, with arrays of settings."""
+    """Build the six floors of HILLS on a CPU, by one `vmap` over the floors and their settings."""
 
     def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, cell_draws: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
@@ -244,10 +247,10 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 
 
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the floors of HILLS, for GPUs: separate code per floor, with constants as settings.
+    """Build the six floors of HILLS on a GPU, by separate code with constant settings per floor.
 
-    With one `vmap` over floors, the thread of each cell would load every setting from the table.
-    The flags that are computed from noise are first stored in one byte per cell.
+    With one `vmap` over floors, the thread of each cell would load every setting from a table. The
+    `_Traits` of all floors are first computed from noise and stored in one byte per cell.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
@@ -256,7 +259,8 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
         return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
 
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    # Without the barrier XLA would write one array to memory per flag and per comparison of a draw.
+    # Without the barrier XLA would write an array to memory for each field of `_Traits`, and for
+    # each comparison of `cell_draws` with a probability.
     given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), cell_draws
     traits, cell_draws = materialised(given)
     hills = []
@@ -271,7 +275,7 @@ def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size
 def _traits(
     row: dict[str, Any], water: Array, mountain: Array, tunnel: Array, wood: Array
 ) -> _Traits:
-    """Compute the flags of each cell from noise; `tunnel` says which cells belong to tunnels."""
+    """Compute the `_Traits` of a floor from noise; `tunnel` says which cells belong to tunnels."""
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
@@ -292,7 +296,7 @@ def _hill(
     traits: _Traits,
     draws: Float32[Array, "size size"],
 ) -> UInt8[Array, "size size"]:
-    """Build a floor from flags: shore, mountains with tunnels and caves, woods, ores, then lava."""
+    """Set a floor's blocks: shore, mountains with tunnels and caves, woods, ores, then lava."""
     map = jnp.where(traits.coast, row["coast"], row["ground"])
     map = jnp.where(traits.sea, row["sea"], map)
     map = jnp.where(traits.high, row["mountain"], map)
@@ -322,7 +326,7 @@ def _finished(
     first[0, 0] = True
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
-    # Without the barrier XLA would fuse the choice into the map, and every cell would repeat it.
+    # Without the barrier the thread of every cell would repeat the choice of these three cells.
     diamond, down, up = materialised(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)
@@ -353,10 +357,10 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the middle of the nine map rows that a torch in map row `place` lights.
+    """Return the middle of the nine map rows (or columns) that a torch at row `place` lights.
 
-    The same holds for columns. The torch stands at the ladder up. Craftax's quirk: Craftax slices
-    the map from `place` - 4; a negative start counts from the map's end.
+    The torch stands at the ladder up. The middle is `place`, except near a border. Craftax's quirk:
+    it slices the map from `place` - 4, and a negative start counts from the end of the map.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
@@ -374,10 +378,10 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Draw one cell where the first flag is set and two cells where the second flag is set.
+    """Draw one of the cells in the mask `first` of `_words`, and two of those in its mask `second`.
 
-    `words` is the output of `_words`. Return the flat index of each cell; 0 if no cell has the
-    flag.
+    `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if the mask is
+    empty.
     """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]

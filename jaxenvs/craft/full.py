@@ -162,7 +162,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, after the necromancer's defeat, at the time limit.
     """
 
-    kit: int = 0  # index into `kits.KITS` of the start kit; -1: each level has a random kit
+    # Index into `kits.KITS` of the kit, which sets the floor and the possessions at the start of an
+    # episode. -1: each level has a random kit.
+    kit: int = 0
 
     levels_at_once: ClassVar[int] = 512  # levels generated at a time; each has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
@@ -194,8 +196,9 @@ class CraftFull(CraftEnv):
     def features(self) -> Features:
         """Network input that replaces the observation.
 
-        For `symbolic` it is a dict: `cells`, the flags of each cell, and `body`, a vector of the
-        other values. For `ids` it is `map_features`. Pixels are used unchanged.
+        If the field `obs` selects the observation `symbolic`, the input is a dict: `cells` has the
+        flags of each cell of the view, `body` is a vector of the other values. If it selects `ids`,
+        the input is `map_features`. Pixels are used unchanged.
         """
         if self.obs == "ids":
             return self.map_features
@@ -280,7 +283,11 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """Return the light of all cells as uint8 if pixels are observed; else an empty array."""
+        """Return the light of all cells in the form in which the state stores it.
+
+        The form is uint8 if the field `obs` is `pixels`. Otherwise the state stores no light, and
+        the result is an empty array.
+        """
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
@@ -290,7 +297,10 @@ class CraftFull(CraftEnv):
         return Ground(state.map, world.floor)
 
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
-        """Return each floor's packed words, which are unpacked when the player enters the floor."""
+        """Return the ladders, mobs and projectiles of each floor, packed into words.
+
+        They are unpacked when the player enters the floor.
+        """
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
@@ -308,7 +318,10 @@ class CraftFull(CraftEnv):
         }
 
     def after(self, state: Any, moment: Moment) -> FullState:
-        """Return the packed state after a step; `moment` is the output of the last stage."""
+        """Return the state at the end of a step, packed into words.
+
+        `moment` is the intermediate state that the last stage of the step returned.
+        """
         light, front = state.light, moment.front
         if light.size:
             at = moment.world.floor, front.row, front.column

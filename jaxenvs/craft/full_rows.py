@@ -1,6 +1,7 @@
 """Rule tables of the full game, Craftax 1.6.1.
 
-The tables list items, deeds, 19 mobs, 8 projectiles, 9 floors, and how the state is packed.
+The tables list the items, everything that the player can collect, place and craft, 19 mobs, 8
+projectiles and 9 floors. They also say how the state is packed into words.
 """
 
 from typing import Any
@@ -121,7 +122,9 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
-_TOOLS = (  # rows: material, costs, whether a furnace is required, level of the tool
+# Each row: the material of a tool, the items that it costs, whether a furnace is required, and the
+# level of the tool.
+_TOOLS = (
     ("WOOD", {"wood": 1}, False, 1),
     ("STONE", _STONE, False, 2),
     ("IRON", _IRON, True, 3),

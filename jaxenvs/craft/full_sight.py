@@ -34,9 +34,11 @@ VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
-NUMBERS = 51  # number of values after the cells in the symbolic observation
-_FLYING = 5  # index of the bit for projectile type 0 in the marks (see `spots`) of `by_cell`
-_LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
+NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
+# `by_cell` encodes a projectile by a bit in its mark, see `spots.spots`.
+# This is the index of the bit for projectiles of type 0 that mobs shot.
+_FLYING = 5
+_LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
 
 
@@ -79,9 +81,10 @@ def layout(rules: Rules) -> Layout:
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the number of values that each byte of `ids` can take.
 
-    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    The first tuple is for the bytes of one cell of the view, the second for all other bytes.
     """
-    cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
+    # Number of bytes per cell: ground, mob, mobs' projectiles, player's projectiles.
+    cells = 4
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
 
@@ -136,10 +139,11 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """Compute the view on GPUs: return one 32-bit word per cell.
+    """Do the work of `view` on a GPU: return one 32-bit word per cell, 0 for a dark cell.
 
-    The bytes of a word are ground, mob, projectiles and missiles, encoded as in `Layout`. The last
-    words may belong to no cell, see `spots.padded`.
+    The four bytes of a word are the cell's entries in the parts `ground`, `mobs`, `projectiles` and
+    `missiles` of the observation `ids`, see `Layout`. The last words may belong to no cell, see
+    `spots.padded`.
     """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
@@ -150,7 +154,7 @@ def by_cell(
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
     # Without the barrier, XLA would fuse the computation of `given` into the kernel over cells.
-    # The thread of each cell would then compute the positions of all slots and ladders.
+    # The thread of each cell would then compute the positions of all mobs, projectiles and ladders.
     corner, (up, down), mobs, flying = materialised(given)
     seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
@@ -182,7 +186,9 @@ def ids(
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
+        # `word` has the four bytes of each cell.
+        # Without the barrier, the GPU thread that writes one of these bytes would compute all four
+        # again.
         word = materialised(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(
@@ -193,7 +199,11 @@ def ids(
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return the bytes that follow the cells in `ids`, in the order of `Layout`."""
+    """Return the bytes of the observation `ids` that do not belong to cells of the view.
+
+    They are the parts of `Layout` from `items` to `flags`, in this order, each value as a uint8
+    scalar.
+    """
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -229,7 +239,7 @@ def symbolic(
 
 
 def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
-    """Return the values that follow the cells in the symbolic observation."""
+    """Return the 51 values about the player at the end of the symbolic observation."""
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
@@ -237,7 +247,11 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert `ids` to `symbolic`; daylight and fractions of health stay rounded to 8 bits."""
+    """Compute the symbolic observation from the compact observation `ids` of the same state.
+
+    Only the daylight and the health differ from the real symbolic observation: `ids` stores the
+    daylight, and the fraction of a point of health, in 8 bits each.
+    """
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
     read = {
@@ -277,9 +291,11 @@ def floats(rules: Rules) -> int:
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Return four arrays over the cells of the view, encoded as in `Layout`.
+    """Return the contents of each cell of the view as four arrays of integers; dark cells have 0.
 
-    They are ground, mobs, projectiles and missiles; dark cells have 0.
+    The arrays show the ground (block and item), the mob, the mobs' projectiles and the player's
+    projectiles. The observation `ids` has the same values in its parts `ground`, `mobs`,
+    `projectiles` and `missiles`, see `Layout`.
     """
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
@@ -288,7 +304,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Return the values that the part `Layout.flags` of `ids` stores."""
+    """Return the values for the part `Layout.flags` of the observation `ids`, in its order."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -303,7 +319,12 @@ def _numbers(
     light: Any,
     flags: list[Any],
 ) -> list[Float32[Array, ""]]:
-    """Scale the values after the cells and order them as in Craftax's symbolic observation."""
+    """Return the 51 values about the player, scaled and ordered as in Craftax's observation.
+
+    The arguments are the unscaled counts and levels of items, the enchantments of sword, bow and
+    armour, the vitals, the attributes, the player's direction, the daylight, and the values of
+    `_flags`.
+    """
     sword, bow, *worn = charms
     tenth = np.float32(10)
     roots = [jnp.sqrt(_real(items[name])) / tenth for name in (*ROOTS, *POTIONS)]
@@ -324,7 +345,7 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Return the flags of each cell.
+    """Return the flags of each cell in the symbolic observation.
 
     The flags are block, item, mobs and projectiles by class and type, and whether the cell is lit.
     """
@@ -346,11 +367,17 @@ def _by_flag(
 def _by_word(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Compute `_by_flag` on GPUs: set a cell's flags as bits of a few words, then extract them."""
+    """Do the work of `_by_flag` on a GPU: return each cell's flags in the symbolic observation.
+
+    The flags of a cell are first set as bits of a few 32-bit words. Then each flag is read from its
+    bit.
+    """
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    numbers = (  # indices of the flags that are set in a cell; CHANNELS stands for no flag
+    # For each cell, the indices of its flags that are 1: block, item, mob, and whether it is lit.
+    # If there is none of these, the index is CHANNELS, which is no flag.
+    numbers = (
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),
         jnp.where((mob > 0) & (mob <= 3 * TYPES), mobs - 1 + mob, CHANNELS),
@@ -358,11 +385,12 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    for start in range(0, CHANNELS, _WORD):  # a shift beyond the word's bits yields 0
+    # If a flag is not in this word, the shift exceeds the 32 bits and yields 0.
+    for start in range(0, CHANNELS, _WORD):
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
         words.append(word | (both << shift if shift >= 0 else both >> -shift))
-    # Without the barrier, XLA would compute a whole word again in the thread of each of its flags.
+    # Without the barrier, the GPU thread that writes one flag would compute the whole word again.
     words = materialised(words)
     place = np.arange(_WORD, dtype=np.uint32)
     flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)

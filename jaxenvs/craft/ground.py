@@ -20,7 +20,9 @@ BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
 DARKEST = 0.05  # a cell is visible if its light exceeds this (light is 0 to 1)
 
-_BITS = 31  # number of blocks whose bits share an int32; the sign bit is not used
+# Number of blocks in a set that one int32 mask can represent, with one bit per block.
+# The sign bit is not used.
+_BITS = 31
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
@@ -61,7 +63,10 @@ class Ground:
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
-        """Return the bits above a cell's block: 1 if it has ITEM, plus 2 if it has LIT."""
+        """Return the bits of a cell's value above the block: 1 for the bit ITEM, plus 2 for LIT.
+
+        ITEM is set if an item lies on the cell, LIT if the cell is lit. In Classic the result is 0.
+        """
         return cell >> BLOCK_BITS if self.has_floors else jnp.int32(0)
 
     def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
@@ -69,7 +74,10 @@ class Ground:
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return the value of a cell; beyond the border, return what Craftax reads there.
+        """Return the value that the map stores for a cell, after the writes of this step so far.
+
+        The value is a block in Classic, a byte in the full game, see the module's docstring. Beyond
+        the border, it is the value that Craftax reads there.
 
         In the first row or column beyond the upper or left border, Craftax reads the last row or
         column of the map. Beyond the lower or right border, it reads the nearest cell.
@@ -86,22 +94,28 @@ class Ground:
         return cell
 
     def block(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Return the block of a cell; see `cell` for positions beyond the border."""
+        """Return the block of a cell, after the writes of this step so far.
+
+        Beyond the border, it is the block that Craftax reads there, see `cell`.
+        """
         return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """Return the values of cells, ignoring this step's writes.
+        """Return the values that the map stores for cells, without the writes of this step.
 
-        A position beyond the border has the value of the nearest cell on the map.
+        For a position beyond the border, return the value of the nearest cell on the map.
         """
         index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Request to write a cell if `when` is True, and return the ground with this write.
+        """Return this `Ground` with one more write: if `when`, a cell gets the value `cell`.
 
-        The first row or column beyond the upper or left border wraps round, as in `cell`; writes
-        farther out are dropped.
+        The write changes the map only at the end of the step, but reads by the method `cell`
+        already see it.
+
+        A write to the first row or column beyond the upper or left border goes to the opposite
+        border, as reads do. Writes farther out are dropped.
         """
         row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
         index = jnp.where(when & self.inside(row, column), self.index(row, column), self._nowhere)
@@ -111,8 +125,9 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
-        Return the ground, in which pending writes near the torch now set LIT as well. Also return
-        the indices and values of the other cells that become lit.
+        The result has two parts. The first is this `Ground`, in which those writes of the step that
+        go to cells near the torch now set LIT as well. The second is the pair of the flat indices
+        and the new values of the other cells that become lit, for `written`.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -131,7 +146,8 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground after lighting the cells around a torch in the map, if `when` is True.
 
-        The ground must have no pending writes. Unlike `lit`, this method writes to the map itself.
+        The map is changed at once, not at the end of the step as by `lit`. So all earlier writes of
+        the step must already be in the map.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -150,8 +166,9 @@ class Ground:
     ) -> Array:
         """Return the map after all writes of the step.
 
-        Last, `block` is written to the given cells of floor 0 where `when` is True. `more` are
-        indices and values of further writes, see `lit`; they must be to other cells.
+        Last, `block` is written to the cells (`rows`, `columns`) of floor 0 where `when` is True.
+        `more` has the flat indices and new values of more cells, as `lit` returns them; these cells
+        must be different from all others that are written.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
@@ -179,11 +196,12 @@ class Ground:
         return self.cells.size
 
     def at(self, index: Array) -> Int32[Array, "*cells"]:
-        """Return the values of cells by flat index, ignoring this step's writes.
+        """Return the values that the map stores for cells, given their flat indices.
 
-        All indices must be on the map.
+        The writes of this step are not included. All indices must be on the map.
         """
-        # For signed indices, XLA adds instructions that let negative ones count from the end.
+        # The indices are unsigned.
+        # For signed ones, XLA adds instructions that let negative indices count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
@@ -221,7 +239,8 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
     if bits > _ONES:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
-    return ((word >> number) & 1) != 0  # a shift beyond the word's bits yields 0
+    # If the block is not in this word, the shift exceeds the 32 bits and yields 0.
+    return ((word >> number) & 1) != 0
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
@@ -236,7 +255,8 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    The result is correct for all blocks, because a shift beyond the mask's bits yields 0.
+    The result is correct for blocks outside the range of the mask too. For them the shift exceeds
+    the 32 bits of the mask and yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)

@@ -17,7 +17,7 @@ from .tables import of_type
 
 
 class Kit(NamedTuple):
-    """A start of an episode: floor, items, attributes, spells and enchantments of the player."""
+    """Start of an episode: the player's floor, items, attributes, spells and enchantments."""
 
     name: str
     floor: int

@@ -16,7 +16,7 @@ from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # cost in mana of casting a spell, and of enchanting an item
-SHOT = "arrow2"  # name of the projectile that the player's bow shoots
+SHOT = "arrow2"  # name, in `Rules.projectiles`, of the arrow that the player's bow shoots
 CASTS = {  # for each spell: action that casts it, achievements for casting and for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
@@ -27,7 +27,11 @@ EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for po
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return, for each of this module's actions, whether it would have an effect."""
+    """Return, for each action of magic, whether it would have an effect.
+
+    These are the actions that shoot an arrow, cast a spell, drink a potion, read a book or enchant
+    something.
+    """
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
         for number, colour in enumerate(COLOURS)

@@ -24,7 +24,7 @@ from .tables import ROLES, Achievement, MobRow, of_type
 class _Turn(NamedTuple):
     """The turn of one mob: everything that a behaviour reads to decide what the mob does."""
 
-    moment: Moment  # state of the step after the moves of earlier slots
+    moment: Moment  # state of the step after the turns of all mobs that move before this one
     role: str
     number: int  # index of the mob's slot within its role
     slot: int  # index of the mob's slot among all slots, as in `Crowd.places`
@@ -32,7 +32,7 @@ class _Turn(NamedTuple):
 
     @property
     def world(self) -> World:
-        """Unpacked state of the player and the floor, after the moves of earlier slots."""
+        """Unpacked state of the player and the floor, after the turns of mobs before this one."""
         return self.moment.world
 
     @property
@@ -45,7 +45,10 @@ class _Turn(NamedTuple):
         return of_type([getattr(row, field) for row in self.rows], self.mob.type)
 
     def whim(self, name: str) -> Array:
-        """Return the random draw of this mob's slot from the field `name` of `Whims`."""
+        """Return a random draw of this step for this mob; `name` is the field of `Whims`.
+
+        For example, `whim("step")` is the drawn direction of the mob's random step.
+        """
         return getattr(self.moment.draws.whims[self.role], name)[self.number]
 
     @property

@@ -38,7 +38,7 @@ def noises(
 def each(
     lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
 ) -> tuple[Float32[Array, "size size"], ...]:
-    """Compute `noises` on GPUs.
+    """Do the work of `noises` on a GPU.
 
     Return the noise map of each lattice, then the transposed noise map of `lattices[turned]`.
     Lattices of equal shape are processed together. A GPU thread then computes four neighbouring

@@ -33,19 +33,21 @@ class Packing(NamedTuple):
 
     player: tuple[tuple[Field, ...], ...]
     mob: tuple[Field, ...]
-    projectile: tuple[Field, ...]  # fields of a projectile; they fit in one word per slot
-    plant: tuple[Field, ...]  # fields of a plant; they fit in one word per slot
+    projectile: tuple[Field, ...]  # fields of one projectile, which fit in one word
+    plant: tuple[Field, ...]  # fields of one plant, which fit in one word
     # Fields of the player's floor that belong to no mob, projectile or plant.
     floor: tuple[tuple[Field, ...], ...] = ()
 
 
-Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple with their values
+# The fields that are packed into one word, and the NamedTuple that holds their values.
+Thing = tuple[Sequence[Field], Any]
 
 
 class Known(NamedTuple):
-    """Values and the words into which they are packed.
+    """Words that were packed before, with the values that they store.
 
-    `words_of` reuses the words of values that have not changed.
+    A later call of `words_of` compares the values. It reuses the word of values that have not
+    changed, instead of packing them again.
     """
 
     things: Sequence[Thing] = ()
@@ -68,14 +70,14 @@ def real(name: str) -> Field:
 
 
 def field_of(packing: Packing, name: str) -> Field:
-    """Return the field with the given name in `packing.player`."""
+    """Return the `Field` called `name` among the fields that store the player."""
     return next(field for group in packing.player for field in group if field.name == name)
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the given fields of the NamedTuple `it` into one word.
+    """Pack the given fields of the NamedTuple `it` into one 32-bit word.
 
-    If the values are arrays over slots, return one word per slot.
+    If the values are arrays over slots, as the fields of `Plants` are, return one word per slot.
     """
     return join(*((stored(field, read(it, field.name)), field.bits) for field in fields))
 
@@ -89,10 +91,11 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack each thing, a pair (fields, NamedTuple), into a word or reuse its word from `known`.
+    """Return one word for each of `things`, which are pairs (fields of the word, NamedTuple).
 
-    `known` has the words of the first things, in the order of `things`. A word is reused if the
-    values of its fields are still the identical traced arrays.
+    The word packs the values that the NamedTuple has for these fields. `known` has words that were
+    packed earlier for the first things, in the same order. Such a word is reused if the values of
+    its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -104,7 +107,10 @@ def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:
-    """Unpack groups of fields from the next words of an iterator, into a dict by field name."""
+    """Take the next words from an iterator, unpack them, and return a dict of values by field name.
+
+    `groups` are the groups of fields that the words store, see `split`.
+    """
     values: dict[str, Any] = {}
     for fields in split(groups):
         values |= of_word(fields, next(words))
@@ -127,7 +133,10 @@ def split(groups: Sequence[Sequence[Field]]) -> list[list[Field]]:
 
 
 def read(it: Any, name: str) -> Any:
-    """Return the value of a field of the NamedTuple `it`; the name may be `attribute.key`."""
+    """Return the attribute `name` of the NamedTuple `it`.
+
+    A name of the form `attribute.key` stands for the entry `key` of an attribute that is a dict.
+    """
     attribute, _, key = name.partition(".")
     return getattr(it, attribute)[key] if key else getattr(it, attribute)
 
@@ -143,7 +152,11 @@ def written(it: Any, values: dict[str, Any]) -> Any:
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Collect values named `attribute.key` into one dict per attribute; keep all other values."""
+    """Return `values` with all entries named `attribute.key` collected into one dict per attribute.
+
+    For example, `vitals.food` and `vitals.drink` become the entries `food` and `drink` of the dict
+    `vitals`. All other values are kept as they are.
+    """
     found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")
@@ -155,7 +168,11 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(field: Field, value: Any) -> Any:
-    """Return the non-negative integer that stores a value; for a float32, its bits."""
+    """Return the non-negative integer that is packed for the value of a field.
+
+    For a float32, the integer has the same bits. For other values, it is the value minus the lowest
+    value of the field.
+    """
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)
     if field.saturates:
@@ -165,7 +182,7 @@ def stored(field: Field, value: Any) -> Any:
 
 
 def value_of(field: Field, stored: Array) -> Any:
-    """Return the value of a field from the integer that `stored` returned for it."""
+    """Return the value of a field, given the integer that is packed for it: inverse of `stored`."""
     if field.real:
         return jax.lax.bitcast_convert_type(stored, jnp.float32)
     if field.flag:

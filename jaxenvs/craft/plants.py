@@ -26,14 +26,17 @@ def grow(moment: Moment) -> Moment:
 
 
 def grow_in_light(moment: Moment) -> Moment:
-    """Do the same as `grow`, for the full game; also light the cells around a new torch."""
+    """Do what `grow` does, in the full game; also light the cells around a torch just placed."""
     (world, given), front = _aged(moment), moment.front
     ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)
 
 
 def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
-    """Return the world with plants one step older, and the arguments of `_grown`."""
+    """Return the world in which all plants are one step older, and the arguments for `_grown`.
+
+    These arguments are the map, the rows and the columns of the plants, and whether each is ripe.
+    """
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
@@ -43,17 +46,18 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
     """Apply the step's writes to the map, and turn the blocks of ripe plants into RIPE_PLANT.
 
-    `more` are further writes, see `Ground.written`.
+    `more` has the cells that a new torch lights, besides those that the step writes anyway. It is a
+    pair (indices, values), as `Ground.written` takes it.
     """
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """Do the same as `_grown`, for the full game; also light the cells around a new torch.
+    """Write to the map as `_grown` does, and light the cells around a new torch, in the full game.
 
-    `torch` says whether a torch was placed at (`row`, `column`); `given` are the arguments of
-    `_grown`.
+    `torch` says whether the player placed a torch at (`row`, `column`) in this step; `given` are
+    the arguments of `_grown`.
     """
     ground, *plants = given
     floor = ground.floor
@@ -63,9 +67,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Use two scatters, although each scatter costs a kernel on a GPU.
-        # In a joint scatter, every environment would read the cells around a torch in every step.
-        # Few environments place a torch in a step.
+        # Write plants and light by two scatters, although each scatter costs a kernel on a GPU.
+        # For one joint scatter, every environment would have to read the cells around a torch in
+        # every step, and few environments place a torch in a step.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)

@@ -70,7 +70,10 @@ def _fly(moment: Moment, slot: int) -> Moment:
     block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
     starts = at_player
-    if rules.is_full:  # a projectile on the player's cell hits before it moves
+    # In the full game, a mob's projectile that is already on the player's cell hits the player too,
+    # without moving.
+    # Otherwise it hits if its next cell is the player's.
+    if rules.is_full:
         starts = starts | ((one.row == world.row) & (one.column == world.column))
     hits = one.alive & starts
     stopped = is_in(block, rules.solid - rules.overflown)

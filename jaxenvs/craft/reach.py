@@ -25,22 +25,25 @@ from .tables import Block, MobRow, Rules
 
 # On the boss floor, melee and ranged mobs appear on graves at most this many cells from the player.
 SIEGE = 6
-# Number of cells in a word that holds two bit planes, one plane in each half.
+# Number of map cells that share a word of `grounds`.
+# The low half of the word has one bit per cell for the first set of blocks of `planes`, the high
+# half one bit per cell for the second set.
 _CELLS = 16
-_WORD = 2 * _CELLS  # number of cells in a word that holds one bit plane
+_WORD = 2 * _CELLS  # number of map cells that share a word which has one bit per cell
 _OFFSET = 64  # added to rows and columns relative to the player, to make them positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
-    """Table of the cells that are nearer to the player than `reach`, ordered from top to bottom.
+    """Positions, relative to the player, of the map cells that are nearer than `reach`.
 
-    Each row of the table has 16 entries; some entries may be unused.
+    The cells are ordered from top to bottom and stored in arrays with 16 columns; some entries may
+    be unused. The index of a cell counts the entries row by row.
     """
 
     reach: int
-    rows: np.ndarray  # map row of each cell, relative to the player (table rows, 16)
+    rows: np.ndarray  # map row of each cell minus the player's map row, (rows, 16)
     columns: np.ndarray
     # Distance of each cell from the player, squared if `straight`.
     # Unused entries are at least `reach` away, so they are never chosen.
@@ -49,17 +52,20 @@ class Reach(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Number of 32-bit words that hold one bit plane of the table."""
+        """Number of 32-bit words that hold one bit for each cell of the table."""
         return -(-self.rows.shape[0] // 2)
 
     def limit(self, distance: Any) -> Any:
-        """Convert a distance to the unit of the field `distance`: squared if `straight`."""
+        """Return `distance` squared if `straight`, else unchanged.
+
+        The result can be compared with the values of the field `distance`.
+        """
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Return the index in the table of the cell on which a mob is.
+        """Find the cell on which `mob` stands in this table, and return its index there.
 
-        The index is -1 if the cell is not in the table or `when` is False.
+        The index is -1 if the cell is not in the table, or if `when` is False.
         """
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
@@ -95,8 +101,8 @@ class Reach(NamedTuple):
 def disc(reach: int) -> Reach:
     """Return the table of all cells nearer than `reach` in Euclidean distance, for the full game.
 
-    The table also has the other cells of the square around this disc, as unused entries. Each map
-    row of the square takes two table rows.
+    The table has all cells of the square around this disc, but those outside the disc are unused
+    entries. Each map row of the square takes two rows of 16 entries.
     """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
     rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
@@ -126,8 +132,9 @@ def diamond(reach: int) -> Reach:
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
     """Return two sets of blocks on which mobs appear.
 
-    Blocks on which the same mobs appear are in one set. Each set defines a bit plane, which has one
-    bit per cell: whether the cell's block is in the set.
+    Blocks on which the same types of mobs appear are in one set. For each set, the functions of
+    this module compute a bit plane: one bit per cell of the table, which says whether the cell's
+    block is in the set.
 
     Raises ValueError if more than two sets are needed.
     """
@@ -145,11 +152,12 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Read the map near the player, and return both bit planes of `planes`, packed into words.
+    """Find the cells near the player on whose block mobs can appear, and return them as bits.
 
-    A word stands for 16 cells of the table: its low half has 16 bits of the first plane, its high
-    half 16 bits of the second. Bits are 0 for cells that are not nearer than
-    `mob_despawn_distance`. On a GPU, the map is read only if `wanted`; otherwise the words are 0.
+    A word stands for 16 cells of the table. Its low half has one bit per cell: whether the cell's
+    block is in the first set of `planes`. Its high half has the bits for the second set. Bits are 0
+    for cells that are not nearer than `mob_despawn_distance`. On a GPU, the map is read only if
+    `wanted`; otherwise the words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -172,9 +180,10 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
 
 def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Compute `grounds` on GPUs for the table `disc`: the cells of a word are in one map row.
+    """Do the work of `grounds` on a GPU if the table was made by `disc`.
 
-    A thread computes a whole word, so the arithmetic on the map row is done once per word.
+    The 16 cells of a word lie in one map row. A GPU thread computes a whole word, so the arithmetic
+    on the map row is done once per word.
     """
     row, column, floor, limit = place
     ground = Ground(cells, floor)
@@ -191,10 +200,11 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """Compute `grounds` on GPUs for the table `diamond`: a word has cells of several map rows.
+    """Do the work of `grounds` on a GPU if the table was made by `diamond`.
 
-    Four threads compute a word. Relative row, relative column and distance of each cell are packed
-    into one integer. Adding the player's packed position yields the cell's map row and map column.
+    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. Row and
+    column of each cell relative to the player, and its distance, are packed into one integer.
+    Adding the player's packed position yields the cell's map row and map column.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -216,13 +226,16 @@ def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
 
 
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
-    """Return an integer per cell: bit 0 for the first plane, bit _CELLS for the second plane.
+    """Return one integer per cell, with a bit for each set of blocks that `planes` returns.
 
-    On the boss floor, the second plane has the graves.
+    Bit 0 is set if the cell's block is in the first set, bit _CELLS if it is in the second. On the
+    boss floor of the full game, `Rules.graves` replaces the second set. `cells` are the values that
+    the map stores for the cells.
     """
     first, second = planes(rules)
-    # The expression uses `cells` only a few times.
-    # With more uses, XLA on a GPU would write the blocks to memory and read them again.
+    # The two returned expressions use `cells` only a few times.
+    # With more uses, XLA on a GPU would write the blocks of the cells to memory and read them
+    # again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -233,7 +246,10 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
 
 
 def _far(table: Reach, nearest: int) -> np.ndarray:
-    """Return the bit plane of the cells that are farther from the player than `nearest`."""
+    """Return one bit per cell of the table: whether it is farther away than `nearest`.
+
+    Distances are measured from the player. The bits are packed into int32 words.
+    """
     distant = (table.distance > table.limit(nearest)).reshape(-1)
     distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
     return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
@@ -261,14 +277,16 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return the bit plane of the cells on which a mob of the given type may appear, as words.
+    """Return one bit per cell of the table: whether a mob of the given type may appear on it.
 
-    `grounds` is the output of the function `grounds`. `taken` has the indices of the cells that
-    marked mobs take; -1 stands for none. If `siege` is True (on the boss floor), the cells are the
-    graves within the distance SIEGE; the second plane has the graves.
+    The bits are packed into words. `grounds` is the output of the function `grounds`. `taken` has
+    the indices of the cells that marked mobs occupy (see `Mob.marked`); -1 stands for no cell. If
+    `siege` is True (on the boss floor), a mob may appear only on the graves within the distance
+    SIEGE; there the second bit plane of `grounds` shows the graves.
     """
     # Mob types that appear under the same condition, by this condition.
-    # A condition is a pair (value of `MobRow.nearest`, indices of the planes).
+    # A condition is a pair: the value of `MobRow.nearest`, and the indices of the sets of `planes`
+    # on whose blocks the mobs appear.
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -282,8 +300,9 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # Join the bits of the taken cells, then remove them together from the plane.
-        # If each were removed by itself, XLA on a GPU would store and reload each complement.
+        # Combine the bits of all taken cells by OR, and clear them in `found` by one operation.
+        # If each bit were cleared by itself, XLA on a GPU would store and reload the complement of
+        # each bit.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -297,14 +316,19 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
+    # For each taken cell, the pair (index of its word, mask of its bit).
+    # For the index -1, the index of the word is -1, which no word has.
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]
     # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
     # XLA would write an array of words to memory and read it again.
-    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # an index of -1 matches no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices of the `planes` that have blocks on which the mob type `row` appears."""
+    """Return which of the two sets of `planes` have blocks on which mobs of type `row` appear.
+
+    The result has the indices of these sets, 0 and 1.
+    """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 
@@ -314,9 +338,10 @@ def _upper(word: Array) -> Array:
 
 
 def chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
-    """Draw a cell uniformly among the set bits of a bit plane.
+    """Draw one of the cells whose bits are set in `words`, each with the same probability.
 
-    Return the index of the cell in the table; -1 if no bit is set.
+    `words` is the output of `allowed`. Return the index of the cell in the table; -1 if no bit is
+    set.
     """
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])

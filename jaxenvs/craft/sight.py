@@ -22,7 +22,8 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
-NUMBERS = 6  # number of values after items and vitals in `symbolic`: facing (4), daylight, sleeping
+# Number of values at the end of the symbolic observation: facing (4), daylight, sleeping.
+NUMBERS = 6
 FACINGS = 5  # number of values that `facing` can take: 1 to 4, and 0, which occurs in no state
 BYTE = 256  # number of values that a byte can take
 _WORD = 31  # number of flags that fit in an int32; the sign bit is not used
@@ -57,16 +58,18 @@ def layout(rules: Rules) -> Layout:
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the number of values that each byte of `ids` can take.
 
-    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    The first tuple is for the bytes of one cell of the view, the second for all other bytes.
     """
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Return a NamedTuple `kind` whose fields are consecutive positions in a vector.
+    """Return the positions of the consecutive parts of a vector, as a NamedTuple of class `kind`.
 
-    A field is a slice if its size is given, and an index if the size is None.
+    `sizes` are the numbers of entries of the parts, in the order of the fields. A part with a size
+    gets a slice; a part of size None has one entry and gets an index. The field `size` gets the
+    length of the vector.
     """
     parts, end = [], 0
     for size in sizes:
@@ -120,12 +123,13 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """Compute `view` on GPUs: return the cells' blocks and bit masks of mobs, as flat arrays.
+    """Do the work of `view` on a GPU: find the block and the mobs on each cell of the view.
 
-    The last entries may belong to no cell, see `spots.padded`.
+    Return two flat arrays: the block of each cell, and the bit mask of the mobs on each cell. The
+    last entries may belong to no cell, see `spots.padded`.
     """
     # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells.
-    # The thread of each cell would then compute the positions of all slots.
+    # The thread of each cell would then compute the positions of all mobs and projectiles.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = materialised(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -133,7 +137,11 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return the argument `groups` of `who`: one group for each mob role, then the projectiles."""
+    """Return the slots of mobs and projectiles in the form in which `who` takes them.
+
+    The result has one pair (slots, number of types) for each mob role, then one for the
+    projectiles.
+    """
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
 
@@ -148,9 +156,10 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Return the value of each cell in the view, and whether the cell is on the map.
+    """Read the map at each cell of the view, and return the values and whether each is on the map.
 
-    Beyond the border, the value is that of the nearest cell on the map.
+    The value is the byte that the map stores for the cell, see module `ground`. Beyond the border,
+    it is the byte of the nearest cell on the map.
     """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
@@ -199,7 +208,9 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # Without the barrier, XLA would compute the whole cell in the thread of each of its bytes.
+        # `word` has both bytes of each cell.
+        # Without the barrier, the GPU thread that writes one of these bytes would compute the block
+        # and the mobs of the cell again.
         word = materialised((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
@@ -208,11 +219,12 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Stack the values that follow the cells in an observation, for GPUs.
+    """Return `numbers` stacked to one vector, in a way that is fast on a GPU.
 
-    `light` is the index of the daylight among these values.
+    `numbers` are the values of an observation that do not belong to cells of the view, such as item
+    counts. `light` is the index of the daylight in `numbers`.
     """
-    # Without the barrier, XLA would fuse the unpacking of the state into the stack.
+    # Without the barrier, XLA would unpack the state in the kernel that writes the stacked vector.
     # Neighbouring threads would then read words of different environments, far apart in memory.
     # The daylight does not go through the barrier, since that would cost a separate kernel.
     kept = [*materialised([n for n in numbers if n is not numbers[light]])]
@@ -221,7 +233,11 @@ def side_by_side(numbers: Sequence[Array], light: int) -> Array:
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return the bytes after the cells in `ids`: items, vitals, direction, sleeping, daylight."""
+    """Return the bytes of the observation `ids` that do not belong to cells of the view.
+
+    They are item counts, vitals, the player's direction, whether the player sleeps, and the
+    daylight, each as a uint8 scalar.
+    """
     shine = jnp.round(light * 255)
     numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
     return [n.astype(jnp.uint8) for n in numbers]
@@ -262,7 +278,10 @@ def symbolic(
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
-    """Convert an observation `ids` to `symbolic`; the daylight stays rounded to 8 bits."""
+    """Compute the symbolic observation from the compact observation `ids` of the same state.
+
+    Only the daylight differs from the real symbolic observation: `ids` stores it in 8 bits.
+    """
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
@@ -317,8 +336,9 @@ def _channels(
 ) -> Int32[Array, "cells channels"]:
     """Return the flags of each cell: one for each block, then one for each mob or projectile type.
 
-    If all flags of a cell fit in one word, the word is computed first, and then its bits are
-    extracted.
+    If all flags of a cell fit in one 32-bit word, this word is computed first, and its bits are
+    then written as the flags. Otherwise each flag is computed from the block and the bit mask of
+    the cell.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

@@ -27,7 +27,11 @@ class Odds(NamedTuple):
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
-    """Let at most one mob of each role appear; `odds` computes the probabilities from the state."""
+    """Let at most one mob of each role appear near the player.
+
+    `odds` returns, for the state of the step, the probability that a mob of each role appears, and
+    the mob's health and type.
+    """
     rules, world, draws = moment.rules, moment.world, moment.draws
     given, table = odds(moment), (reach.disc if rules.is_full else reach.diamond)(moment.reach)
     room = {role: any_of(~mob.alive for mob in world.mobs[role]) for role in APPEARING}
@@ -46,8 +50,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # If all slots of the role are alive, `_filled` marks the first slot again.
-        # So the cell of that slot counts as taken for the roles that appear after this one.
+        # If the mobs in all slots of the role are alive, `_filled` marks the mob in the first slot,
+        # so that its cell counts as occupied.
+        # Mobs of the roles that come after this one then cannot appear on that cell.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
@@ -56,8 +61,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
     """Put a new mob into the first dead slot if `appears` is True; the slot keeps its cooldown.
 
-    Craftax's quirks: the slot's type changes even if no mob appears. If all slots are alive
-    (`full`), the first slot's type changes and the slot is marked again.
+    Craftax's quirks: the slot's type changes even if no mob appears. If the mobs in all slots are
+    alive (`full`), the type of the mob in the first slot changes, and this mob is marked again, see
+    `Mob.marked`.
     """
     after, wanted, first = [], appears, jnp.ones((), jnp.bool_)
     for mob in slots:

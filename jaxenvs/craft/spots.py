@@ -1,8 +1,9 @@
 """`sight.who` for GPUs: where mobs and projectiles are in the view, encoded in 32-bit words.
 
 A kernel over the cells of the view repeats its arithmetic in the thread of each cell. Therefore one
-thread per environment first computes, as words, where all slots are in the view. After a barrier,
-the thread of each cell loads these words and spends only a few instructions on each word.
+thread per environment first computes, as words, on which cell of the view the mob or projectile of
+each slot is. After a barrier, the thread of each cell loads these words and spends only a few
+instructions on each word.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,9 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-MARK_BITS = 25  # number of low bits of a word of `spots` that hold the mark; the rest hold the cell
+# Number of low bits, in a word that `spots` returns, that encode the mob or projectile.
+# The higher bits are the index of its cell in the view.
+MARK_BITS = 25
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
 _WORD = 32  # number of cells whose bits share a word of `masks`
 
@@ -28,7 +31,8 @@ class Corner(NamedTuple):
     floor: Any
 
 
-Groups = Sequence[tuple[Sequence[Any], int]]  # pairs (slots, number of types), as in `sight.who`
+# Pairs (slots of mobs or projectiles, number of types that they can have), as in `sight.who`.
+Groups = Sequence[tuple[Sequence[Any], int]]
 
 
 def padded(rules: Rules) -> int:
@@ -50,9 +54,10 @@ def corner(rules: Rules, world: World) -> Corner:
 def cells_in_row(
     rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
-    """Return values of the view's cells, whether each cell is on the map, map rows, map columns.
+    """Do the work of `sight.around` on a GPU: read the map at the cells of the view.
 
-    This is `sight.around` for GPUs. The four arrays are flat, with `padded(rules)` entries.
+    Return four flat arrays with `padded(rules)` entries: the value that the map stores for each
+    cell, whether the cell is on the map, its map row and its map column.
     """
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
@@ -66,9 +71,10 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """Return bit masks over the cells of the view, one for each type of each group.
+    """Return one bit mask for each type of mob or projectile, over the cells of the view.
 
-    A bit is set where a slot of the type is visible. Each mask is a list of 32-bit words.
+    A bit is set if something of this type is visible on the cell. Each mask is a list of 32-bit
+    words. The masks are in the order of the types in `groups`, see `sight.who`.
     """
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
@@ -78,7 +84,8 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
             cell, seen = _place(rules, world, slot)
             for type, words in enumerate(group):
                 is_type = True if types == 1 else slot.type == type
-                for i, word in enumerate(words):  # a shift beyond the word's bits yields 0
+                # If the cell is not in this word, the shift exceeds the 32 bits and yields 0.
+                for i, word in enumerate(words):
                     bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
                     bit = jnp.where(is_type, bit, 0)
                     words[i] = (word & ~bit) | jnp.where(seen, bit, 0)
@@ -102,11 +109,12 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return one word per slot: its mark in the low MARK_BITS bits, its cell in the higher bits.
+    """Return one word per slot, which encodes its mob or projectile, and the cell of the view.
 
-    A mark is an integer that encodes the mob or projectile in the slot. The function `marks`
-    computes the mark from the slot's type and the number of types in earlier groups. A slot hides
-    earlier slots of its group and type on the same cell, as in `sight.who`.
+    The low MARK_BITS bits are the mark, an integer that encodes the mob or projectile in the slot.
+    The higher bits are the index of its cell in the view. The function `marks` computes the mark
+    from the slot's type and the number of types in earlier groups. A slot hides earlier slots of
+    its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -123,18 +131,23 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
     """Return one array over the cells of the view for each word that `spots` returned.
 
-    Each array has the word's mark at the word's cell, and 0 elsewhere.
+    The array has the word's mark (which encodes a mob or projectile) at the cell where it is
+    visible, and 0 at all other cells.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    # At the cell of the word, XOR clears the cell's bits and leaves only the mark.
+    # `number` has the index of each cell in the high bits, where a word of `spots` has its cell.
+    # At this cell, XOR clears the high bits and leaves only the mark.
+    # At any other cell, some high bits stay set, so the result is at least 1 << MARK_BITS.
     found = [spot ^ number for spot in spots]
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of the view's cell where a slot is written, and whether the slot is visible.
+    """Return the index of the view's cell to which `sight.who` writes a slot.
 
-    Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
+    Also return whether the mob or projectile in the slot is visible. Dead slots, and slots beyond
+    the upper or left edge of the view, are written to a cell too, see `sight.who`. The index is
+    _NOWHERE if the slot is written to no cell.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

@@ -131,7 +131,7 @@ class CraftState(State):
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Values of every floor, packed by `floor_words`.
+    # Ladders, mobs and projectiles of every floor, packed by `floor_words`.
     # The entry of the player's floor may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
@@ -218,7 +218,7 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
 
 
 def slots_of(world: World) -> Slots:
-    """Return the number of slots of each kind that a `World` has."""
+    """Return how many slots for mobs of each role, projectiles and plants a `World` has."""
     return Slots(
         **{role: len(mobs) for role, mobs in world.mobs.items()},
         projectile=len(world.projectiles),
@@ -237,9 +237,10 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Pair a `World` with its packed `words`, so that `words_of` can reuse the unchanged words.
+    """Return a `World` together with its packed words, as `words_of` takes them for reuse.
 
-    `words` must be the output of `world_words` for the same `World`.
+    When a later `World` of the same step is packed, the words of unchanged values are reused.
+    `words` must be the output of `world_words` for `world`.
     """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
@@ -297,7 +298,9 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    if len(earned) > 1:  # a single word broadcasts against all bits, so no indexing is needed
+    # With several words, take for each achievement the word that stores its bit.
+    # A single word needs no indexing, because it broadcasts.
+    if len(earned) > 1:
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
@@ -317,7 +320,10 @@ def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, 
 
 
 def unlock(world: World, achievement: int, when: Any) -> World:
-    """Record one achievement, known when the function is traced, if `when` is True."""
+    """Record that the player has earned `achievement`, if `when` is True.
+
+    `achievement` is a Python integer, so its word and bit are known when JAX traces the function.
+    """
     word, bit = divmod(int(achievement), EARNED_BITS)
     earned = list(world.earned)
     earned[word] = earned[word] | (when.astype(jnp.int32) << bit)
@@ -336,10 +342,11 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 
 
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
-    """Record an achievement given by a traced index `number`, if `when` is True.
+    """Record that the player has earned the achievement with the index `number`, if `when`.
 
-    `numbers` lists the possible values of `number`, so that only the words of `World.earned` that
-    store one of these achievements change.
+    `number` is a traced integer; if `when` is False, nothing is recorded. `numbers` lists the
+    possible values of `number`, so that only the words of `World.earned` that store one of these
+    achievements change.
     """
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:

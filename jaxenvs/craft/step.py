@@ -1,4 +1,4 @@
-"""A step of the game: an edition's stages, applied one after another.
+"""A step of the game: the stages of Classic or of the full game, applied one after another.
 
 Each stage is a function that takes a `Moment`, the intermediate state of the step, and returns the
 next `Moment`.
@@ -25,10 +25,12 @@ class Front(NamedTuple):
 
     row: Any = _ZERO
     column: Any = _ZERO
-    block: Any = _ZERO  # block ahead; beyond the border, see `Ground.cell`
+    # Block on the cell ahead; off the map, the block that Craftax reads, see `Ground.cell`.
+    block: Any = _ZERO
     marks: Any = _ZERO  # marks of the cell ahead (bits for item and light), see `Ground.marks_of`
     inside: Any = _NO  # whether the cell ahead is on the map
-    taken: Any = _NO  # whether a marked mob is on the cell ahead, see `Mob.marked`
+    # Whether a mob occupies the cell ahead, so that the player cannot enter it; see `Mob.marked`.
+    taken: Any = _NO
     table: Any = _NO  # whether a crafting table is on one of the eight cells around the player
     furnace: Any = _NO  # whether a furnace is on one of the eight cells around the player
 
@@ -36,7 +38,8 @@ class Front(NamedTuple):
 class Moment(NamedTuple):
     """Intermediate state of a step, which stages read and change.
 
-    Both editions have all fields. A field that a later stage computes holds its default until then.
+    Classic and the full game have all fields. A field that a later stage computes holds its default
+    until then.
     """
 
     rules: Rules
@@ -47,7 +50,8 @@ class Moment(NamedTuple):
     params: Any
     light: Float32[Array, ""]  # daylight before the step, 0 to 1
     reach: int  # distance from the player below which mobs may appear, see `CraftEnv.reach`
-    # Values of every floor, packed by `floor_words`; not used for the player's floor.
+    # Ladders, mobs and projectiles of every floor, packed by `floor_words`.
+    # The entry of the player's floor is not used, because `world` has its values.
     floors: Int32[Array, "floors floor_words"]
     front: Front = Front()  # cell ahead of the player, set by `player.face`
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`
@@ -55,7 +59,10 @@ class Moment(NamedTuple):
     in_lava: Any = _NO  # whether the player stands in lava, set by `body.burn`
     deed: Any = _ZERO  # the player's deed, as an index into `deeds._deeds` plus 1; 0 for none
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
-    known: Known = UNKNOWN  # packed words of the world, for reuse; set by `edges.repack`
+    # The words into which `edges.repack` packed the world.
+    # Words of values that have not changed since then are reused when the state after the step is
+    # packed.
+    known: Known = UNKNOWN
 
 
 Rule = Callable[[Moment], Moment]

@@ -91,7 +91,8 @@ class Recipe(NamedTuple):
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
-    number: int = 1  # number by which the item's count grows; used if `level` is None
+    # How many of the item one use of the recipe makes. Ignored if `level` is given.
+    number: int = 1
     level: int | None = None  # level to which the item rises; None: the item's count grows instead
     below: int | None = None  # recipe works only while the item's count is below this
 
@@ -127,10 +128,15 @@ class Need(NamedTuple):
 
     vital: str  # vital that loses a point
     counter: str  # name of the need's counter, a key of `World.counters`
-    limit: int  # counter value, in steps awake, beyond which the vital loses a point
-    # Growth of the counter in a step asleep, relative to a step awake; negative: the counter falls.
+    # Value of the counter above which the vital loses a point.
+    # The unit is the growth of the counter in one step awake.
+    limit: int
+    # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
+    # If it is negative, the counter falls during sleep.
     asleep: float
-    # The vital gains a point when sleep brings the counter below -rest, in steps awake.
+    # During sleep the counter falls.
+    # When it is below -rest, the vital gains a point.
+    # As for `limit`, the unit is the growth of the counter in one step awake.
     # None: sleep never gives points.
     rest: int | None = None
 
@@ -202,7 +208,7 @@ class Possession(NamedTuple):
 # `eq=False` makes Python compare and hash rules by identity.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
-    """Rule tables of one edition of the game."""
+    """Rule tables of one edition of the game: of Classic or of the full game."""
 
     view: tuple[int, int]  # number of rows and columns of the view; the player is in the middle
     blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` has the value i
@@ -219,11 +225,13 @@ class Rules:
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    pace: int  # amount by which a counter of a need grows in a step awake
+    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake, so that all
+    # changes of a counter are integers.
+    pace: int
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
-    mobs: tuple[MobRow, ...]  # mob types; `Mob.type` is the position within the role
+    mobs: tuple[MobRow, ...]  # types of mobs of all roles; `Mob.type` counts the types of one role
     projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
@@ -322,9 +330,14 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
 
 def _of_words(values: list[int], type: Any) -> Any:
-    """Return `values[type]`, read by shifts from constant int32 words that pack several values."""
+    """Return `values[type]` without an array lookup.
+
+    Several values are packed into each of a few constant int32 words; the value is cut out by a
+    shift.
+    """
     bits = max(values).bit_length()
-    each = 1 << ((32 // bits).bit_length() - 1)  # number of values per word, a power of two
+    # Number of values that are packed into one word, a power of two.
+    each = 1 << ((32 // bits).bit_length() - 1)
     word = jnp.int32(0)
     for start in range(0, len(values), each):
         some = sum(v << (bits * i) for i, v in enumerate(values[start : start + each]))

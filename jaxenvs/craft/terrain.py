@@ -38,13 +38,20 @@ class TerrainDraws(NamedTuple):
 
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
-    """Return the shapes of the gradient lattices of the water, mountain, tunnel and wood noise."""
+    """Return the shapes of the lattices of the water, mountain, tunnel and wood noise.
+
+    A lattice is the coarse grid on whose points the gradients of Perlin noise are drawn.
+    """
     coarse, fine = size // 16 + 1, size // 4 + 1
     return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Draw the random numbers of a map. Values in `angles` replace drawn angles unless NaN."""
+    """Draw the random numbers from which `build` builds a map.
+
+    `angles` are angles of the noise gradients, one array for each of the first four fields of
+    `TerrainDraws`. An angle that is not NaN replaces the drawn angle.
+    """
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
@@ -89,7 +96,8 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     map = by_platform(
         jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
         cpu=lambda map: map,
-        # Without the barrier, XLA would fuse world generation into each sum of `_chosen`.
+        # `_chosen` computes several sums over the cells.
+        # Without the barrier, XLA would generate the map again for each of these sums.
         default=materialised,
     )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
@@ -97,7 +105,11 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
 
 
 def _noises_at_once(lattices: Any, size: int) -> tuple[Array, ...]:
-    """Return water noise, mountain noise, flags of tunnel cells, and wood noise."""
+    """Compute the noise maps of the terrain on a CPU.
+
+    Return the water noise, the mountain noise, whether each cell belongs to a tunnel, and the wood
+    noise, each (size, size).
+    """
     water, mountain, tunnel, wood = noise.noises(lattices, size)
     tunnel = tunnel > 0.8
     return water, mountain, tunnel | tunnel.T, wood

@@ -104,7 +104,8 @@ def _band(
     A band is the space between two successive rivers, or between a river and the border. If there
     is no river on one side, the position of the border is returned.
     """
-    order = jnp.cumsum(chosen, dtype=jnp.int32)  # rank of each river: 1 for the first one
+    # For each place that was chosen for a river, the rank of this river, from 1.
+    order = jnp.cumsum(chosen, dtype=jnp.int32)
 
     def river(wanted: Array, missing: int) -> Array:
         hit = chosen & (order == wanted[:, None])

@@ -75,7 +75,7 @@ class DynamicObstacles(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Place the agent and the balls.
 
-        The level's task is the row and column of each ball, packed into an int32.
+        The field `task` of the level has the row and column of each ball, packed into an int32.
         """
         inner = self.size - 2
         free = inner * inner - 1  # number of inner cells without the last one, which has the goal
@@ -112,8 +112,9 @@ class DynamicObstacles(SquareGridEnv):
     ) -> Transition:
         """Move the balls to `cells`, then apply the action.
 
-        `cells` has the row and column of each ball, packed like the task. Whether the agent
-        collides depends on the cell ahead of it before the balls moved.
+        `cells` has the row and column of each ball, packed into one int32 per ball, as in
+        `state.task`. Whether the agent collides depends on the cell ahead of it before the balls
+        moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
@@ -130,10 +131,10 @@ class DynamicObstacles(SquareGridEnv):
         return step._replace(reward=reward, terminated=step.terminated | collides)
 
     def wandered(self, key: Key, state: GridState) -> Int32[Array, " obstacles"]:
-        """Draw the next cell of each ball, packed like the task.
+        """Draw the cell to which each ball moves in this step.
 
-        The balls move one after another. A ball moves to a random free cell around it, or stays if
-        there is none.
+        The row and column of a cell are packed into one int32, as in `state.task`. The balls move
+        one after another. A ball moves to a random free cell around it, or stays if there is none.
         """
         word = words(key, self.obstacles)
         rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)

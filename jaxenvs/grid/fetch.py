@@ -44,8 +44,8 @@ class Fetch(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the objects, the agent and the target.
 
-        The level's task is the tile of the target, and the index in PHRASES of the mission's
-        wording.
+        The field `task` of the level has the tile of the target, and the index in PHRASES of the
+        mission's wording.
         """
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)

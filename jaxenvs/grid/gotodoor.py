@@ -38,7 +38,7 @@ class GoToDoor(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the room, the doors, the agent and the target.
 
-        The level's task is the row, column and tile of the target door.
+        The field `task` of the level has the row, column and tile of the target door.
         """
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))

@@ -43,7 +43,7 @@ class GoToObject(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the objects, the agent and the target.
 
-        The level's task is the row, column and tile of the target.
+        The field `task` of the level has the row, column and tile of the target.
         """
         inner, count = self.size - 2, self.objects
         word = words(key, 3 + 2 * count)

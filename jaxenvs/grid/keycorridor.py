@@ -51,7 +51,7 @@ class KeyCorridor(PickUpWorld):
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (3, 3))
 
     def generate(self, key: Key) -> Level:
-        """Draw a level; its task is the tile of the ball to pick up."""
+        """Draw a level; its field `task` has the tile of the ball to pick up."""
         plan = Plan(self, key)
         ball = corridor(plan)
         return plan.level(task=ball.tile.astype(jnp.int32))

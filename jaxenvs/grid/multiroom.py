@@ -24,7 +24,7 @@ SIZE = 25
 # Smallest and largest side of a room, walls included.
 # A side has 4 bits in `Room.packed`, so 15 is the largest possible value.
 SMALLEST, LARGEST = 4, 15
-TRIES = 8  # number of attempts to place the next room of a chain
+TRIES = 8  # number of positions and sizes that are tried for each next room of a chain
 WORDS = 2  # number of random uint32 for the first room, and for each attempt to place another room
 CHAINS = 8  # number of chains drawn in parallel for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # indices of the four walls of a room
@@ -114,15 +114,15 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    # Maximum number of draws per reset. For 8 rooms of side 15, all draws fail in 1 of 10**22
-    # resets.
+    # Maximum number of levels that are drawn per reset. For 8 rooms of side 15, all of them are
+    # rejected in 1 of 10**22 resets.
     level_budget: ClassVar[int] = 4096
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return 20 * self.rooms
 
     def generate(self, key: Key) -> Level:
@@ -146,8 +146,8 @@ class MultiRoom(FixedGridEnv):
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
         """Return the rooms of a chain (see `Room.packed`), and whether the chain is complete.
 
-        `of_first` and `of_tries` are random uint32 for the first room, and for the attempts to
-        place the other rooms.
+        `of_first` are random uint32 for the first room. `of_tries` are random uint32 for the
+        `TRIES` attempts to place each of the other rooms.
         """
         sizes = self.max_room_size - SMALLEST + 1
         row, column = digits(of_first[0], SIZE - 2, SIZE - 2)
@@ -161,9 +161,10 @@ class MultiRoom(FixedGridEnv):
         return jnp.stack(chain), complete
 
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
-        """Return the next room of a chain as an int32, or -1 if no attempt fits.
+        """Return the next room of a chain as an int32, or -1 if none was found.
 
-        The lower bits are the room of the first attempt that fits (see `Room.packed`).
+        `TRIES` rooms are drawn in parallel. The first one that lies inside the grid and overlaps no
+        earlier room is returned, in the lower bits (see `Room.packed`).
         """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)

@@ -45,7 +45,7 @@ class ObstructedWorld(RoomGrid):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return 4 * self.rooms_visited * self.room_size**2
 
     def ending(self, level: Level) -> Ending:

@@ -23,7 +23,8 @@ from .tiles import Colour, Kind
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects that can be drawn at random
 NUM_COLOURS = len(Colour)
 STRIDE = 4  # number of iterations of the reachability search between two tests for convergence
-NEVER = np.uint32(0xFFFFFFFF)  # cost in `connect_all` of a wall that cannot get a door
+# Cost, in `connect_all`, of a door in a wall that must not get one.
+NEVER = np.uint32(0xFFFFFFFF)
 
 
 class Thing(NamedTuple):
@@ -44,7 +45,10 @@ class Plan:
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
-        """Create the walls, and draw for each edge the position that a door would have."""
+        """Create the walls of all rooms, without doors.
+
+        Draws for each pair of neighbouring rooms the position that a door between them would have.
+        """
         self.env, self._key, self._counter = env, key, 0
         self.num_rooms = env.num_rows * env.num_cols
         self._geometry = where = geometry(env.room_size, env.num_rows, env.num_cols)
@@ -52,9 +56,9 @@ class Plan:
         places = 1 + below(self.words(len(where.rooms)), env.room_size - 2)
         self.door_rows = where.row + jnp.where(where.upright, places, 0)
         self.door_columns = where.column + jnp.where(where.upright, 0, places)
-        # Tile of the door on each edge, 0 without a door.
+        # For each edge (pair of neighbouring rooms): tile of the door between the rooms, or 0.
         self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)
-        # Mask of edges with a door or an opening.
+        # For each edge: whether a door or an opening joins the two rooms.
         self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)
         self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # whether each room is locked
         self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
@@ -173,8 +177,9 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute the bottleneck cost of each pair of rooms.
-        # It is the minimum over all paths of the largest edge cost on the path.
+        # Compute for each pair of rooms the smallest threshold whose doors connect the two rooms.
+        # It is the minimum, over all paths between the rooms, of the largest cost of an edge on the
+        # path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):

@@ -47,7 +47,7 @@ class PutNear(SquareGridEnv):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return 5 * self.size
 
     def generate(self, key: Key) -> Level:
@@ -70,8 +70,9 @@ class PutNear(SquareGridEnv):
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure) of a step.
 
-        A drop next to the target's cell is success, elsewhere it is failure. Picking up any object
-        but the one to move is failure.
+        The mission is to put one object near another one, the target. A drop next to the target's
+        initial cell is success, elsewhere it is failure. Picking up any object but the one to move
+        is failure.
         """
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
@@ -89,7 +90,10 @@ class PutNear(SquareGridEnv):
         return Ending(level.facing(tasks.tile(level.task, 3)), (Action.PICKUP, Action.DROP))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
-        """Return the mission as word ids; it names the colours and kinds of two objects."""
+        """Return the mission as word ids.
+
+        It names the colours and kinds of the object to move and of the target.
+        """
         moved, target = tasks.tile(state.task, 3), tasks.tile(state.task, 2)
         return missions.sentence(
             self.mission_length,

@@ -33,7 +33,7 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # number of columns of rooms
 
     min_room_size: ClassVar[int] = 3
-    # Allowed (minimum, maximum) of num_rows, and of num_cols.
+    # Allowed (minimum, maximum) of the fields num_rows and num_cols.
     rooms_allowed: ClassVar[Ranges] = ((1, 8), (1, 8))
     steps_per_cell: ClassVar[int]  # the time limit is steps_per_cell * room_size**2
 
@@ -60,7 +60,7 @@ class RoomGrid(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return self.steps_per_cell * self.room_size**2
 
     def room(self, column: int, row: int) -> int:
@@ -97,16 +97,20 @@ class Geometry(NamedTuple):
     """Positions of the walls, rooms and edges (pairs of neighbouring rooms) of a grid of rooms."""
 
     walls: np.ndarray  # uint8 (height, width): grid with the walls of all rooms
-    rooms: np.ndarray  # int32 (edges, 2): the two rooms of each edge
-    # bool (edges,): whether the wall between the two rooms of an edge is vertical.
+    # int32 (edges, 2): indices of the two neighbouring rooms that each edge connects.
+    rooms: np.ndarray
+    # bool (edges,): whether the wall between the two neighbouring rooms of each edge is vertical.
     upright: np.ndarray
-    # int32 (edges,): row of the upper or left end of the wall between the two rooms.
+    # int32 (edges,): row of the upper or left end of the wall between the two rooms of each edge.
     row: np.ndarray
-    # int32 (edges,): column of the upper or left end of the wall between the two rooms.
+    # int32 (edges,): column of the upper or left end of the wall between the two rooms of each
+    # edge.
     column: np.ndarray
-    # int32 (rooms, 4): edge on each side of each room, -1 if the room has no neighbour there.
+    # int32 (rooms, 4): index of the edge (pair of rooms) that consists of each room and its
+    # neighbour on each side; -1 if the room has no neighbour there.
     edge: np.ndarray
-    # int32 (rooms, rooms): edge between two rooms, -1 if they are not neighbours.
+    # int32 (rooms, rooms): index of the edge that consists of two rooms; -1 if they are not
+    # neighbours.
     edge_between: np.ndarray
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 

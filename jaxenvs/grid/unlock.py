@@ -47,7 +47,8 @@ class Unlock(RoomGrid):
     rooms_allowed: ClassVar[Ranges] = ((1, 1), (2, 2))
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
-    # The grid determines the state: the key is carried if it is not on the grid.
+    # The observation `full` (the grid) determines the state: if it does not show the key, the agent
+    # carries the key.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
@@ -98,7 +99,7 @@ class UnlockPickup(PickUpWorld):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return (16 if self.blocked else 8) * self.room_size**2
 
     def generate(self, key: Key) -> Level:

@@ -80,8 +80,9 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Lower and upper bound of the reward of one step.
-    # The upper bound is the reward of a move that makes the whole fullest board, 4, 8, ... 131072.
+    # Lower and upper bound of the reward of one step. The largest possible board has the 16 tiles
+    # 4, 8, ... 131072. A reward is a sum of tiles on the board, so it is at most the sum of these
+    # tiles.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
@@ -105,12 +106,12 @@ class Game2048(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the exponents of the tiles, 0 in an empty cell."""
+        """Matrix of the exponents of the tiles (1 for a 2), 0 in an empty cell, uint8 (4, 4)."""
         return Box(0, LARGEST, (4, 4), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -219,7 +220,7 @@ def _transposed(rows: Rows) -> Rows:
 
 
 def _reversed(lines: Rows) -> Rows:
-    """Reverse the order of the four bytes in each uint32."""
+    """Mirror the rows or columns in `lines`: reverse the order of the four bytes in each uint32."""
     return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
 
 
@@ -272,7 +273,9 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     # Number of empty cells in each row, packed into one uint32 with one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    sums = counts * ONES  # prefix sums: byte i is the sum of bytes 0 to i of `counts`
+    # Number of empty cells in the rows 0 to i, in byte i. The product with ONES computes these
+    # sums.
+    sums = counts * ONES
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)

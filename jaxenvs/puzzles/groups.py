@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIFTED = 40  # `chain` stops when this many successive random elements are already in the chain
+# `chain` stops when it has drawn this many random elements of the group in succession that the
+# chain already contains.
+SIFTED = 40
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 
@@ -32,7 +34,10 @@ class Chain(NamedTuple):
 
 
 class _Level:
-    """One level of a stabiliser chain while it is built: base point, generators and orbit."""
+    """One level of a stabiliser chain while it is built: base point, generators and orbit.
+
+    The orbit is a dict from each reached point to a permutation that takes the base point there.
+    """
 
     def __init__(self, point: int, points: int) -> None:
         self.point, self.generators = point, []

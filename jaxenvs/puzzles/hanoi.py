@@ -49,7 +49,7 @@ class Hanoi(Puzzle):
     )
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("Hanoi", "disks", self.disks, 1, MOST_DISKS)
         checks.integer_field("Hanoi", "pegs", self.pegs, 3, MOST_PEGS)
         checks.one_of("Hanoi", "start", self.start, ("random", "tower"))
@@ -87,12 +87,12 @@ class Hanoi(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of each entry of the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
     def observation_space(self) -> Space:
-        """Peg of each disk, the smallest disk first."""
+        """The index of the peg of each disk, the smallest disk first, uint8 (disks,)."""
         return Box(0, self.pegs - 1, (self.disks,), np.uint8)
 
     @property

@@ -30,11 +30,13 @@ DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes th
 class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
-    presses: np.ndarray  # uint32 (lamps, words): for each press, the lamps that it switches
+    # uint32 (lamps, words): for each lamp to press, the set of lamps that this press switches.
+    presses: np.ndarray
     # uint32 (lamps, words): for each press, a set of lamps.
     # The press is in the solution of a solvable board if an odd number of these lamps is lit.
     solution: np.ndarray
-    # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
+    # uint32 (nullity, words): basis of the null space of the matrix `presses` over GF(2), which
+    # consists of the sets of presses that change no lamp.
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 
@@ -58,7 +60,7 @@ class LightsOut(PackedPuzzle):
     characters: ClassVar[str] = DARK[0] + LIT[0]
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("LightsOut", "size", self.size, 2, LARGEST)
         if self.scramble is not None:
             checks.integer_field("LightsOut", "scramble", self.scramble, 0, self.size**2)
@@ -80,7 +82,7 @@ class LightsOut(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property
@@ -208,7 +210,10 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """Pack each row of 0 and 1 into uint32 words, (rows, words); `bits.pack` for NumPy arrays."""
+    """Pack each row of a matrix of 0 and 1 into uint32 words; return them, (rows, words).
+
+    It is the same encoding as `bits.pack`, for NumPy arrays.
+    """
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))
     in_words = padded.reshape(count, bits.words_for(size, 1), 32)

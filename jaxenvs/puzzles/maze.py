@@ -67,7 +67,7 @@ class Maze(Puzzle):
     characters: ClassVar[str] = " #.@+"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         owner = type(self).__name__
         checks.integer_field(owner, "rows", self.rows, 3, MOST_SIDE)
         checks.integer_field(owner, "columns", self.columns, 3, MOST_SIDE)
@@ -79,7 +79,7 @@ class Maze(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
@@ -247,8 +247,9 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
     """Pack the four bounds of a chamber into the lower 24 bits of an int32, six bits each.
 
-    Only even rows and columns are counted, and `bottom` and `right` are exclusive. `_divide` also
-    sets bit 24 if there is a wall on the right of the cell, and bit 25 if there is one below it.
+    A chamber is a rectangle of the map without inner walls, see `divided`. Only even rows and
+    columns are counted, and `bottom` and `right` are exclusive. `_divide` also sets bit 24 if there
+    is a wall on the right of the cell, and bit 25 if there is one below it.
     """
     return top | (bottom << 6) | (left << 12) | (right << 18)
 
@@ -256,10 +257,11 @@ def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
 def _divide(
     key: Key, cell: Array, depth: Array | int, row: Any, column: Any, shape: tuple[int, int]
 ) -> Array:
-    """Divide every chamber once, and return the updated `cell`.
+    """Divide every chamber (rectangle without inner walls) by one wall with a door.
 
-    `cell` stores, for each cell in an even row and column, the bounds of its chamber and whether
-    there are walls on its right and below it. `_joined` explains the encoding.
+    Chambers that are one cell wide are not divided. Returns the updated `cell`, which stores, for
+    each cell in an even row and column, the bounds of its chamber and whether there are walls on
+    its right and below it. `_joined` explains the encoding.
     """
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
     # Height and width of the chamber, in cells of the map.

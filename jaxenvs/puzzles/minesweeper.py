@@ -23,7 +23,7 @@ from . import sprites
 from .puzzle import PuzzleLevel
 
 COVERED, MINE = 9, 10  # values of the observation; 0 to 8 are numbers of neighbouring mines
-OPEN = 16  # added to the value of a cell in the state if the cell is open
+OPEN = 16  # added to a cell's entry in `MinesweeperState.cells` if the cell is open
 _MEANING = f"0 to 8 mines next to an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
 
@@ -56,7 +56,7 @@ class Minesweeper(Env):
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         owner = type(self).__name__
         checks.integer_field(owner, "rows", self.rows, 2, 32)
         checks.integer_field(owner, "columns", self.columns, 2, 32)
@@ -85,12 +85,12 @@ class Minesweeper(Env):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the visible values of the cells."""
+        """Matrix of the visible values of the cells: 0 to 8 mines, 9 covered, 10 an opened mine."""
         return Box(0, MINE, (self.rows, self.columns), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:

@@ -37,7 +37,7 @@ class Pancake(Puzzle):
     legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("Pancake", "size", self.size, 2, LARGEST)
         if self.scramble is not None:
             checks.integer_field("Pancake", "scramble", self.scramble, 0)
@@ -67,12 +67,12 @@ class Pancake(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of each entry of the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property
     def observation_space(self) -> Space:
-        """Widths of the pancakes from the top down."""
+        """The width of each pancake, from the top down, uint8 (size,)."""
         return Box(1, self.size, (self.size,), np.uint8)
 
     def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:

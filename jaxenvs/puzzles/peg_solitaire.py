@@ -60,7 +60,8 @@ class PegSolitaire(PackedPuzzle):
     State: the board has one bit for each of the 33 holes, 1 for a peg, row by row from bit 0.
     """
 
-    # Number of random jumps that are undone from the goal to make a level; None: the central game.
+    # Number of random jumps that are undone from the goal to make a level. None: the central game,
+    # in which every hole but the centre has a peg at the start.
     scramble: int | None = None
     # "goal": 1 if solved; "pegs": also minus the number of pegs left if the episode ends unsolved.
     reward: str = "goal"
@@ -69,7 +70,7 @@ class PegSolitaire(PackedPuzzle):
     legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         if self.scramble is not None:
             checks.integer_field("PegSolitaire", "scramble", self.scramble, 0, 31)
         checks.one_of("PegSolitaire", "reward", self.reward, REWARDS)
@@ -93,7 +94,10 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation, which is a square around the board."""
+        """Return pairs (index, meaning) that document the values of the observation.
+
+        The observation is a 7 x 7 matrix, whose corners lie outside the board.
+        """
         return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
@@ -167,7 +171,10 @@ class PegSolitaire(PackedPuzzle):
         return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Return the central game, or undo `scramble` random jumps from the goal.
+        """Return the start of the central game, or undo `scramble` random jumps from the goal.
+
+        The central game begins with a peg in every hole but the centre. It is used if `scramble` is
+        None.
 
         Fewer jumps are undone if the walk reaches a board in which no jump can be undone.
         """

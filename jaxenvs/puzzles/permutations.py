@@ -16,11 +16,16 @@ _TRACKED = 4  # number of pieces per pattern database
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the fewest turns that solve a few pieces, by the places of the pieces."""
+    """A pattern database: the fewest turns that bring a few pieces (`tracked`) to their places.
+
+    The index of an entry consists of the current places of these pieces.
+    """
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
-    cells: np.ndarray  # int32 (cells,): places that the tracked stickers can reach
-    # uint8 (len(cells) ** len(tracked),): fewest turns, indexed by the places of `tracked`.
+    # int32 (cells,): the places that the tracked stickers can reach, as indices of stickers.
+    cells: np.ndarray
+    # uint8 (len(cells) ** len(tracked),): fewest turns. The index is a number in base `len(cells)`,
+    # with one digit for each tracked sticker: the index in `cells` of its place.
     table: np.ndarray
 
 
@@ -68,13 +73,18 @@ class Permutations:
 
     @property
     def _others(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each sticker, the next sticker of its piece and the sticker after that one."""
+        """For each sticker, the next sticker clockwise on the same piece, and the one after it.
+
+        Both are int32 (stickers,), indices of stickers.
+        """
         return self.next_on_piece, self.next_on_piece[self.next_on_piece]
 
 
 class _Sticker(NamedTuple):
-    piece: tuple[int, ...]  # coordinates of the piece's centre, or another identifier
-    face: tuple[int, ...]  # outward direction of the face, or another identifier
+    # Identifier of the piece: the coordinates of its centre, or in the Pyraminx its vertices.
+    piece: tuple[int, ...]
+    # Identifier of the face: its outward direction, or in the Pyraminx its index.
+    face: tuple[int, ...]
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
@@ -215,7 +225,8 @@ def pyraminx() -> Permutations:
     next_on_piece = np.empty(24, np.int32)
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        # On an axial piece, the turn about its vertex takes each sticker to the next sticker.
+        # An axial piece has three stickers and belongs to a vertex. A turn about this vertex takes
+        # each of the stickers to the place of the next one.
         if len(same) == 3:
             table = turns[sticker.piece[0]][1]
             next_on_piece[i] = np.flatnonzero(table == i)[0]

@@ -50,12 +50,15 @@ def painted(
 
 
 def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the x and y coordinates of the points of a map, in pixels."""
+    """Return the x and y coordinates, in pixels, of the points of a map of height x width pixels.
+
+    A map has several points per pixel.
+    """
     y, x = ((np.arange(n * FINE) + 0.5) / FINE for n in (height, width))
     return x[None, :], y[:, None]
 
 
-# Skewb: the net of a cube with diamonds as centres.
+# Map of the unfolded Skewb: the net of a cube, in which the centre of each face is a diamond.
 
 
 @functools.lru_cache(maxsize=4)
@@ -76,7 +79,7 @@ def skewb(tile_size: int) -> np.ndarray:
     return np.where(face < 0, BACK, shown).astype(np.uint8)
 
 
-# Pyraminx: the face opposite B in the middle, the others unfolded around it.
+# Map of the unfolded Pyraminx: the face opposite vertex B, with the other faces around it.
 
 
 @functools.lru_cache(maxsize=4)
@@ -100,7 +103,8 @@ def pyraminx(tile_size: int) -> np.ndarray:
         "low": (width / 2, low),
     }
     labels = np.full((height * FINE, width * FINE), BACK, np.uint8)
-    # The vertices of each face, in the order U L R B.
+    # Index of each face, and names of its corners in the picture, in the order of the vertices U L
+    # R B. Vertex B is in three places, because the faces are unfolded.
     for face, names in (
         (3, ("U", "L", "R")),
         (0, ("L", "R", "low")),
@@ -128,20 +132,23 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return the labels of a face, which is divided into nine triangles.
+    """Return the label of each point of a map, as if the point lay in this face of the Pyraminx.
 
-    A tip has the label of the axial sticker below it.
+    A face consists of nine triangles: three tips, three axial stickers and three edge stickers. A
+    tip has the label of the axial sticker below it. `weights` are the results of `_barycentric`.
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    nearest = np.argmax(whole, axis=0)  # for a tip or an axial sticker: index of its corner
-    edge = np.argmin(whole, axis=0)  # for an edge sticker: index of the opposite corner
+    # Index of the nearest corner of the face, for points in a tip or in an axial sticker.
+    nearest = np.argmax(whole, axis=0)
+    # Index of the corner of the face that is opposite the edge, for points in an edge sticker.
+    edge = np.argmin(whole, axis=0)
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)
     return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
 
 
-# Cube: a solid seen from two opposite corners, possibly with a partly turned face.
+# Maps of the solid cube, seen from two opposite corners, possibly with a partly turned face.
 
 
 @functools.lru_cache(maxsize=8)
@@ -249,7 +256,10 @@ def cube(
     board: UInt8[Array, " stickers"],
     maps: tuple[np.ndarray, np.ndarray],
 ) -> UInt8[Array, "height width 3"]:
-    """Paint both views of the solid cube into the free corners on the right of its net."""
+    """Paint both views of the solid cube into `net`, the picture of the unfolded cube.
+
+    The views are painted into its upper right and lower right corners, which are empty.
+    """
     shades = np.repeat(SHADE, board.shape[0] // 6)
     height, width, _ = net.shape
     for labels, is_low in zip(maps, (False, True), strict=True):

@@ -21,7 +21,8 @@ from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
 
-DIRECTIONS = ("up", "right", "down", "left")  # the inverse of action a is (a + 2) % 4
+# Names of the actions 0 to 3 of puzzles on a grid. The action (a + 2) % 4 is opposite to action a.
+DIRECTIONS = ("up", "right", "down", "left")
 
 
 class Move(NamedTuple):
@@ -60,7 +61,7 @@ class PuzzleLevel(Struct):
 class PuzzleState(State):
     """State: time step, board, and instance of the episode (the constant part, such as walls)."""
 
-    board: PyTree[Array]  # the part that actions change
+    board: PyTree[Array]  # the part of the state that actions change
     instance: PyTree[Array]  # the constant part of the episode, which no action changes
 
 

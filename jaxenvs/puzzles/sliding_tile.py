@@ -54,7 +54,7 @@ class SlidingTile(PackedPuzzle):
     legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("SlidingTile", "size", self.size, 2, MAX_SIZE)
         checks.one_of("SlidingTile", "reward", self.reward, REWARDS)
         if self.scramble is not None:
@@ -83,12 +83,12 @@ class SlidingTile(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the numbers on the tiles."""
+        """Matrix of the numbers on the tiles, 0 for the blank, uint8 (size, size)."""
         return Box(0, self.size**2 - 1, (self.size, self.size), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
@@ -196,8 +196,11 @@ class SlidingTile(PackedPuzzle):
         blank = jnp.int32(0)
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # In the identity permutation the blank is in the first cell, at the goal in the last cell.
-        # The two permutations differ by a cycle of all numbers, which is `cells - 1` exchanges.
+        # `odd` is the parity relative to the board with number i in cell i, on which the blank
+        # (number 0) is in the first cell. The goal has the blank in the last cell. The two boards
+        # differ by a cycle of all numbers, which consists of `cells - 1` exchanges. A board is
+        # solvable if its parity relative to the goal equals the parity of the blank's Manhattan
+        # distance from the last cell, which is also the parity of its distance from the first cell.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -266,14 +269,15 @@ class SlidingTile(PackedPuzzle):
         cell = jnp.int32(0)
         for i in range(len(tables.goal)):
             word = board[i]
-            # Highest bit of the blank's field; 0 if the blank is in another word.
+            # The highest bit of the blank's bit field; 0 if the blank is not in this word.
             zero = ~(((word & low) + low) | word) & high
             below_it = jnp.where(zero == 0, 0, lax.population_count(zero - 1)).astype(jnp.int32)
             cell += jnp.where(zero == 0, 0, below_it // tables.bits + i * tables.per_word)
         return cell
 
 
-# Number of low bits of a row's code that hold the Manhattan distance of the row's tiles.
+# Each row of the board is encoded as an integer, the code of the row (see `_line_codes`). This many
+# low bits of the code contain the sum of the Manhattan distances of the row's tiles.
 _MANHATTAN_BITS = 8
 
 
@@ -283,19 +287,23 @@ class _Tables(NamedTuple):
     A board is packed into uint32 words, with one bit field per cell.
     """
 
-    bits: int  # number of bits per cell
-    per_word: int  # number of cells per word
-    mask: int  # mask of the bit field of the first cell in a word
+    bits: int  # number of bits of the field of a cell in a packed board
+    per_word: int  # number of cells in a uint32 word of a packed board
+    mask: int  # mask of the lowest bit field in a word, which belongs to the first cell
     low: int  # mask of all bit fields in a word, without the highest bit of each field
     high: int  # mask of the highest bit of each bit field in a word
-    filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
+    # uint32 (words,): ones in the bit fields of the last word to which no cell belongs, else zeros.
+    filled: np.ndarray
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # Value that a number in a cell adds to the code of the cell's row or column, see `_line_codes`.
-    # int32 (cells * numbers,); the index is cell * numbers + number.
+    # Each row and column of the board is encoded as an integer, its code (see `_line_codes`). The
+    # code is a sum over the cells. `row_codes` and `column_codes` have the value that each number
+    # in each cell contributes to the code of the cell's row and column, int32 (cells * numbers,).
+    # The index is cell * numbers + number.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    # Number of moves that linear conflicts add to the Manhattan distance.
-    # uint8 ((size + 1) ** size,), by the code of a row or column.
+    # Number of moves that the linear conflicts of a row or column add to the Manhattan distance,
+    # uint8 ((size + 1) ** size,). The index is the code of the row or column, without the Manhattan
+    # distance.
     conflicts: np.ndarray
 
 
@@ -321,10 +329,12 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each number in each cell adds to the codes of the cell's row and column.
+    """Return what each number in each cell contributes to the codes of the cell's row and column.
 
-    The code of a line (a row or column) is a number in base `n + 1` with one digit per cell. If the
-    number in a cell belongs to this line, the digit is 1 + its goal position in the line, else 0.
+    The code of a line (a row or column) tells which of its tiles belong to the line, and where. It
+    is the sum of the contributions of the line's cells: a number in base `n + 1` with one digit per
+    cell. If the number in a cell belongs to this line, the digit is 1 + its goal position in the
+    line, else 0.
     Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the bits below hold the sum of the
     Manhattan distances of the row's tiles.
     """
@@ -340,14 +350,17 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return, for each code of a row or column, the number of moves that linear conflicts add.
+    """Return for each possible row or column the number of moves that its linear conflicts add.
+
+    The index is the code of the row or column, see `_line_codes`.
 
     A tile that must leave its line (row or column) to let others pass needs two additional moves.
     The tiles that may stay are a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    # Length of the longest increasing subsequence of goal positions up to each position.
+    # longest[d], for each code: length of the longest increasing subsequence of the code's digits
+    # that are at most d. The digit of a tile is 1 + its goal position.
     longest = np.zeros((n + 1, len(codes)), np.int8)
     for digit in digits:
         for place in range(n, 0, -1):

@@ -34,9 +34,10 @@ _MEANING = (
 class Stock(Struct):
     """Board: the cells of the boxes and of the player; cells are numbered row by row."""
 
-    # Cells of the boxes in ascending order, so that equal boards are equal arrays.
+    # Indices of the cells of the boxes. They are in ascending order, so that equal boards are equal
+    # arrays.
     boxes: UInt8[Array, " boxes"]
-    player: UInt8[Array, ""]  # cell of the player
+    player: UInt8[Array, ""]  # index of the player's cell
 
 
 @register("Puzzle-Sokoban-6x6-v0", size=6, boxes=2, pulls=8)
@@ -88,7 +89,7 @@ class Sokoban(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", _MEANING),)
 
     @property
@@ -204,8 +205,9 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Computing in tenths and dividing by 10 would not be exact.
-        # XLA may compile the division to a product with 0.1, which rounds 10.9 up.
+        # The whole number is exact, so only the last subtraction rounds. The alternative, an
+        # integer number of tenths that is divided by 10, would not be exact: XLA may compile the
+        # division to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 

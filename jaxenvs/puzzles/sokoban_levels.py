@@ -20,31 +20,34 @@ from ..core.files import read_text
 from ..core.random import Key, below, choose, hashed, mix, permutation
 from .cells import step_of
 
-# Push distance of a cell from which no pushes lead to a target, and of a wall.
+# Values instead of a push distance: for a cell from which no pushes lead to a target; for a wall.
 DEAD, WALL = 254, 255
 # Characters for floor, wall, target, box, box on target, player, player on target.
 CHARACTERS = " #.$*@+"
 PLAYS = 8  # number of candidate levels that `draw` generates; it returns the best one
 LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
-# Hash counter at which the random numbers for each purpose start; their ranges never overlap.
+# Random numbers are hashes of a key and a counter. For each purpose, the counters begin at one of
+# these values; the ranges of counters never overlap.
 _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
 class Drawn(NamedTuple):
     """A level in the form that the environment uses; cells are numbered row by row."""
 
-    pushes: UInt8[Array, " cells"]  # push distance of each cell, or DEAD, or WALL
-    boxes: UInt8[Array, " boxes"]  # cells of the boxes in ascending order
-    player: UInt8[Array, ""]  # cell of the player
+    # Fewest pushes that bring a box from each cell to a target, or DEAD, or WALL.
+    pushes: UInt8[Array, " cells"]
+    boxes: UInt8[Array, " boxes"]  # indices of the cells of the boxes, in ascending order
+    player: UInt8[Array, ""]  # index of the player's cell
 
 
 class Levels(NamedTuple):
     """All levels of a file or folder in compact form: walls are packed into bits."""
 
     walls: np.ndarray  # uint8 (levels, cells / 8): one bit per cell, 1 in a wall
-    targets: np.ndarray  # uint8 (levels, boxes): cells of the targets
-    boxes: np.ndarray  # uint8 (levels, boxes): cells of the boxes in ascending order
-    player: np.ndarray  # uint8 (levels,): cell of the player
+    targets: np.ndarray  # uint8 (levels, boxes): indices of the cells of the targets
+    # uint8 (levels, boxes): indices of the cells of the boxes, in ascending order.
+    boxes: np.ndarray
+    player: np.ndarray  # uint8 (levels,): index of the player's cell
 
 
 # Functions of maps: push distances and reachable cells.
@@ -194,7 +197,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    # For each step of the walk, the rows and the columns that it covers, bool (2, steps, inner).
+    # Whether each step of the walk covers each row, and each column, bool (2, steps, inner).
     on = (line >= path[..., None]) & (line <= end[..., None])
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
@@ -247,9 +250,10 @@ def _targets(
     first: Int32[Array, ""],
     boxes: int,
 ) -> Int32[Array, " {boxes}"]:
-    """Return the cells of the targets: `first`, then random cells of `mask`, all distinct.
+    """Return the indices of the cells of the targets: `first`, then random cells, all distinct.
 
-    Cells in the mask `better` are chosen before all others.
+    The random cells are drawn from the mask `mask`. Cells that are in the mask `better`, too, are
+    drawn before all others.
     """
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))
@@ -310,7 +314,7 @@ def _pull(
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
     free, reach = _reach(floor, boxes, player)
-    # Cells of the player before and after each possible pull, int32 (4 directions, boxes).
+    # Indices of the player's cell before and after each possible pull, int32 (4 directions, boxes).
     stand, behind = boxes + deltas, (boxes + 2 * deltas).clip(0, size * size - 1)
     before = (boxes[:, None] == targets).any(axis=-1).astype(jnp.int32)
     after = (stand[..., None] == targets).any(axis=-1)
@@ -384,9 +388,9 @@ class Parsed(NamedTuple):
     """A level parsed from text; cells are numbered row by row."""
 
     walls: np.ndarray  # bool (cells,): True in walls
-    targets: np.ndarray  # uint8 (boxes,): cells of the targets
-    boxes: np.ndarray  # uint8 (boxes,): cells of the boxes in ascending order
-    player: int  # cell of the player
+    targets: np.ndarray  # uint8 (boxes,): indices of the cells of the targets
+    boxes: np.ndarray  # uint8 (boxes,): indices of the cells of the boxes, in ascending order
+    player: int  # index of the player's cell
 
 
 def _levels_of(file: Path, size: int, boxes: int) -> Iterator[Parsed]:

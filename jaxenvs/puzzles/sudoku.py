@@ -63,18 +63,18 @@ class Sudoku(Puzzle):
     characters: ClassVar[str] = ".123456789"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("Sudoku", "blanks", self.blanks, 1, CELLS)
         checks.one_of("Sudoku", "guided", self.guided, (False, True))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the values in the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property
     def observation_space(self) -> Space:
-        """Matrix of the digits, 0 in an empty cell."""
+        """Matrix of the digits in the cells, 0 in an empty cell, uint8 (9, 9)."""
         return Box(0, 9, (9, 9), np.uint8)
 
     @property
@@ -222,7 +222,8 @@ class Sudoku(Puzzle):
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
     """Return a random order of nine rows or columns that keeps a full grid valid.
 
-    The three bands are permuted, and the three lines within each band.
+    The lines form three bands of three adjacent lines. The bands are permuted, and the lines within
+    each band.
     """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))

@@ -35,7 +35,9 @@ class TopSpin(Puzzle):
 
     size: int = 20  # number of tokens
     window: int = 4  # number of tokens in the turnstile, even
-    # "ring": the ring turns; "window": the turnstile may be at any place, a common convention.
+    # "ring": the actions turn the ring, or reverse the tokens in the turnstile, which is fixed.
+    # "window": an action moves the turnstile to any place and reverses its tokens; this is
+    # a common convention.
     moves: str = "ring"
     # Number of random actions that make a level from the goal.
     # None: all reachable rings are equally likely.
@@ -44,7 +46,7 @@ class TopSpin(Puzzle):
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field("TopSpin", "size", self.size, 5, LARGEST)
         checks.integer_field("TopSpin", "window", self.window, 2, self.size - 2)
         if self.window % 2:
@@ -55,14 +57,17 @@ class TopSpin(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the actions: two turns and one reversal, or a reversal at each place."""
+        """Names of the actions.
+
+        They are two turns and one reversal, or, with `moves="window"`, a reversal at each place.
+        """
         if self.moves == "ring":
             return ("left", "right", "reverse")
         return tuple(f"reverse {place}" for place in range(self.size))
 
     @property
     def controls(self) -> Controls:
-        """Arrow keys turn the ring and reverse the window."""
+        """Arrow keys turn the ring and reverse the tokens in the turnstile."""
         if self.moves != "ring":
             return super().controls
         turns = ("turn left", "left, a"), ("turn right", "right, d")
@@ -77,7 +82,7 @@ class TopSpin(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of each entry of the observation."""
+        """Return pairs (index, meaning) that document the values of the observation."""
         meaning = "token there, from 0"
         if self.moves == "ring":
             meaning += f"; places 0 to {self.window - 1} are the turnstile"
@@ -85,12 +90,15 @@ class TopSpin(Puzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Tokens in the order of the ring."""
+        """The token at each place of the ring, uint8 (size,)."""
         return Box(0, self.size - 1, (self.size,), np.uint8)
 
     @property
     def source(self) -> np.ndarray:
-        """The place from which each place gets its new token, int32 (actions, size)."""
+        """For each action, the place from which each place gets its token.
+
+        The shape is (actions, size), int32.
+        """
         place = np.arange(self.size)
         if self.moves == "ring":
             reversed_ = np.where(place < self.window, self.window - 1 - place, place)
@@ -217,11 +225,12 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return, for each tile of a rectangle, 1 + the place of the ring that the tile shows.
+    """Return the picture of a ring, whose places run along the edge of a rectangle of tiles.
 
-    Tiles that show no place of the ring have the value 0.
+    The value of a tile is 1 + the place of the ring that the tile shows, or 0 if it shows no place.
     """
-    half = (size + 1) // 2 + 2  # number of rows plus number of columns of the rectangle
+    # Half the perimeter of the rectangle: its number of rows plus its number of columns, in tiles.
+    half = (size + 1) // 2 + 2
     rows = max(2, 2 * half // 5)
     columns = half - rows
     drawn = np.zeros((rows, columns), np.int32)

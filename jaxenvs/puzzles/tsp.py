@@ -59,7 +59,7 @@ class TSP(Puzzle):
     )
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         checks.integer_field(type(self).__name__, "cities", self.cities, 2, MOST_CITIES)
 
     @property
@@ -69,7 +69,7 @@ class TSP(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Meaning of the four values that the observation has for each city."""
+        """Return pairs (index, meaning) that document the four values of each city."""
         return (
             ("`[city, 0]`", "x, from 0 to 1"),
             ("`[city, 1]`", "y, from 0 to 1, which is down in pictures"),

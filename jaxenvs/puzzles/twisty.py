@@ -42,7 +42,7 @@ class TwistyPuzzle(Puzzle):
     letters: ClassVar[str] = ""  # one letter for each colour, used by `text` and `read_level`
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         if self.scramble is not None:
             checks.integer_field(type(self).__name__, "scramble", self.scramble, 0)
 
@@ -85,7 +85,10 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Colours, and the order of the stickers of each face."""
+        """Return pairs (index, meaning) that document the values of the observation.
+
+        They name the colours, and explain the order of the stickers of each face.
+        """
         colours = ", ".join(f"{i} {_COLOURS[c]}" for i, c in enumerate(self.letters))
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
@@ -99,7 +102,10 @@ class TwistyPuzzle(Puzzle):
     @property
     @abstractmethod
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs that explain the order of the stickers in the observation."""
+        """Pairs (index, meaning) that explain the order of the stickers in the observation.
+
+        The index is an index into the observation, as text.
+        """
         raise NotImplementedError
 
     @property
@@ -248,7 +254,7 @@ class Cube(TwistyPuzzle):
     letters: ClassVar[str] = "WGRBOY"
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.one_of("Cube", "turns", self.turns, TURNS)
         checks.integer_field("Cube", "size", self.size, 2, 3)
@@ -261,7 +267,7 @@ class Cube(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs for the observation.
+        """Pairs (index, meaning), where the index is an index into the observation, as text.
 
         The pairs explain the order of the faces, and of the rows and columns of each face.
         """
@@ -270,7 +276,7 @@ class Cube(TwistyPuzzle):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the observation: 6 faces, rows, columns."""
+        """Shape of the observation: 6 faces, rows and columns of stickers per face."""
         return (6, self.size, self.size)
 
     def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
@@ -349,7 +355,7 @@ class Pyraminx(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs for the observation.
+        """Pairs (index, meaning), where the index is an index into the observation, as text.
 
         The pairs explain at which vertices the axial and edge stickers of each face are.
         """
@@ -362,7 +368,10 @@ class Pyraminx(TwistyPuzzle):
         return tuple(rows)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return one row of sprite indices per face; 1 + c is a sticker of colour c of `Cube`."""
+        """Return the stickers of each face as a row of sprite indices.
+
+        `Cube` uses the same sprites: index 1 + c is a sticker of colour c.
+        """
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 
     def picture(
@@ -393,7 +402,7 @@ class Skewb(TwistyPuzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """(index, meaning) pairs for the observation.
+        """Pairs (index, meaning), where the index is an index into the observation, as text.
 
         The pairs explain the order of the faces, and of the centre and corners of each face.
         """

@@ -25,6 +25,7 @@ MEANINGS = {
     "rules": "rules after expansion",
     "rows": "rows in a rule",
     "cells": "cells in a row before its ellipsis",
+    "middle": "cells in a row between two ellipses",
     "tail": "cells in a row behind its ellipsis",
     "tests": "conditions on a cell",
     "changes": "effects on a cell",
@@ -34,7 +35,7 @@ MEANINGS = {
 }  # field of `Size` -> what messages call it
 # Largest values for which indices and lengths fit into the integer types of `Tables`.
 LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
-LIMITS |= {"cells": 127, "tail": 127}
+LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 
 
 class Codes(NamedTuple):
@@ -155,8 +156,8 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     """Return the size that `size` selects: "exact", "auto" or a key of `SIZES`.
 
     "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest of `SIZES`
-    that does. `names` are the games of `needed`. If the size is too small, raises `GameError` with
-    each quantity that exceeds it and the game.
+    that does, with rare features as needed, see `Size.extended`. `names` are the games of `needed`.
+    If the size is too small, raises `GameError` with each quantity that exceeds it and the game.
     """
     needed, names = [*needed], [*names]
     least = Size.over(needed)
@@ -170,11 +171,11 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
                     f"{most:,}; split it into smaller games"
                 )
         return least
-    able = [name for name in (SIZES if size == "auto" else [size]) if SIZES[name].holds(least)]
-    if able:
-        return SIZES[able[0]]
+    for name in SIZES if size == "auto" else [size]:
+        if (one := SIZES[name].extended(least)).holds(least):
+            return one
     name = "large" if size == "auto" else size
-    largest = SIZES[name]
+    largest = SIZES[name].extended(least)
     problems = []
     for field, meaning in MEANINGS.items():
         number = getattr(least, field)

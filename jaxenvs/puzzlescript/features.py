@@ -5,31 +5,26 @@ from typing import NamedTuple
 
 from .game import Game
 from .machine import Packer, Size
-from .machine.sizes import SIZES, draws
+from .machine.packing import draws
+from .machine.sizes import SIZES
 from .tables import Level, Pattern, TableRule
-from .text import GameError
 
 
 class Report(NamedTuple):
     """Report of `jaxenvs games check` on a game that can be loaded."""
 
-    size: Size | None  # least size for the game and all its levels; None if it is unsupported
+    size: Size  # least size for the game and all its levels
     fits: str  # name of the smallest of `SIZES` that holds it, "exact" if none does
     features: tuple[str, ...]
-    unsupported: str  # message about an unsupported rule; "" if there is none
 
 
 def report(game: Game) -> Report:
     """Return the size and the features of a game."""
-    found = tuple(_features(game))
-    try:
-        packer = Packer(game)
-    except GameError as error:
-        return Report(None, "", found, str(error))
+    packer = Packer(game)
     levels = [packer.level_size(each) for each in game.levels if isinstance(each, Level)]
     least = Size.over(levels)
-    fits = next((name for name, size in SIZES.items() if size.holds(least)), "exact")
-    return Report(least, fits, found, "")
+    able = (name for name, size in SIZES.items() if size.extended(least).holds(least))
+    return Report(least, next(able, "exact"), tuple(_features(game)))
 
 
 def _features(game: Game) -> Iterator[str]:

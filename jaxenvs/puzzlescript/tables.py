@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from .expand import expanded, places
 from .names import Names
-from .rules import ELLIPSIS, Cell, Reader, Rule
+from .rules import ELLIPSIS, Cell, Reader, Row, Rule
 
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
 BITS = 5  # movement bits per layer
@@ -34,6 +34,7 @@ class Pattern(NamedTuple):
     mp: int = 0  # movements that must be present
     mm: int = 0  # movements that must be missing
     replacement: Replacement | None = None  # None: the cell stays as it is
+    rigid: int = 0  # number of the rigid group, from 1, of which the rule is a rigid rule; 0: none
 
 
 class TableRule(NamedTuple):
@@ -72,6 +73,11 @@ class Groups(NamedTuple):
 
     rules: tuple[tuple[TableRule, ...], ...]
     loops: tuple[tuple[int, int], ...]  # (last, first) group of each loop
+
+    @property
+    def rigid(self) -> tuple[int, ...]:
+        """Indices of the rigid groups, those with at least one rigid rule."""
+        return tuple(i for i, group in enumerate(self.rules) if any(rule.rigid for rule in group))
 
 
 def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
@@ -170,10 +176,9 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis is alone between bars, with cells before and after it.
+        """Return whether every ellipsis is alone between bars and between other cells.
 
-        If not, records an error. Also records an error if the ellipses of both sides are at
-        different places, or if a row has more than two.
+        Records an error if not, if both sides have them at different places, or if a row has three.
         """
         rule, error = self.expanded, self.names.problems.error
         fine = True
@@ -181,13 +186,8 @@ class _Masks:
             other = rule.right[r][c] if rule.right else cell
             if (cell == ELLIPSIS) != (other == ELLIPSIS):
                 error(rule.line, "`...` must be at the same places on both sides")
-            if ELLIPSIS[0] not in (*cell, *other):
-                continue
-            if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (cell, other)):
-                error(rule.line, "`...` must be alone between bars")
-                fine = False
-            elif c in (0, len(rule.left[r]) - 1):
-                error(rule.line, "`...` must be between two cells, not at the end of a row")
+            if mistake := _mistake(rule.left[r], c, other):
+                error(rule.line, mistake)
                 fine = False
         for row in rule.left:
             if row.count(ELLIPSIS) > 2:
@@ -300,6 +300,19 @@ class _Masks:
             if layer not in placed and not self.names.is_property(name):
                 new = new._replace(ml=new.ml | ANY << BITS * layer)
         return new if any(new) else None
+
+
+def _mistake(row: Row, c: int, other: Cell) -> str:
+    """Return what is wrong with an ellipsis in cell `c`, or in `other`, that cell on the right."""
+    if ELLIPSIS[0] not in (*row[c], *other):
+        return ""
+    if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (row[c], other)):
+        return "`...` must be alone between bars"
+    if c in (0, len(row) - 1):
+        return "`...` must be between two cells, not at the end of a row"
+    if row[c - 1] == ELLIPSIS:
+        return "two `...` need a cell between them; one `...` means the same"
+    return ""
 
 
 def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: bool) -> Pattern:

@@ -109,7 +109,7 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Function that returns, for each action, its cost plus the heuristic of the resulting board.
+    """Default `q` of Q*: for each action, its cost plus the heuristic of the resulting board.
 
     Two such functions of equal domains are equal, so `jit` reuses the compiled search.
     """

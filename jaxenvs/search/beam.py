@@ -1,4 +1,7 @@
-"""Beam search: each step expands all boards of the beam and keeps those with the lowest scores."""
+"""Beam search: each step expands all boards of the beam, and keeps the best of the new boards.
+
+The best boards have the lowest score, which is cost + heuristic.
+"""
 
 import functools
 from collections.abc import Callable
@@ -19,7 +22,7 @@ from .store import hash_of
 class _Beam(NamedTuple):
     """State of the search of one level: the boards of the beam, and the path to each of them."""
 
-    board: Any  # boards of the beam; the first axis of each array has length width
+    board: Any  # boards of the beam; each array has a leading axis of length `width`
     cost: Float32[Array, " width"]
     alive: Bool[Array, " width"]
     action: Int16[Array, " width"]
@@ -83,7 +86,9 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    place = jnp.maximum(end.goal, 0)  # if unsolved, take board 0, which has the lowest score
+    # Index of the board to return: the goal, or, if the search found none, board 0 of the last
+    # beam, which has the lowest cost + heuristic.
+    place = jnp.maximum(end.goal, 0)
     result = Result(
         solved=solved,
         cost=jnp.where(solved, end.cost[place], jnp.inf),
@@ -101,7 +106,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand all boards of the beam, and keep the new boards with the lowest scores, each once."""
+    """Expand all boards of the beam; keep the best new boards (cost + heuristic), each once."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)
@@ -147,7 +152,8 @@ def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
-    # Sorting by two hashes puts equal boards next to each other, and invalid candidates at the end.
+    # The sort puts equal boards next to each other, the cheapest first, and invalid candidates at
+    # the end. It compares two different hashes of each board instead of the whole board.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)

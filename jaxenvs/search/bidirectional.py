@@ -36,9 +36,10 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """For each action, the index of the action that undoes it; the puzzle's own array.
+        """For each action, the index of the action that undoes it: the array of the puzzle.
 
-        If a puzzle has inverse actions, predecessor i is reached by the inverse of action i.
+        The array is valid for the backward search, too: in a puzzle with inverse actions, the
+        inverse of action i leads to predecessor i.
         """
         return self.puzzle.inverse
 
@@ -200,8 +201,8 @@ class _Both:
         """Look up the boards that one search has just added, in the store of the other search.
 
         If a board is found there, the two searches meet at this board, and the meeting is recorded.
-        The added boards are in the rows from `first` on. `ahead` is True if the forward search
-        added them.
+        The added boards are in the rows of the store from `first` on. `ahead` is True if the
+        forward search added them.
         """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
@@ -253,7 +254,9 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # The backward search has no heuristic, so it never discards a board wrongly.
+        # Whether an empty open list proves the level unsolvable. In the forward search
+        # it does not, if an infinite value of an inadmissible heuristic made this search discard a
+        # board. The backward search uses no heuristic, so there it is always a proof.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
@@ -284,7 +287,11 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions that lead from a node of the backward search to the goal."""
+        """Append the actions that lead from a node of the backward search to the goal.
+
+        row: row of this node in the store of the backward search. `actions` has the first `length`
+        actions of the solution. Returns the actions and the length of the whole solution.
+        """
         nodes = back.store.nodes
 
         def on(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -304,9 +311,10 @@ class _Both:
 def _better(
     meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
 ) -> _Meeting:
-    """Update `meeting` with the cheapest new pair of each level.
+    """Return `meeting`, updated where a new pair of nodes is cheaper than the recorded pair.
 
-    Of equally cheap pairs, the first one is taken.
+    A pair is a forward and a backward node with the same board, and `cost` is the sum of their
+    costs. Of equally cheap new pairs of a level, the first one is taken.
     """
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)

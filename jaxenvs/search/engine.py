@@ -12,7 +12,9 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-FINE = 0.25  # default bucket width, as a fraction of max(1, weight) * cost of the cheapest action
+# Default width of the open list's buckets, in priority: this fraction of the cost of the cheapest
+# action, times the weight of the heuristic if that is above 1.
+FINE = 0.25
 
 
 class Settings(NamedTuple):
@@ -37,7 +39,8 @@ class Search(NamedTuple):
     store: Store
     todo: OpenList
     cost: Float32[Array, " levels"]  # cost of the best goal found so far, infinite without one
-    goal: Int32[Array, " levels"]  # row of the best goal in the store, -1 without a goal
+    # Row in the store of the cheapest goal found so far; -1 if no goal was found.
+    goal: Int32[Array, " levels"]
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
     nearest_row: Int32[Array, " levels"]  # row in the store of the board with the lowest heuristic
     done: Bool[Array, " levels"]
@@ -73,7 +76,11 @@ def keys_of(
 
 
 class Engine:
-    """The steps of a search. JAX traces them once; the traced loops close over the levels."""
+    """Search algorithm: functions that start a search, run one iteration, and read the result.
+
+    JAX traces each function once. The levels to solve are an attribute, so the traced loops use
+    them as captured arrays.
+    """
 
     def __init__(
         self, domain: Any, bound: Any, settings: Settings, coarse: bool, many: bool, levels: Any
@@ -83,7 +90,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        # Factor by which a weight above 1 increases priorities.
+        # Factor by which a weight of the heuristic above 1 increases differences in priority.
         self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
@@ -174,9 +181,10 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries.
+        """Pop a batch of entries from the open list, expand them, and push the new boards.
 
-        While the open list moves to new ranges, the entries are pushed again instead.
+        While the open list moves to new ranges of priorities, the popped entries are not expanded
+        but pushed again, so that they get into the buckets with the new ranges.
         """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
@@ -244,14 +252,17 @@ class Engine:
         return jax.tree.map(lambda leaf: leaf[action], moves)
 
     def _possible(self, instance: Any, board: Any) -> Array:
-        """Return the mask of the actions that Q* queues for a board."""
+        """Return the mask of the actions of a board that Q* pushes to the open list."""
         possible = getattr(self.domain, "possible", None)
         if possible is not None:
             return possible(instance, board)
         return self.domain.neighbours(instance, board).valid
 
     def _undoes(self, last: Array, action: Array) -> Array:
-        """Return whether an action undoes the action that led to the board."""
+        """Return whether `action` undoes `last`, the action that led to the board.
+
+        Always False if the domain defines no inverse actions.
+        """
         inverse = getattr(self.domain, "inverse", None)
         if inverse is None:
             return jnp.zeros(action.shape, jnp.bool_)
@@ -259,7 +270,11 @@ class Engine:
         return (last >= 0) & (back == action)
 
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
-        """Insert the valid children into the store, in chunks that contain only valid children."""
+        """Insert the valid children into the store.
+
+        The valid children are gathered into chunks of `lanes` children, so that the number of
+        insertions depends only on the number of valid children.
+        """
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
         index = jnp.arange(total, dtype=jnp.int32)
@@ -279,10 +294,13 @@ class Engine:
     def _open(
         self, search: Search, first: Array, moved: tuple[Any, Any, Any] | None = None
     ) -> Search:
-        """Compute heuristics of new rows (from `first` on), record goals, queue the other rows.
+        """Process the new nodes of the store, which are in the rows from `first` on.
 
-        moved: (entries, mask, flag). If the flag is True, the entries in the mask are queued again
-            instead, because the open list has new ranges.
+        Computes their heuristics, records goals, and pushes the other nodes to the open list.
+
+        moved: (entries, mask, flag). If the flag is True, the open list has new ranges of
+            priorities and there are no new nodes. The entries where the mask is True are then
+            pushed again.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -367,18 +385,18 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return for each priority a bound that is compared with the cost of the best goal.
+        """Return for each priority the number that decides whether its entry is still expanded.
 
-        An entry is expanded only if its bound is below this cost.
+        The entry is expanded only if this number is below the cost of the best goal found so far.
         """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of every solution through an entry.
+        """Return a lower bound on the cost of every solution whose path contains an open entry.
 
-        `priority` is a lower bound on the priority of the entry.
+        `priority` is a lower bound on the priority of this entry in the open list.
         """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
@@ -401,7 +419,12 @@ class Engine:
 def _best(
     least: Array, least_row: Array, value: Array, row: Array, level: Array, valid: Array
 ) -> tuple[Array, Array]:
-    """Return for each level the lowest value so far, and the first row with this value."""
+    """Update the lowest value of each level, and the row of the node that has this value.
+
+    `least` and `least_row` are the values and rows so far. `value`, `row` and `level` describe new
+    nodes, of which only those in the mask `valid` count. Returns the new values and rows. If
+    several new nodes have the lowest value, the first row is returned.
+    """
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)
     lowest = valid & (value == new[level]) & (value < least[level])

@@ -22,42 +22,56 @@ SMALL = 1 << 14
 LARGE_PAGE = 4096  # number of entries per page, for lists of LARGE entries or more
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-# smallest width of a range; smaller numbers are subnormal and may count as 0
+# Smallest width of a bucket's range of priorities. Smaller numbers are subnormal, and XLA may treat
+# them as 0.
 LEAST = np.finfo(np.float32).tiny
-UNKNOWN = np.float32(1e30)  # width of the ranges while the cost of every action is unknown
-GROWTH = 16.0  # largest factor by which ranges become wider or narrower when they change
-CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
+# Width of the buckets' ranges of priorities at the start of a search, if the cost of every action
+# is still unknown.
+UNKNOWN = np.float32(1e30)
+# Largest factor by which the buckets' ranges of priorities become wider or narrower in one change.
+GROWTH = 16.0
+# A bucket is crowded if it has more entries than CROWD iterations of the search expand.
+CROWD = 4
 
 
 class OpenList(NamedTuple):
     """State of an open list.
 
-    It has two sets of buckets: one in use, the other empty or being emptied.
+    It has two sets of buckets. Entries are pushed to one set; the other set is empty, or still has
+    entries that were pushed earlier than the last change of the ranges. The entries of a bucket are
+    stored in pages, which are rows of the array `entries`.
     """
 
     entries: Int32[Array, "pages page"]
-    # Indices of the pages of each bucket, oldest first.
+    # Indices of each bucket's pages in `entries`, the page with the oldest entries first.
     page_of: Int32[Array, "2 buckets pages_of_one"]
     size: Int32[Array, "2 buckets"]  # number of entries in each bucket
-    free: Int32[Array, " pages"]  # indices of all pages; the pages in use come first
-    used: Int32[Array, ""]  # number of pages in use
-    current: Int32[Array, ""]  # index of the set of buckets in use, 0 or 1
-    # Lowest priority of each bucket in use; -inf for the first bucket.
+    # Indices of all pages. The first `used` of them belong to buckets; the others are free.
+    free: Int32[Array, " pages"]
+    # Number of pages that belong to a bucket.
+    used: Int32[Array, ""]
+    # Index, 0 or 1, of the set of buckets to which entries are pushed.
+    current: Int32[Array, ""]
+    # Lower end of the range of priorities of each bucket in the current set; -inf for the first
+    # bucket.
     edges: Float32[Array, " buckets"]
-    width: Float32[Array, ""]  # width of the range of each bucket
-    lowest: Float32[Array, ""]  # lowest priority pushed since the ranges last changed
-    highest: Float32[Array, ""]  # highest priority pushed since the ranges last changed
+    # Width of the range of priorities of each bucket in the current set.
+    width: Float32[Array, ""]
+    # Lowest priority that was pushed since the buckets' ranges last changed.
+    lowest: Float32[Array, ""]
+    # Highest priority that was pushed since the buckets' ranges last changed.
+    highest: Float32[Array, ""]
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
     """Return an empty open list for up to `capacity` entries.
 
-    `start` is the priority at which the middle range begins, and `width` is the width of all
-    ranges.
+    `start` is the priority at which the range of the middle bucket begins, and `width` is the width
+    of the range of every bucket.
     """
     page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
-    pages = full + 2 * buckets  # each bucket may have one page that is not full
+    pages = full + 2 * buckets  # each bucket of both sets may have a page that is not full
     nothing = jnp.float32(np.inf)
     return OpenList(
         entries=jnp.zeros((pages, page), jnp.int32),
@@ -122,7 +136,10 @@ def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array,
 
 
 def is_moving(todo: OpenList) -> Bool[Array, ""]:
-    """Return whether the old set of buckets still has entries, which must move to new ranges."""
+    """Return whether the old set of buckets still has entries.
+
+    The search pops these entries and pushes them again, to the buckets with the new ranges.
+    """
     return todo.size[1 - todo.current].sum() > 0
 
 
@@ -134,7 +151,7 @@ def length(todo: OpenList) -> Int32[Array, ""]:
 def edge(todo: OpenList) -> Float32[Array, ""]:
     """Return a lower bound on the priorities of all entries.
 
-    It is infinity for an empty list, and -inf while entries move to new ranges.
+    It is infinity for an empty list, and -inf while entries move to the buckets with new ranges.
     """
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
@@ -143,9 +160,14 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Choose new ranges if the current ones order the entries badly; entries then begin to move.
+    """Choose new ranges of priorities for the buckets if the current ranges no longer fit.
 
-    finest: width below which the order of entries does not matter.
+    This is the case if the lowest priority has left the ranges, or if one bucket holds most of the
+    entries although its range could be narrower. All entries must then move to the other set of
+    buckets, which gets the new ranges. Returns the open list, unchanged if the ranges still fit.
+
+    finest: difference in priority below which the order of entries does not matter.
+    batch: number of entries that an iteration of the search pops.
     able: whether entries were expanded since the last change of ranges. If not, ranges may only
         become narrower, so that the number of changes is finite.
     """
@@ -191,21 +213,24 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
 
 
 def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:
-    """Return the index of the bucket for each priority.
+    """Return the index of the bucket to which an entry with each priority belongs.
 
-    Entries that are skipped get an index beyond the last bucket.
+    Where the mask `some` is False, the entry is skipped; its index is the number of buckets.
     """
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not put an entry into a bucket whose edge is above the entry's priority:
-    # proofs of optimality use the edges as lower bounds.
+    # Rounding must not put an entry into a bucket whose range begins above the entry's priority:
+    # proofs of optimality use the beginning of the range (`edges`) as a lower bound on priorities.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Set the new sizes of the buckets in use, and allocate the pages that this requires."""
+    """Set the numbers of entries in the buckets of the current set, which do not decrease.
+
+    Allocates the pages that the buckets additionally need. At most `lanes` entries are added.
+    """
     page, most = todo.entries.shape[1], todo.page_of.shape[2]
     before = -(-todo.size[todo.current] // page)
     more = -(-size // page) - before
@@ -224,7 +249,10 @@ def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> O
 def _without_pages(
     todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
 ) -> OpenList:
-    """Set the new sizes of a set of buckets, and free the pages that they no longer need."""
+    """Set the numbers of entries in the buckets of set `source`, which do not increase.
+
+    Frees the pages that the buckets no longer need. At most `lanes` entries are removed.
+    """
     page, pages = todo.entries.shape[1], todo.free.shape[0]
     after = -(-size // page)
     less = -(-todo.size[source] // page) - after

@@ -28,7 +28,7 @@ class Result(Struct):
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
     # Goal board that was reached. If unsolved, the board with the lowest heuristic (beam search:
-    # with the lowest score).
+    # with the lowest cost + heuristic).
     board: Any
     # Number of stored nodes; a board is stored again when a cheaper path to it is found.
     nodes: Int32[Array, ""]

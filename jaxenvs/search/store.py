@@ -19,25 +19,33 @@ EMPTY = -1
 
 
 class Nodes(NamedTuple):
-    """Nodes, one per row. In a `Store`, only the first `used` rows hold nodes."""
+    """Nodes of a search: index i of each array (row i) belongs to node i.
+
+    In a `Store`, only the first `used` rows hold nodes.
+    """
 
     key: UInt32[Array, "rows words"]
-    cost: Float32[Array, " rows"]  # cost of the actions from the start to this node
-    parent: Int32[Array, " rows"]  # row of the parent node; -1: this node is the start
+    # Sum of the costs of the actions that lead from the start board to this node.
+    cost: Float32[Array, " rows"]
+    # Row of the parent node; -1 in the node of a start board.
+    parent: Int32[Array, " rows"]
     action: Int16[Array, " rows"]  # action that leads from the parent to this node
 
 
 class Store(NamedTuple):
     """All nodes of a search, and the hash table.
 
-    A row takes the bytes of its key, 4 + 4 + 2 + 1 bytes for the other arrays, and 8 bytes of the
-    hash table.
+    Each node takes the bytes of its key, 4 + 4 + 2 + 1 bytes in the arrays `cost`, `parent`,
+    `action` and `stale`, and 8 bytes in the hash table.
     """
 
     nodes: Nodes
-    stale: UInt8[Array, " rows"]  # 1 if a later row has the same board at a lower cost
-    slots: Int32[Array, " slots"]  # hash table: each slot has the row of a node, or EMPTY
-    used: Int32[Array, ""]  # number of rows in use
+    # 1 if a later node has the same board and a lower cost, so that this node is not expanded.
+    stale: UInt8[Array, " rows"]
+    # Hash table: each entry (slot) is the row of a node, or EMPTY.
+    slots: Int32[Array, " slots"]
+    # Number of stored nodes; they are in the rows 0 to used - 1.
+    used: Int32[Array, ""]
 
 
 def empty(rows: int, key_words: int) -> Store:
@@ -61,17 +69,18 @@ def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
 
 
 class _Probe(NamedTuple):
-    """State of the loop that finds a slot of the hash table for each new node.
+    """State of the loop that finds a slot (an entry) of the hash table for each new node.
 
-    A lane is the index of a new node in its batch.
+    The nodes of a batch are processed in parallel; a lane is the index of a new node in its batch.
     """
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    # Whether the new node still looks for a slot. The node stops looking when it gets a slot, or
-    # when it finds another node with the same board and a cost that is not higher.
+    # Whether the new node still looks for a slot of the hash table. The node stops looking when it
+    # gets a slot, or when it finds another node with the same board and a cost that is not higher.
     looks: Bool[Array, " lanes"]
-    # Row of an earlier node with the same board and a higher cost, or -1.
+    # Row of the stored node that the new node replaces, because both have the same board and the
+    # new node has a lower cost; -1 if there is no such node.
     replaced: Int32[Array, " lanes"]
 
 
@@ -84,8 +93,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # First all new nodes are written to the rows after the last one in use, so that slots can point
-    # to these rows. At the end, the nodes that won a slot are written again, without gaps.
+    # First all new nodes are written to the rows after the last stored node, so that slots of the
+    # hash table can contain the indices of these rows. At the end, only the nodes that got a slot
+    # are kept: they are written again, without gaps between them.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -96,9 +106,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim a slot, the node with the highest row wins.
-        # Among new nodes with equal boards, the node with the highest row is the cheapest.
-        # All new rows are higher than the rows in use, so `max` also replaces old nodes.
+        # If several new nodes claim the same slot of the hash table, the node with the highest row
+        # index gets it. Among new nodes with equal boards, this node is the cheapest.
+        # New nodes have higher row indices than stored nodes, so `max` also replaces stored nodes.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)
@@ -125,7 +135,10 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
 
 
 def find(store: Store, key: UInt32[Array, "lanes words"]) -> Int32[Array, " lanes"]:
-    """Return the row of the node with each key, or -1 if the store has no such node."""
+    """Look up keys in the hash table; return the row of the node with each key.
+
+    The row is -1 if the store has no node with this key.
+    """
     capacity = store.slots.shape[0]
 
     def goes_on(slot: Array) -> Array:
@@ -151,7 +164,7 @@ def _written(nodes: Nodes, new: Nodes, first: Int32[Array, ""]) -> Nodes:
 
 
 def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
-    """Return the `count` nodes in the rows from `first` on."""
+    """Return the nodes in the rows `first` to `first + count - 1`."""
     return jax.tree.map(
         lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, count, axis=0), nodes
     )

@@ -32,14 +32,15 @@ NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
-Rules = dict[str, Bool[Array, "*batch"]]  # rule -> mask of the steps that break it
+# Name of each rule of the contract -> mask of the steps that break it.
+Rules = dict[str, Bool[Array, "*batch"]]
 
 
 class Fuzzed(NamedTuple):
     """Result of fuzzing: number of steps, and how many of them break each rule."""
 
     steps: int
-    broken: dict[str, int]  # rule -> number of steps that break it
+    broken: dict[str, int]  # name of each rule -> number of steps that break it
 
 
 def fuzz(
@@ -133,8 +134,10 @@ class Fuzzer:
         return jax.tree.unflatten(structure, varied)
 
     def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
-        """Draw a random action: one of the space, one that the mask forbids, or one outside the
-        space.
+        """Draw a random action: from the action space, or with probability `hostile` a wrong one.
+
+        Half of the wrong actions are drawn from all values of the dtype, most of which lie outside
+        the action space. The others are actions that the action mask forbids, if there are any.
         """
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
@@ -150,7 +153,7 @@ class Fuzzer:
         )
 
     def _rules(self, key: Key, state: Any, action: PyTree, step: Step, params: Any) -> Rules:
-        """Return a flag for each rule, which is true if the step breaks the rule."""
+        """Return for each rule of the contract whether the step breaks it."""
         env, time = self.env, step.state.time
         low, high = env.reward_range
         limit = env.time_limit(step.state, params)
@@ -177,10 +180,10 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether an illegal action changed the state in another way than allowed.
+        """Return whether the action mask forbids the action, but the action changed the state.
 
-        An illegal action may do what `idle_action` does. If there is no idle action, it may only
-        increase `time`.
+        A forbidden action must have the same effect as `idle_action`. If the environment has no
+        idle action, it may only increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

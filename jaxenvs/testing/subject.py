@@ -30,10 +30,11 @@ class Subject:
     """An environment and its jitted functions, which all checks use."""
 
     env: Env
-    reset: Callable[..., Reset]  # function of (key, params)
-    step: Callable[..., Step]  # function of (key, state, action, params)
+    reset: Callable[..., Reset]  # `env.reset`: (key, params) -> first state and observation
+    step: Callable[..., Step]  # `env.step`: (key, state, action, params) -> result of the step
     batch_step: Callable[..., Step]  # `step` under `vmap`, with a leading axis in every argument
-    rollout: Callable[..., tuple[Reset, Step]]  # function of (key_reset, keys, actions, params)
+    # (key_reset, keys, actions, params) -> (result of the reset, results of all steps).
+    rollout: Callable[..., tuple[Reset, Step]]
 
     @classmethod
     def of(cls, env: Env) -> "Subject":
@@ -57,7 +58,7 @@ class Subject:
 
     @functools.cached_property
     def episode(self) -> tuple[Reset, Step]:
-        """First state and all steps of the rollout `plan(env)` with the default params."""
+        """Reset and all steps of a rollout with the inputs of `plan` and the default params."""
         return self.rollout(*plan(self.env), self.env.default_params)
 
 

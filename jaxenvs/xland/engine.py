@@ -45,7 +45,8 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell's byte in a uint32
+# Bit offset of the tile byte of each of these eight cells in its uint32; four cells share a uint32.
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)
 
 
 class Front(NamedTuple):
@@ -59,7 +60,7 @@ class Front(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Action and direction of the agent in a step, encoded for the tests of rules and goals."""
+    """Action and direction of the agent in a step, in the form that the rules and the goal need."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
@@ -69,7 +70,8 @@ class Moment(NamedTuple):
     in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent
     back: UInt32[Array, ""]  # bit offset, in `Scene.front`, of the agent's cell
-    # Whether the cell in front is below or right of the grid; rules then read the agent's cell.
+    # Whether the cell in front is below or right of the grid; rules then read the agent's own cell
+    # instead of it.
     beyond: Bool[Array, ""]
 
 
@@ -299,8 +301,10 @@ def _place_reached(
 ) -> Bool[Array, ""]:
     """Return whether a goal about the tile of one cell or about the agent's position is reached.
 
-    A `TILE_AT` goal takes the tile from `scene` if rules may have changed it. An `ON` goal reads
-    the agent's own cell from `cells`: rules cannot change this cell in a step forward.
+    `cells` is the grid before the rules applied. `scene` has the eight cells that the rules may
+    have changed, and `index` has their row-major indices. A `TILE_AT` goal takes the tile from
+    `scene` if its cell is one of the eight, else from `cells`. An `ON` goal reads the agent's own
+    cell from `cells`: rules cannot change this cell in a step forward.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)

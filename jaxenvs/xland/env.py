@@ -54,7 +54,8 @@ def _register_all(env_class: World) -> World:
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                representative=name == "R4-13x13",  # papers train on this layout
+                # Benchmarks and pictures use this id for all layouts, because papers train on it.
+                representative=name == "R4-13x13",
                 layout=layout,
                 size=size,
             )(env_class)
@@ -142,7 +143,7 @@ class XLand(GridWorld):
 
     @property
     def grid_shape(self) -> tuple[int, int]:
-        """Rows and columns of the grid, walls included."""
+        """Number of rows and of columns of the grid, walls included."""
         return self.size, self.size
 
     @property
@@ -152,7 +153,8 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        # Largest values of a pair that is (kind, colour) or (row, column).
+        # In goals, a pair of bytes is a tile (kind, colour) or a cell (row, column). These are the
+        # largest values of such a pair.
         place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),

@@ -27,10 +27,12 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-LANES, TASKS = 1024, 128  # number of parallel lanes; number of tasks per lane
+# Number of lanes, which draw tasks in parallel from different positions of the random numbers;
+# number of tasks that each lane draws.
+LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-# Overlap of successive lanes, in standard deviations of the number of random uint32 that the tasks
-# of a lane need.
+# Each lane starts before the expected end of the previous lane's random numbers, by this many
+# standard deviations of the number of random uint32 that the tasks of a lane need.
 SLACK = 4.0
 FAR = 2048  # more random uint32 than any task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
@@ -203,7 +205,10 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 
 
 def _step(recipe: Recipe) -> int:
-    """Return the number of random uint32 between the start positions of successive lanes."""
+    """Return the number of random uint32 between the start positions of successive lanes.
+
+    It is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
+    """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
     for _ in range(PILOT):
@@ -244,9 +249,12 @@ def _lanes(
 
 
 def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
-    """Return the script's tasks that begin in `words`, and the index after the last one.
+    """Return the tasks that the script draws from the random uint32 in `words`.
+
+    Also returns the index in `words` after the last task, where the next task of the script begins.
 
     words: random uint32; a task of the script begins at index 0.
+    step: number of random uint32 between the start positions of successive lanes.
     """
     starts = np.arange(LANES, dtype=np.int32) * step
     found = jax.device_get(_lanes(words, starts, recipe))

@@ -94,7 +94,8 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    stated = np.flatnonzero(ruleset.rules)  # indices of non-empty rules; the i-th is fact 1 + i
+    # Indices of the non-empty rules. In `facts` they follow the goal, which is fact 0.
+    stated = np.flatnonzero(ruleset.rules)
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
     return Effects((0, *rules) if reached[-1] else tuple(rules), cells)

@@ -32,8 +32,9 @@ _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds of goals and rules, in the order of the script's indices: one kind for a held object, then
-# five for an object next to the agent, then five for two adjacent objects.
+# Kinds of goals and rules. xminigrid's script draws the index of a kind, so the order is the
+# script's: one kind for a held object, then five for an object next to the agent, then five for two
+# adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -44,11 +45,12 @@ RULES = (
 )  # fmt: skip
 FIRST_PAIR = 6  # index of the first kind in `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-# If at least this many tiles are used, CPython iterates over the set of unused tiles in an order
-# that differs from `_LISTED`.
+# The script draws from a Python `set` of the tiles that the task does not use yet. If the task uses
+# at least this many tiles, CPython iterates over the set in an order that differs from `_LISTED`.
 CROWDED = 15
 
-_WORDS = 3  # number of uint32 in a bit mask with one bit for each tile of a list
+# Number of uint32 in a bit mask that has one bit for each tile of `RIGHT`, `LEFT` or `MADE`.
+_WORDS = 3
 _NONE = tiles.NOTHING
 
 
@@ -61,14 +63,15 @@ def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
 
 
-_IN_LIST = {"right": 0, "left": 1, "made": 2}  # index of each list in `_LISTED` and `_BIT`
+# Indices of the lists of tiles `RIGHT`, `LEFT` and `MADE` in the arrays `_LISTED` and `_BIT`.
+_IN_LIST = {"right": 0, "left": 1, "made": 2}
 _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return the bit mask of each tile byte in each list, uint32 (tile bytes, lists, _WORDS).
+    """Return a bit mask with the position of each tile byte in each list of `_LISTED`.
 
-    The bit at the tile's position in the list is set; the mask is 0 if the list lacks the tile.
+    The shape is (tile bytes, lists, _WORDS), uint32. A mask is 0 if the list lacks the tile.
     """
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
@@ -158,18 +161,22 @@ class Drawn(NamedTuple):
     """Generated task, and where its random numbers end."""
 
     ruleset: PackedRuleset
-    crowded: Bool[Array, ""]  # whether a tile was drawn when CROWDED or more tiles were in use
+    # Whether a tile was drawn while CROWDED or more tiles were used; the script may draw another.
+    crowded: Bool[Array, ""]
     end: Array  # position after the last random number of this task
 
 
 class _Drawing(NamedTuple):
     """State of the generator during a task; `level` is the current depth in the tree of rules."""
 
-    at: Array  # position of the next random number in its source
-    free: UInt32[Array, "lists words"]  # bit masks of the tiles that goal and rules do not use
-    chain: UInt8[Array, " chain"]  # tile bytes at this depth for which no rule is drawn yet
-    waiting: Int32[Array, ""]  # number of tiles in `chain`
-    following: UInt8[Array, " chain"]  # tile bytes at the next depth of the tree
+    at: Array  # position of the next random number in its source (`Draws`)
+    # For each list of `_LISTED`, bit mask of its tiles that the goal and the rules do not use yet.
+    free: UInt32[Array, "lists words"]
+    # Tiles of the current depth that still lack a rule: the first `waiting` bytes of the array.
+    chain: UInt8[Array, " chain"]
+    waiting: Int32[Array, ""]
+    # Tiles of the next depth of the tree: the first `num_following` tile bytes of the array.
+    following: UInt8[Array, " chain"]
     num_following: Int32[Array, ""]
     level: Int32[Array, ""]
     rules: UInt32[Array, " rules"]
@@ -234,7 +241,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a goal; return the packed goal, its two tiles (or one and 0) and the next position."""
+    """Draw a goal; return it packed, its two tiles (the second may be 0), the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))
@@ -244,7 +251,7 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Return the generator's state at depth 1, where the tiles of the goal wait for rules."""
+    """Return the state at depth 1: tiles a and b of the goal (b may be 0) still need rules."""
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
@@ -264,7 +271,10 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Take the last tile of `chain`, and put it on the map or draw a rule that makes it."""
+    """Take the last tile of this depth that lacks a rule; draw a rule that makes it.
+
+    With probability `prune` the tile is put on the map instead.
+    """
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
     rule, a, b, after = _rule(draws, at, made, it.free)
@@ -325,7 +335,10 @@ def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
 
 
 def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
-    """Draw a free tile of `_LISTED[row]`; return it and the next position in the random source."""
+    """Draw a tile of the list `_LISTED[row]` that is in the bit masks `free`.
+
+    Returns the tile and the next position in the random source.
+    """
     words = free[row]
     number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
     return jnp.asarray(_LISTED)[row, _nth(words, number)], at

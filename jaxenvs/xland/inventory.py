@@ -33,12 +33,14 @@ Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and i
 class Analysis(NamedTuple):
     """Result of `analyse`: facts about a task that hold wherever its objects are."""
 
-    # False: proven unwinnable; True: winnable in the relaxation, which is no proof; None: unknown.
+    # False: proven unwinnable. True: winnable if positions are ignored, which is no proof that the
+    # task can be won on a map. None: unknown.
     winnable: bool | None
     # Shortest sequence of changes to objects after which the task can no longer be won.
     # Each change is a sentence; () if there is no such sequence.
     dead_end: tuple[str, ...]
-    complete: bool  # whether the search visited all reachable inventories
+    # Whether the search visited all inventories (sets of objects) that can be reached.
+    complete: bool
 
 
 class _Fact(NamedTuple):
@@ -113,7 +115,10 @@ def _fact(word: int) -> _Fact:
 
 
 class _Task:
-    """The relaxed task: computes which inventories follow from an inventory, and which win."""
+    """The task without positions: only the objects that exist (the inventory) matter.
+
+    Computes which inventories can follow from an inventory, and from which the goal is reached.
+    """
 
     def __init__(
         self,
@@ -194,7 +199,12 @@ class _Task:
         return _Fate(frozenset(t for t, _ in seen), frozenset(targets), wins)
 
     def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
-        """Yield each possible outcome of one action: (tile, place, whether the goal is reached)."""
+        """Yield the possible outcomes of one action for an object.
+
+        Before the action the object has the byte `tile` and is in the place `where` (such as
+        `_IN_HAND`). An outcome is its tile byte and its place after the action, and whether the
+        goal is reached.
+        """
         if where == _IN_HAND:
             yield self._picked(tile)
             yield from (self._beside(tile, side, True) for side in _SIDES)
@@ -208,7 +218,7 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides of the agent on which the tile can be.
+        """Return the sides of the agent on which a tile with this byte can be.
 
         The agent cannot stand where the tile has a wall: a tile with a wall above it is never
         below the agent.

@@ -36,7 +36,10 @@ _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 
 
 class _Test(NamedTuple):
-    """Condition of a goal or rule: the name of its kind, and the bytes that encode the rest."""
+    """Condition of a goal or rule: the name of its kind, and the bytes of its arguments.
+
+    The arguments are tiles, (kind, colour), or a row and a column.
+    """
 
     kind: str
     numbers: tuple[int, ...]

@@ -25,18 +25,23 @@ LARGEST = 127  # largest size: positions have to fit into int8
 
 
 class Doors(NamedTuple):
-    """Cells where one door can be: `cells` cells from (row, column) downwards or to the right."""
+    """Positions among which the position of one door is drawn.
+
+    They are `cells` adjacent cells of a wall, from (row, column) downwards or to the right.
+    """
 
     row: int
     column: int
-    down: int  # 1 if the cells lie below each other, 0 if side by side
+    down: int  # 1 if the positions lie below each other, 0 if they lie side by side
     cells: int
 
 
 class Plan(NamedTuple):
     """Walls of a layout on a grid of a certain size, and the cells where doors can be."""
 
-    walls: tuple[tuple[slice | int, slice | int], ...]  # (row, column) indices into the grid
+    # Pairs (rows, columns) of indices or slices into the grid; the cells that they select are
+    # walls.
+    walls: tuple[tuple[slice | int, slice | int], ...]
     doors: tuple[Doors, ...]
 
 
@@ -53,9 +58,10 @@ class Map(NamedTuple):
 
     grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
     free: np.ndarray  # row-major indices of the floor cells
-    first: np.ndarray  # for each door: row-major index of the first cell where it can be
-    step: np.ndarray  # for each door: index difference between successive cells where it can be
-    cells: np.ndarray  # for each door: number of cells where it can be
+    first: np.ndarray  # for each door: row-major index of the first cell where the door can be
+    # For each door: difference of the row-major indices of successive cells where it can be.
+    step: np.ndarray
+    cells: np.ndarray  # for each door: number of cells where the door can be
 
 
 def _one_room(size: int) -> Plan:

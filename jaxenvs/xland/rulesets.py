@@ -38,7 +38,7 @@ class Rule(IntEnum):
 class Goal(IntEnum):
     """Kinds of goals: the condition on tile a, on tiles a and b, or on the agent's position."""
 
-    NONE = 0  # never reached
+    NONE = 0  # no goal; it is never reached
     HOLD = 1
     ON = 2  # the agent stands on tile a
     AGENT_NEAR = 3
@@ -68,11 +68,11 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Number of tiles that a kind of rule or goal names, and the encoding of its test."""
+    """Form of a kind of rule or goal: the tiles or position in its condition, and its encoding."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
-    flags: int  # highest byte of the packed uint32, which selects the test
-    place: bool = False  # whether the kind names a row and a column
+    flags: int  # highest byte of the packed uint32, which encodes the kind of the condition
+    place: bool = False  # whether the condition names a row and a column of the grid
 
 
 _AGENT_SIDES = tuple(Form(1, flags) for flags in _beside(BESIDE_AGENT | ON_PUT))
@@ -103,8 +103,10 @@ class Ruleset(Struct):
     """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
-    rules: UInt8[Any, "*batch rules 7"]  # in the order in which they apply; kind 0: no rule
-    init_tiles: UInt8[Any, "*batch tiles 2"]  # (tile, colour); (0, 0) for none
+    # In the order in which they apply. Entries of kind 0 contain no rule (padding).
+    rules: UInt8[Any, "*batch rules 7"]
+    # (kind, colour) of each object; (0, 0) in entries that contain no object (padding).
+    init_tiles: UInt8[Any, "*batch tiles 2"]
 
     @classmethod
     def of(cls, goal: Any, rules: Any = (), init_tiles: Any = ()) -> "Ruleset":
@@ -148,7 +150,8 @@ class PackedRuleset(Struct):
     # The flags are `BESIDE_AGENT` and the constants after it.
     goal: UInt32[Any, "*batch"]
     rules: UInt32[Any, "*batch rules"]
-    init_tiles: UInt8[Any, "*batch tiles"]  # tile bytes; 0 for none
+    # Tile byte of each object; 0 in entries that contain no object (padding).
+    init_tiles: UInt8[Any, "*batch tiles"]
 
     def unpacked(self) -> Ruleset:
         """Return the task in xminigrid's encoding; the inverse of `Ruleset.packed`."""

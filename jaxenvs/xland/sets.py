@@ -41,8 +41,8 @@ class Set(NamedTuple):
     recipe: Recipe
     num_rules: int  # largest number of rules in a task
     num_tiles: int  # largest number of initial tiles in a task
-    # First 32 hex digits of the SHA-256 of each array, in xminigrid's encoding.
-    # The arrays are: goals, rules, initial tiles and numbers of rules.
+    # First 32 hex digits of the SHA-256 of each of four arrays, in xminigrid's encoding.
+    # The arrays contain, for all tasks: goals, rules, initial tiles and numbers of rules.
     checksums: tuple[str, ...]
 
 
@@ -221,7 +221,10 @@ def drawn(name: str) -> PackedRuleset:
 
 
 def checksums(rulesets: PackedRuleset) -> tuple[str, ...]:
-    """Return the checksums of tasks, computed like `Set.checksums`."""
+    """Return one checksum for each of four arrays: goals, rules, initial tiles, numbers of rules.
+
+    A checksum is computed over all tasks, as `Set.checksums` explains.
+    """
     sums = [hashlib.sha256() for _ in range(4)]
     for part in _unpacked(rulesets):
         count = (part.rules[..., 0] != 0).sum(axis=1).astype(np.uint8)

@@ -42,7 +42,8 @@ class Solution(NamedTuple):
     actions: tuple[int, ...]  # actions that win from the start of the level; see `Action`
     shortest: bool  # whether `steps` is proven to be the minimum
     at_least: int  # proven lower bound on the number of steps to the goal
-    dead_end: tuple[str, ...]  # changes after which winning is impossible; see `Analysis`
+    # Changes of objects, as sentences, after which winning is impossible; see `Analysis.dead_end`.
+    dead_end: tuple[str, ...]
     nodes: int  # number of boards that the search stored
 
 
@@ -173,11 +174,14 @@ class _Facts(NamedTuple):
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    tiles: UInt32[Array, "facts 2"]  # tile bytes that each condition names; 0 for none
+    # Tile bytes that the condition of the goal and of each rule names; 0 if it names fewer than
+    # two.
+    tiles: UInt32[Array, "facts 2"]
     # For each entry of `tiles`, Manhattan distance from the agent to the nearest tile of this byte.
     # 0 if the agent carries such a tile, infinite if the board has no such tile.
     away: Float32[Array, "facts 2"]
-    apart: Float32[Array, " facts"]  # Manhattan distance between the two tiles used for `away`
+    # Manhattan distance between the two nearest tiles to which the distances in `away` lead.
+    apart: Float32[Array, " facts"]
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -222,8 +226,9 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # `makes`, bool (facts, 2, rules): whether the rule makes the tile. Each iteration below
-    # computes the cost of missing tiles from the costs of the rules that make them.
+    # `makes`, bool (facts, 2, rules): whether the rule makes the tile that the goal or another rule
+    # names. Each iteration below computes the estimated steps until a missing tile exists from the
+    # estimates of the rules that make it.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

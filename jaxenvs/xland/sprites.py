@@ -85,7 +85,10 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a tile's sprite; too large tile bytes get the last sprite."""
+        """Return the index of the sprite of tile byte `code`, as `Sprites.sprite` does.
+
+        Tile bytes that are too large get the sprite of the largest one.
+        """
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

@@ -77,7 +77,8 @@ class Trials(Wrapper):
     # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
     part: tuple[float, float] = (0.0, 1.0)
 
-    task_sets = ()  # empty, because `Trials` cannot wrap itself
+    # None, because an environment whose episodes are trials cannot be wrapped in trials again.
+    task_sets = ()
 
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""

@@ -19,12 +19,16 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """Pairs (kind, colour) that the rulesets of a batch have in one place, such as rule 3."""
+    """A field of a ruleset that names a tile, such as the second tile of rule 3.
 
-    what: str  # where the pair is, for error messages: `its goal`, `rule 3`
-    role: str  # use of the pair, for error messages: `its second tile`, `its product`
-    pair: np.ndarray  # (kind, colour) in this place of each ruleset, uint8 (rulesets, 2)
-    where: np.ndarray  # bool (rulesets,): whether the ruleset uses this place
+    The arrays have the values of this field in all rulesets of a batch.
+    """
+
+    what: str  # name, in error messages, of the goal or rule: `its goal`, `rule 3`
+    role: str  # name, in error messages, of the field: `its second tile`, `its product`
+    pair: np.ndarray  # (kind, colour) in the field of each ruleset, uint8 (rulesets, 2)
+    # bool (rulesets,): whether the field is used. A goal or rule about one tile has no second tile.
+    where: np.ndarray
 
 
 def check(ruleset: Ruleset, size: int) -> None:
@@ -77,7 +81,7 @@ def _check_kinds(what: str, kind: np.ndarray, forms: tuple[Any, ...], names: Any
 
 
 def _named(goal: np.ndarray, rules: np.ndarray) -> Iterator[_Named]:
-    """Yield the pairs (kind, colour) in each place of goals and rules, for the whole batch."""
+    """Yield each field of goals and rules that names a tile, with its values in the whole batch."""
     count = np.array([form.tiles for form in GOALS])[goal[:, 0]]
     yield _Named("its goal", "its tile", goal[:, 1:3], count >= 1)
     yield _Named("its goal", "its second tile", goal[:, 3:5], count >= 2)

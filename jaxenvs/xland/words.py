@@ -62,7 +62,9 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    if kind == Rule.HOLD:  # do not say "vanishes": floor stays in the pocket as an object
+    # A rule `HOLD` whose product is floor does not make the object vanish: the agent then carries
+    # the floor. Other rules with this product do.
+    if kind == Rule.HOLD:
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
     place = PLACES[kind.name.removeprefix("AGENT_")]

@@ -37,9 +37,11 @@ global.PuzzleScriptTestAssertions = { push: nothing, equal: nothing };
 global.UnitTestingThrow = error => { throw error; };
 
 const code = FILES.map(name => fs.readFileSync(path.join(checkout, 'src/js', name + '.js'), 'utf8')).join('\n');
-// One script, because the files share top-level names. The last lines let this file reach them.
+// One script, because the files share top-level names. The last lines let this file reach them, and make the engine play
+// as outside of its editor, where it does not stop if a rigid group does not exist.
 vm.runInThisContext(code + `
-;global.engine = {
+;IDE = false;
+global.engine = {
     start() { unitTesting = true; lazyFunctionGeneration = false; resetParserErrorState(); },
     errors: () => errorStrings, count: () => errorCount, state: () => state, level: () => level,
     curlevel: () => curlevel, settle() { let n = 0; while (againing && n++ < 500) { againing = false; processInput(-1); } return n; },
@@ -74,6 +76,7 @@ function tables() {
         layerOf: s.idDict.map(name => s.objects[name].layer),
         player: [!!s.playerMask[0], big(s.playerMask[1])],
         rules: groups(s.rules), late: groups(s.lateRules), loop: Object.entries(s.loopPoint), lateLoop: Object.entries(s.lateLoopPoint),
+        rigid: s.rigidGroupIndex_to_GroupIndex,
         wins: s.winconditions.map(w => [w[0], big(w[1]), big(w[2]), w[3], w[4], w[5]].map(x => typeof x === 'object' ? String(x) : x)),
         metadata: s.metadata,
         sprites: s.idDict.map(name => [s.objects[name].colors, s.objects[name].spritematrix]),

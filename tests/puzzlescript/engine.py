@@ -96,6 +96,7 @@ def of_loader(game: puzzlescript.Game) -> dict[str, Any]:
         "late": _groups(game.late),
         "loop": sorted(map(list, game.main.loops)),
         "lateLoop": sorted(map(list, game.late.loops)),
+        "rigid": list(game.main.rigid),
         "wins": [[KINDS[w.kind], w.x, w.y, w.all_of_x, w.all_of_y] for w in game.wins],
         "levels": [_level(level) for level in game.levels],
     }

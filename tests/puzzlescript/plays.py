@@ -72,10 +72,11 @@ def _number(drawn: Any, i: Any) -> Any:
 
 
 @functools.cache
-def program(machine: Machine, in_batch: bool) -> Any:
+def program(machine: Machine, in_batch: bool, optimised: bool = True) -> Any:
     """Return the jitted turn of one play, or of a batch of plays."""
     one = functools.partial(turn, machine)
-    return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one, compiler_options=OPTIONS)
+    options = OPTIONS if optimised else {}
+    return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one, compiler_options=options)
 
 
 def masks(game: Game, board: Board) -> list[int]:

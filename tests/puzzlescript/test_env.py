@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import search
-from jaxenvs.puzzlescript import GameError, PuzzleScript, boards, collection, glyphs
+from jaxenvs import puzzlescript, search
+from jaxenvs.puzzlescript import GameError, PuzzleScript, boards, collection, features, glyphs
 from jaxenvs.puzzlescript.features import is_random
 
 GAMES = sorted(path.stem for path in collection.SHIPPED.glob("*.txt"))
@@ -186,6 +186,18 @@ def test_a_game_too_large_for_a_size_is_explained(tmp_path):
     for size, most in (("small", 16), ("large", 64), ("auto", 64)):
         with pytest.raises(GameError, match=rf"wide.txt has 70 cells .* \({most} fit\)"):
             PuzzleScript(game=str(wide), size=size)
+
+
+@pytest.mark.parametrize(("game", "rigid", "middle"), [("bodies", 7, 0), ("beams", 0, 2)])
+def test_a_named_size_is_extended_by_rigid_rules_and_two_ellipses(game, rigid, middle):
+    path = engine.HERE / "games" / f"{game}.txt"
+    found = features.report(puzzlescript.load(path))
+    assert found.fits == "small"
+    assert ("rigid" in found.features) == (rigid > 0)
+    assert ("two ellipses in a row" in found.features) == (middle > 0)
+    for size in ("small", "auto"):
+        chosen = PuzzleScript(game=str(path), size=size).collection.size
+        assert (chosen.side, chosen.rigid, chosen.middle) == (16, rigid, middle)
 
 
 def test_a_game_of_messages_is_explained(tmp_path):

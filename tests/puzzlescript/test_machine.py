@@ -2,6 +2,7 @@
 
 import functools
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import engine
@@ -32,13 +33,24 @@ class Lanes(NamedTuple):
     boards: Any
 
 
+def rare_feature(packer: Packer) -> str:
+    """Return the rare feature of a game, see `lanes`."""
+    return next((each for each in ("rigid", "middle") if getattr(packer.size, each)), "")
+
+
 @functools.cache
-def lanes() -> Lanes:
-    """Return the recorded plays of all games, and one interpreter that holds them."""
+def lanes(feature: str = "") -> Lanes:
+    """Return the recorded plays of the games with a rare feature, and one interpreter for them.
+
+    The feature is "rigid" rules, the "middle" between two ellipses, or neither by default.
+    """
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
+    packers = [each for each in packers if rare_feature(each) == feature]
     rows = [
-        (number, trace) for number, path in enumerate(engine.GAMES) for trace in recorded[path.stem]
+        (number, trace)
+        for number, packer in enumerate(packers)
+        for trace in recorded[Path(packer.game.name).stem]
     ]
     levels = [packers[number].game.levels[trace.level] for number, trace in rows]
     size = Size.over(
@@ -140,6 +152,14 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     assert play._cache_size() == 1  # one compiled program plays all games
 
 
+@pytest.mark.parametrize("feature", ["rigid", "middle"])
+def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine(feature):
+    found = lanes(feature)
+    assert getattr(found.machine.size, feature)
+    play = plays.program(found.machine, False, optimised=False)
+    assert not mistakes(found, quick(found), functools.partial(one_by_one, play), QUICK)
+
+
 @pytest.mark.parametrize("count", (6, 62, 124, 129))
 def test_unions_of_planes_by_parts_are_the_unions(count):
     draw = np.random.default_rng(count)
@@ -154,8 +174,9 @@ def test_unions_of_planes_by_parts_are_the_unions(count):
 
 
 @pytest.mark.full
-def test_all_recorded_plays_equal_the_engine():
-    found = lanes()
+@pytest.mark.parametrize("feature", ["", "rigid", "middle"])
+def test_all_recorded_plays_equal_the_engine(feature):
+    found = lanes(feature)
     for part in parts(found, [*range(len(found.traces))]):
         assert not mistakes(found, part, plays.program(found.machine, True))
 

@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 from .part import Part
 
 BATCH = "envs"  # name of the `vmap` axis over environments with which `make_vec` calls `step`
-# Default of `rows_per_lane`. It is a little less than the length of an episode in most families.
+# Default of `rows_per_lane`, the number of environments for which `exact` generates one level at a
+# time on a CPU. It is a little less than the number of steps of an episode in most families, so
+# that about one of these environments is done per step.
 ROWS_PER_LANE = 64
 
 

@@ -1,4 +1,7 @@
-"""`Part`, the superclass of those base classes of `Env` whose members have defaults."""
+"""`Part`, the superclass of `PlayerPart`, `LearnerPart`, `BatchPart` and `UpstreamPart`.
+
+These are the base classes of `Env` whose members have defaults.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any

@@ -60,7 +60,9 @@ class PlayerPart(Part):
         return ()
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return side effects of an action, which players highlight; by default there are none.
+        """Return side effects of an action: the facts and cells that viewers highlight after it.
+
+        By default there are none.
 
         `before` and `after` are the states around the action. Not traceable by JAX.
         """

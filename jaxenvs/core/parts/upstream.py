@@ -23,13 +23,17 @@ class Ending(NamedTuple):
 
 
 class UpstreamPart(Part):
-    """Conversion of states and observations of the reproduced package, and a known ending."""
+    """Conversion of states and observations of the original environment, and a known ending.
+
+    The original is the environment of another package, such as MiniGrid, whose rules this
+    environment reproduces.
+    """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.
     package: ClassVar[str] = ""
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of the reproduced package into a state of this environment.
+        """Turn a state of the original environment in `package` into a state of this environment.
 
         With this method or `upstream_obs`, policies trained in jaxenvs can play in that package
         (`jaxenvs eval --in`).
@@ -37,7 +41,7 @@ class UpstreamPart(Part):
         raise NotImplementedError(f"{self.name} takes no states of another package")
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of the reproduced package into an observation of this environment.
+        """Turn an observation of `package`'s environment into an observation of this environment.
 
         By default the values are cast to the dtype of `observation_space`. Not traceable by JAX.
         """

@@ -52,7 +52,11 @@ class StickyAction(Wrapper):
         return StickyParams(env=self.env.default_params, repeat_probability=np.float32(0.25))
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: a known ending is no use if a step may repeat the previous action."""
+        """Return None, so that `jaxenvs check` plays no known ending.
+
+        The actions of the wrapped environment's ending are no use if a step may repeat the previous
+        action instead.
+        """
 
     def inner(self, state: WrappedState) -> Any:
         """Return the wrapped environment's part of the wrapper's state."""
@@ -163,7 +167,11 @@ class ActionRepeat(SuccessInInfo):
         return -(-self.env.shortest_limit(self.inner_params(params)) // self.num_repeats)
 
     def ending(self, level: PyTree[Array]) -> None:
-        """Return None: the actions of a known ending must be taken once each."""
+        """Return None, so that `jaxenvs check` plays no known ending.
+
+        The actions of the wrapped environment's ending must be taken once each, but this wrapper
+        repeats them.
+        """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
         """Return no effects, because several steps of the wrapped environment lie between the

@@ -84,11 +84,13 @@ class PreviousStep(StatefulWrapper):
 class _Beside:
     """Function that computes network inputs from an observation of `PreviousStep`.
 
-    It applies `read` to the entry `obs`, and keeps the entries `action` and `reward`.
+    The observation is a dict. The function `read` computes the wrapped environment's network inputs
+    from its entry `obs`; the entries `action` and `reward` are kept unchanged.
     """
 
     read: Callable[[Any], Any]
-    # Whether features that are a dict are merged into one dict with action and reward.
+    # If `read` returns a dict: whether its entries are put into one dict with `action` and
+    # `reward`. Otherwise they are the entry `obs` of the result.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:

@@ -22,12 +22,18 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge: after it, XLA on a CPU does not recompute the field `name` of `Moment`."""
+    """Return an edge, after which XLA on a CPU does not recompute the field `name` of `Moment`.
+
+    An edge is a barrier that runs after a stage of the step.
+    """
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge: after it, XLA on a CPU does not recompute the fields `names` of `World`."""
+    """Return an edge, after which XLA on a CPU does not recompute the fields `names` of `World`.
+
+    An edge is a barrier that runs after a stage of the step.
+    """
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -37,10 +43,10 @@ def hold(*names: str) -> Rule:
 
 
 def repack(moment: Moment) -> Moment:
-    """Edge that packs the world into words, which later stages unpack.
+    """Pack the world into words and unpack it again, so that XLA computes the values only once.
 
-    The map's pending writes, and the values from which later stages compute further writes, pass
-    through words as well.
+    This edge also packs and unpacks the writes of the step that are not yet in the map, and the
+    values from which later stages compute more writes.
     """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
@@ -63,11 +69,11 @@ def _repacked(
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
     """Pack a world and unpack it again, so that XLA computes its words only once.
 
-    Return the world, its words, and the int32 scalars `more`, which XLA also computes only once.
-    This holds on GPUs as well as on CPUs.
+    Return the world, its words for `words_of`, and the int32 scalars `more`, which XLA then also
+    computes only once. This holds on GPUs as well as on CPUs.
     """
-    # Pass the player's position and floor also as unpacked scalars.
-    # Some kernels read only one of these values.
+    # Besides the packed words, pass the player's row, column and floor as separate scalars, because
+    # some kernels need only one of these values.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

@@ -57,7 +57,9 @@ class Place(NamedTuple):
     name: str  # name of an item, vital, attribute or spell, or `floor`
     icons: tuple[str, ...]  # icons for counts of 1, 2, ...; higher counts have the last icon
     numbered: bool = True  # whether the count is drawn as well
-    charm: str | None = None  # key of the item's enchantment in `World.charms`
+    # Key under which `World.charms` stores the enchantment of the item.
+    # None: the item cannot be enchanted.
+    charm: str | None = None
     bare: bool = False  # whether the enchantment is drawn even if the player lacks the item
 
 
@@ -96,22 +98,31 @@ PLACES = (
 
 
 class Numbers(NamedTuple):
-    """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
+    """Indices of the full game's sprites in the arrays that `grounds` and `overlays` return.
 
-    blank: int  # index of the ground of an empty inventory cell
-    # For each entry of PLACES, index of the ground that shows count 0; counts 1, 2, ... follow.
+    A ground is a block with its item, or an icon of the inventory. An overlay is drawn above it: a
+    creature (the player or a mob) with a projectile, or a number. The index in `overlays` of a
+    creature with a projectile is the creature's number, times `flights`, plus the projectile's
+    number. The number 0 stands for no creature, and for no projectile.
+    """
+
+    blank: int  # index, in `grounds`, of the sprite of an empty inventory cell
+    # For each entry of PLACES, index in `grounds` of the icon for the count 0.
+    # The icons for the counts 1, 2 and so on follow it.
     icons: tuple[int, ...]
-    # An overlay shows the player or a mob, and a projectile on the same cell.
-    # Its index is the number of the player or mob, times `flights`, plus the projectile's number.
-    standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
-    flying: dict[str, int]  # number of each projectile flying left; +1 right, +2 up, +3 down
+    # Number that stands for each mob in the index of an overlay, by the mob's name.
+    # The player's numbers, such as PLAYER, are in the module `sprites`.
+    standing: dict[str, int]
+    # Number that stands for each projectile flying left, by the projectile's name.
+    # Add 1 if it flies right, 2 if up, 3 if down.
+    flying: dict[str, int]
     flights: int
-    digits: int  # index of the overlay that shows the number 0; the numbers 1 to MOST follow
+    digits: int  # index, in `overlays`, of the sprite of the number 0; the numbers 1 to MOST follow
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Return the indices of an edition's sprites and overlays."""
+    """Return the indices of the full game's sprites, see `Numbers`."""
     blank = len(rules.blocks) * len(Item)
     ends = np.cumsum([blank + 1, *(len(_shown(place)) for place in PLACES)]).tolist()
     first, flights = ASLEEP + 1, 1 + 4 * len(rules.projectiles)
@@ -128,7 +139,8 @@ def numbers(rules: Rules) -> Numbers:
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
     """Return the icons of a place for counts 0, 1, 2, ...
 
-    If the item can be enchanted, all of these icons follow again with sparks of fire, then of ice.
+    A place is a cell of the inventory. If its item can be enchanted, all of these icons follow
+    again with sparks of fire, then of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -166,9 +178,10 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
-    Bytes are KEY where the ground is visible. The first overlays are all pairs of a creature and a
-    projectile, which is painted over the creature. The projectile varies fastest. The first
-    creature and the first projectile are "none". The numbers 0 to MOST follow.
+    Bytes are KEY where the ground is visible. The first overlays show every pair of a creature (the
+    player or a mob) and a projectile, which is painted over the creature. All projectiles of one
+    creature follow each other. The first creature and the first projectile are "none". After the
+    pairs come the numbers 0 to MOST.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]

@@ -45,7 +45,8 @@ def picture(
 ) -> UInt8[Array, "height width 3"]:
     """Draw the view at a time of day, and the inventory below it.
 
-    Small tiles are gathered from shaded sprites; larger tiles are shaded pixel by pixel.
+    For small tiles, the picture is copied from an array that has every sprite in every shade.
+    Larger tiles are shaded pixel by pixel.
     """
     shown, blank = tiles(rules, world, blocks), numbers(rules).blank
     level, variant = darkness(rules, light, time)
@@ -119,10 +120,11 @@ def _noise(size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def _rows(rules: Rules, size: int) -> np.ndarray:
-    """Return all sprites in all shades as rows of pixels, uint8 (sprites * size, size * 3).
+    """Return the pixels of all sprites in all shades, uint8 (sprites * size, size * 3).
 
-    The order is: every sprite of the view (block, or pair in `sprites`) in every shade, the blank
-    tile, the icons of the inventory.
+    Each row of the array is one row of pixels of a sprite. The order of the sprites is: every
+    sprite of the view (block, or pair in `sprites`) in every shade, the blank tile, the icons of
+    the inventory.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -141,12 +143,14 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
 def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
-    """Gather the sprites with the indices `shown` from an array of rows of pixels.
+    """Return the pixels of a picture whose cells show the sprites with the indices `shown`.
 
-    `rows_of_pixels` has the rows of all sprites, (sprites * size, size * 3).
+    `rows_of_pixels` has the rows of pixels of all sprites, one sprite after another, (sprites *
+    size, size * 3). The result has one row of `size` * 3 bytes for each row of pixels of each cell.
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # For signed indices, XLA adds instructions that let negative ones count from the end.
+    # The indices are unsigned.
+    # For signed ones, XLA adds instructions that let negative indices count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
@@ -169,8 +173,10 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 
 
 def _zero(given: Any) -> UInt8[Array, ""]:
-    """Return a zero that depends on the inputs.
+    """Return a zero that JAX treats as computed from the inputs `given`.
 
-    Therefore `vmap` adds a batch axis to the zero wherever `vmap` adds one to the result of `draw`.
+    `apart` needs it for the branch that is never taken. Both branches of a `cond` must have the
+    same shape, and a zero that depends on the inputs gets a batch axis under `vmap`, as the result
+    of `draw` does.
     """
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

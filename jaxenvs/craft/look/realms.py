@@ -5,7 +5,7 @@ from ..tables import Block, Item
 from . import blocks
 from .blocks import INK, PATH, STONE, TUFTS, WHITE, WHOLE, both_sides, outline
 
-# Ground, walls and vegetation: drawings of blocks.
+# The following constants draw blocks of ground, walls and vegetation.
 
 BRICKS = (
     *(block(x, 0.07, x + 0.44, 0.3) for x in (0.03, 0.53)),
@@ -101,7 +101,7 @@ ICE_SHRUB = (
     Layer(dots(0.06, (0.14, 0.42), (0.34, 0.2), (0.62, 0.2), (0.82, 0.42), (0.48, 0.5)), WHITE),
 )
 
-# Ores, with a different shape for each gem: drawings of blocks.
+# The following functions and constants draw blocks of ore. Each gem has a different shape.
 
 
 def _hexagon(x: float, y: float, radius: float) -> Shape:
@@ -130,7 +130,7 @@ RUBY = (
     Layer(union(_drop(0.3, 0.28, 0.13), _drop(0.67, 0.64, 0.12)), (255, 130, 140)),
 )
 
-# Objects that stand on a path: drawings of blocks.
+# The following constants draw blocks that are objects on a path, such as a chest.
 
 GOLD = (240, 194, 74)
 CHEST = (
@@ -273,7 +273,7 @@ BLOCKS = {
     Block.NECROMANCER_VULNERABLE: NECROMANCER_VULNERABLE,
 }
 
-# Items, which can lie on any block.
+# The following constants draw items, such as torches, which can lie on any block.
 
 TORCH = (
     Layer(block(0.4, 0.36, 0.6, 0.98, 0.03), INK),

@@ -61,9 +61,10 @@ def full_picture(
 def full_tiles(
     rules: Rules, world: World, cells: Cells
 ) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
-    """Return the indices of two sprites for each cell: a ground and an overlay.
+    """Return the indices of two sprites for each cell: a ground and an overlay drawn above it.
 
-    The cells are the view and, below it, the inventory; see `layers.Numbers` for the indices.
+    The picture shows the cells of the view and, below it, of the inventory. The first array has
+    indices into `layers.grounds`, the second into `layers.overlays`, see `layers.Numbers`.
     """
     hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
     blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
@@ -80,8 +81,9 @@ def full_tiles(
 def inventory(
     rules: Rules, world: World
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
-    """Return the indices of grounds and overlays for the cells of the inventory.
+    """Return two sprite indices for each cell of the inventory: an icon, and a number above it.
 
+    The first array has indices into `layers.grounds`, the second into `layers.overlays`.
     `layers.PLACES` says which cell shows which item.
     """
     given, (_, width) = numbers(rules), rules.view
@@ -96,7 +98,8 @@ def inventory(
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
-        # On a GPU, `jnp.stack` of the counts would cost one kernel per count.
+        # Each count is written by a `jnp.where` over all cells.
+        # `jnp.stack` of the counts would cost one kernel per count on a GPU.
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
@@ -126,9 +129,10 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """Return the shading of the cells of the view and of the inventory.
+    """Return how bright, noisy and night-coloured each cell of the picture is.
 
-    The inventory, below the view, has full brightness.
+    The picture shows the view and, below it, the inventory, which has full brightness. `light` is
+    the light of each cell of the view, `daylight` the daylight, both from 0 to 1.
     """
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)

@@ -20,7 +20,9 @@ from .missiles import directions
 from .realms import BLOCKS
 
 NOBODY = 0
-PLAYER = 1  # overlay of the player facing left; the overlays for right, up and down follow
+# Number of the overlay (a drawing above a block) that shows the player facing left.
+# The next numbers show the player facing right, up and down.
+PLAYER = 1
 ASLEEP = 5
 
 ICON = 5 / 7  # side of an icon, as a fraction of its tile's side
@@ -29,15 +31,24 @@ LARGE = 14  # smallest side of a large tile, in pixels; digits take a smaller pa
 
 
 class Numbers(NamedTuple):
-    """Indices of an edition's sprites, and numbers of its overlays (things drawn on a block)."""
+    """Indices of the sprites of Classic, and numbers of its overlays.
+
+    An overlay is a drawing above a block: the player, a mob or a projectile.
+    """
 
     # Number of the overlay of each mob, and of each projectile flying left, by name.
     # The next three numbers are the overlays of the projectile flying right, up and down.
     overlays: dict[str, int]
-    drawings: tuple[tuple[Layer, ...], ...]  # drawings of overlays 1, 2, ...; overlay 0 is nothing
-    pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that have a sprite
-    placed: np.ndarray  # sprite index for each overlay on each block, int32 (blocks, overlays)
-    icons: dict[str, int]  # sprite index of each icon with a count of 0; counts 1, 2, ... follow
+    # Drawings of the overlays with the numbers 1, 2 and so on.
+    # Number 0 means that nothing is above the block.
+    drawings: tuple[tuple[Layer, ...], ...]
+    # Pairs of a block and the number of an overlay above it; each pair has a sprite.
+    pairs: tuple[tuple[Block, int], ...]
+    # Index of the sprite that shows a block with an overlay above it, int32 (blocks, overlays).
+    placed: np.ndarray
+    # Index of the sprite that shows an item or vital with the count 0, by name.
+    # The sprites for the counts 1, 2 and so on follow it.
+    icons: dict[str, int]
     most: int  # highest count that is drawn
     blank: int  # sprite index of the blank tile
     total: int
@@ -45,7 +56,7 @@ class Numbers(NamedTuple):
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
-    """Return the indices of an edition's sprites and overlays."""
+    """Return the indices of the sprites of Classic, and the numbers of its overlays."""
     drawings, overlays = _overlays(rules)
     pairs = tuple(_pairs(rules, overlays))
     blank = len(rules.blocks) + len(pairs)
@@ -58,7 +69,11 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Return the drawings of all overlays, and each mob's and projectile's first overlay number."""
+    """Return the drawings of all overlays, and a dict of overlay numbers by name.
+
+    The dict has the number of each mob, and of each projectile flying left. The next three numbers
+    stand for the projectile flying right, up and down.
+    """
     drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
@@ -71,7 +86,9 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Return all pairs of a block and an overlay that can be on that block.
+    """Return all pairs of a block and the number of an overlay that can be above this block.
+
+    An overlay shows the player, a mob or a projectile.
 
     A mob can be on blocks that it can enter. The player can also be off the map, killed by lava
     there, see `player.move`.
@@ -92,7 +109,7 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
     # The rules never produce some pairs of block and overlay, but a hand-made state may.
-    # For such a pair, use the sprite that shows the overlay on a path.
+    # For such a pair, use the sprite that shows the overlay above a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):

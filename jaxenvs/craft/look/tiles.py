@@ -19,9 +19,10 @@ from .sprites import ASLEEP, numbers
 def tiles(
     rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
 ) -> Int32[Array, "all_rows columns"]:
-    """Return the sprite index of each cell of the picture, as in daylight.
+    """Return the index of the sprite for each cell of the picture.
 
-    The cells are those of the view and, below it, of the inventory.
+    The picture shows the view and, below it, the inventory. The sprites show daylight; night is
+    added later.
     """
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
@@ -40,9 +41,10 @@ def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
 
 
 def standing(rules: Rules, world: World, first: Mapping[str, int]) -> Int32[Array, "rows columns"]:
-    """Return the overlay number of the player or mob on each cell of the view, 0 for none.
+    """Return which creature stands on each cell of the view, as a number; 0 for none.
 
-    `first` gives the overlay number of each mob, by name; the player's numbers are in `sprites`.
+    A creature is the player or a mob. `first` has the number of each mob, by name. The player's
+    numbers are in the module `sprites`: facing (1 to 4), or ASLEEP.
     """
     height, width = rules.view
     middle = np.zeros((height, width), np.bool_)
@@ -62,10 +64,10 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Return overlay numbers: the projectile's number on cells with a projectile, else `shown`.
+    """Return `shown`, with the number of a projectile on each cell of the view that has one.
 
-    `first` gives, by name, the number of each projectile flying left. The numbers for right, up and
-    down follow it.
+    `first` has the number of each projectile flying left, by name. The next three numbers stand for
+    the projectile flying right, up and down. Other cells keep their number in `shown`.
     """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
@@ -92,6 +94,8 @@ def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
     first[: len(order)] = [given.icons[name] for name in order]
     place = np.arange(first.size, dtype=np.int32)
     shown = jnp.zeros(first.shape, jnp.int32)
-    for i, name in enumerate(order):  # on a GPU, `jnp.stack` would cost one kernel per count
+    # Each count is written by a `jnp.where` over all cells.
+    # `jnp.stack` of the counts would cost one kernel per count on a GPU.
+    for i, name in enumerate(order):
         shown = jnp.where(place == i, counts[name], shown)
     return (shown.clip(0, given.most) + first).reshape(2, rules.view[1])

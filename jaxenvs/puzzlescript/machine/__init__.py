@@ -1,6 +1,7 @@
 """The interpreter: one compiled program that plays every game of a size, alone or in a batch."""
 
-from .sizes import Packer, Size, Tables
+from .packing import Packer
+from .sizes import Size, Tables
 from .state import Board
 from .turns import NOTHING, START, TICK, Machine
 

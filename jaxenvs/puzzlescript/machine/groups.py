@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from . import matches, planes, replacements, sizes
+from . import matches, planes, replacements, rigid, sizes
 from .matches import Literals
 from .replacements import Draw
 from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
@@ -67,7 +67,7 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
     at, is_found = choice.at, choice.is_found & applies
     in_random, scan = jnp.bool_(False), None
     if p.size.draws:
-        in_random, scan = p.tables.random[turn.rule], _scan(p, turn, chosen.found, rule)
+        in_random, scan = _is_random(p, turn), _scan(p, turn, chosen.found, rule)
         at = select(in_random, scan.at, at)
         is_found = jnp.where(in_random, scan.is_hit, is_found)
     starts = jnp.where(runs & applies, choice.starts, jnp.uint32(0))
@@ -87,6 +87,12 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
     return select(is_over, over, after), runs & (applies | in_random)
 
 
+def _is_random(p: Program, turn: Turn) -> Bool[Array, ""]:
+    """Return whether the next rule is in a random group that is not banned."""
+    random = p.tables.random[turn.rule]
+    return random & ~rigid.banned(p, turn, turn.rule) if p.size.rigid else random
+
+
 def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Next:
     """Test the rules of the window, and return the first that has an effect."""
     size, tables = p.size, p.tables
@@ -97,6 +103,8 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
     news = queued(turn.commands, tables.commands[window]) != turn.commands
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
     active &= is_valid & ~tables.random[window]
+    if size.rigid:
+        active &= ~rigid.banned(p, turn, window)
     place = jnp.where(turn.applying, jnp.int32(0), planes.first(active))
     rule, tests = window[place], jax.tree.map(lambda leaf: leaf[place], tests)
     return Next(
@@ -115,14 +123,17 @@ def _window(
     """Return which rules of the window can be tested together, and whether a jump back may follow.
 
     They end with the last rule of a group that has to be repeated, or of a loop that jumps back.
-    They also end before a random group and at the end of the list.
+    They also end before a random group, after a rule of one, and at the end of the list.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
     jumps = (tables.loop[window] >= 0) & turn.any_changed
     barrier = tables.last[window] & (repeats | jumps)
     number = turn.rule + planes.index(len(window))
-    stop = (number >= end) | (tables.random[window] & (number > turn.rule))
+    is_behind, random = number >= end, tables.random[window]
+    if p.size.draws:
+        random |= random[0]
+    stop = is_behind | (random & (number > turn.rule))
     is_valid = (planes.rank(barrier) == 0) & (planes.rank(stop) == 0) & ~stop
     return is_valid, (barrier & is_valid).any()
 

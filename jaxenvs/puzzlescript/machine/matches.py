@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from ...core.platforms import by_platform
-from . import planes
+from . import ellipses, planes
 from .planes import ALL, DOWN
 from .sizes import WORD
 from .state import Board, Place, Program, Turn
@@ -24,7 +24,8 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 class Tested(NamedTuple):
     """Planes of the cells at which a part of a row starts to match.
 
-    `head` is the part before the ellipsis, or the whole row; `tail` is the part after the ellipsis.
+    `head` is the part before the first ellipsis, or the whole row; `tail` is the part after the
+    last ellipsis.
     `head_changes` and `tail_changes` contain only those matches that would change something. The
     leading axes are the tested rules, if there are several, and their rows.
     """
@@ -33,6 +34,9 @@ class Tested(NamedTuple):
     tail: UInt32[Array, "*rules rows side words"]
     head_changes: UInt32[Array, "*rules rows side words"]
     tail_changes: UInt32[Array, "*rules rows side words"]
+    # The part between two ellipses; None if the size has no two ellipses in a row.
+    middle: UInt32[Array, "*rules rows side words"] | None = None
+    middle_changes: UInt32[Array, "*rules rows side words"] | None = None
 
 
 def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
@@ -46,7 +50,10 @@ def literals(p: Program, turn: Turn) -> Literals:
     No literal has index 0, which holds the cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
-    base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *inside.shape[1:])])
+    parts = [turn.objects, turn.moves]
+    if turn.rigid:
+        parts.append(turn.rigid.records)
+    base = jnp.concatenate([part.reshape(-1, *inside.shape[1:]) for part in parts])
     sets = p.tables.sets.all
     if len(sets) * len(base) < MANY:
         found = unions(sets, base)
@@ -117,7 +124,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
         nothing = jnp.zeros_like(head[0])
         return Tested(head[0], nothing, head[1], nothing)
     tail = _segment(p, found, tables.tail[rules], tables.tail_length[rules], direction)
-    return Tested(head[0], tail[0], head[1], tail[1])
+    if not p.size.middle:
+        return Tested(head[0], tail[0], head[1], tail[1])
+    middle = _segment(p, found, tables.middle[rules], tables.middle_length[rules], direction)
+    return Tested(head[0], tail[0], head[1], tail[1], *middle)
 
 
 def _segment(
@@ -146,22 +156,29 @@ def row_results(
     length = p.tables.length[rules]
     if p.size.tail:
         direction = jnp.broadcast_to(p.tables.direction[rules][..., None], length.shape)
-        any_tail = _starts(p, tests.tail, direction, length)
-        changing_tail = _starts(p, tests.tail_changes, direction, length)
+        tail, tail_changes = tests.tail, tests.tail_changes
+        if between := p.size.middle:
+            middle = p.tables.middle_length[rules]
+            parts = [_starts(p, part, direction, middle, between) for part in (tail, tail_changes)]
+            tail, tail_changes = ellipses.joined(tests, middle, *parts)
+        any_tail = _starts(p, tail, direction, length, p.size.cells)
+        changing_tail = _starts(p, tail_changes, direction, length, p.size.cells)
         has_tail = (p.tables.tail_length[rules] > 0)[..., None, None]
         changes = jnp.where(has_tail, changes & any_tail | head & changing_tail, changes)
         head = jnp.where(has_tail, head & any_tail, head)
     return planes.some(head) | (length == 0), planes.some(changes) & (length > 0)
 
 
-def _starts(p: Program, tail: Array, direction: Array, length: Array) -> Array:
-    """Return the starts of rows from which an ellipsis of any length leads to a cell of `tail`."""
+def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
+    """Return the starts of parts of `length` cells, at most `most`, from which an ellipsis of any
+    length leads to a cell of `tail`.
+    """
     by = 1
     while by < p.size.side:
         tail |= planes.back(tail, direction, by)
         by *= 2
     starts = tail
-    for c in range(1, p.size.cells + 1):  # the part before the ellipsis has `length` cells
+    for c in range(1, most + 1):  # the part before the ellipsis has `length` cells
         at = (length == c)[..., None, None]
         starts = jnp.where(at, planes.back(tail, direction, c), starts)
     return starts
@@ -177,15 +194,18 @@ def of_rule(
 ) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
     """Return where each row of a rule matches, and where a match would change something.
 
-    Each result has one plane for each number of cells that the ellipsis skips, from 0. It contains
-    the cells at which the matches start.
+    Each result has one plane for each gap, see `Place`. It contains the cells at which the matches
+    start.
     """
     size, length = p.size, p.tables.length[rule]
     found, change = tests.head[:, None], tests.head_changes[:, None]
     if size.tail:
-        tail, tail_change = (
-            _behind(p, part, rule, length) for part in (tests.tail, tests.tail_changes)
-        )
+        if size.middle:
+            tail, tail_change = ellipses.behind(p, tests, rule)
+        else:
+            tail, tail_change = (
+                _behind(p, part, rule, length) for part in (tests.tail, tests.tail_changes)
+            )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
         no_gap = (planes.index(size.gaps) == 0)[:, None, None]
         alone = [jnp.where(no_gap, part, jnp.uint32(0)) for part in (found, change)]

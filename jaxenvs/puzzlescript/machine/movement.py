@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from . import matches, planes
+from . import matches, planes, rigid
 from .planes import DOWN, LEFT, OPPOSITE, RIGHT, UP
-from .state import ENDS, LATE, MOVES, Program, Turn
+from .state import ENDS, LATE, MOVES, Program, Turn, select
 
 # Index of the movement bit of each direction, in the order right, down, left, up. The order of the
 # movement bits is up, down, left, right, action.
@@ -54,6 +54,8 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
         phase=jnp.where(ends, following, turn.phase).astype(jnp.int32),
         rule=jnp.where(ends, late, turn.rule),
     )
+    if size.rigid:
+        after = select(ends, rigid.resolved(p, turn._replace(moves=moves), after), after)
     return after, ~is_over
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from . import planes
+from . import ellipses, planes, rigid
 from .sizes import BITS
 from .state import Place, Program, Turn
 
@@ -22,7 +22,7 @@ def replaced(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
 
-    Also return whether a cell changed; this flag is always False if `size.draws` is False.
+    Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -39,6 +39,9 @@ def replaced(
         difference |= after ^ base
         base = after
     altered = (difference != 0).any() if size.draws else jnp.bool_(False)
+    if size.rigid:
+        turn, is_new = rigid.recorded(p, turn, patterns, where)
+        altered |= is_new
     objects, moves = base[: size.objects], base[size.objects :].reshape(turn.moves.shape)
     return turn._replace(objects=objects, moves=moves), altered
 
@@ -112,7 +115,14 @@ def targets(
     used, patterns = offset < length, tables.cells[rule]
     if size.tail:
         behind = planes.index(size.tail)
-        offset = jnp.concatenate([offset, length + gap[:, None] + behind], 1)
+        start = length + gap[:, None]  # offset of the first cell behind the last ellipsis
+        if size.middle:
+            between, start = ellipses.targets(p, rule, gap)
+            offset, used, patterns = (
+                jnp.concatenate(pair, 1)
+                for pair in zip((offset, used, patterns), between, strict=True)
+            )
+        offset = jnp.concatenate([offset, start + behind], 1)
         used = jnp.concatenate([used, behind < tables.tail_length[rule][:, None]], 1)
         patterns = jnp.concatenate([patterns, tables.tail[rule]], 1)
     dx, dy = (jnp.array(step, jnp.int32)[direction] for step in ((1, 0, -1, 0), (0, 1, 0, -1)))

@@ -24,11 +24,21 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match: the cell at which it starts, and how many cells its ellipsis skips."""
+    """A match: the cell at which it starts, and the index of what its ellipses skip."""
 
     x: Int32[Array, "*batch"]
     y: Int32[Array, "*batch"]
+    # Number of cells that the ellipsis skips; an index in `Size.skips` if rows may have two.
     gap: Int32[Array, "*batch"]
+
+
+class Rigid(NamedTuple):
+    """State of rigid rules in a turn, see `rigid.py`; group numbers start at 1."""
+
+    # Binary digits of the number of the rigid group that moved a layer of a cell; no digits: none.
+    records: UInt32[Array, "layers bits side words"]
+    pushed: UInt32[Array, "layers five side words"]  # movements at the start of the turn
+    banned: Bool[Array, " numbers"]  # whether the group with each number is banned in this turn
 
 
 class Turn(NamedTuple):
@@ -67,6 +77,7 @@ class Turn(NamedTuple):
     counted: Int32[Array, ""]
     # Index of the tuple of a random group that is to be applied; -1: not drawn yet.
     target: Int32[Array, ""]
+    rigid: Rigid | None  # None if the size has no rigid groups
 
 
 class Row:
@@ -139,6 +150,17 @@ def empty_turn(size: Size, board: Board) -> Turn:
         drawn=zero,
         counted=jnp.int32(-1),
         target=jnp.int32(-1),
+        rigid=_no_rigid(size) if size.rigid else None,
+    )
+
+
+def _no_rigid(size: Size) -> Rigid:
+    """Return the state of rigid rules at the start of a turn without input."""
+    plane = (size.side, size.words)
+    return Rigid(
+        records=jnp.zeros((size.layers, size.group_bits, *plane), jnp.uint32),
+        pushed=jnp.zeros((size.layers, BITS, *plane), jnp.uint32),
+        banned=jnp.zeros(1 << size.group_bits, jnp.bool_),
     )
 
 
@@ -155,6 +177,7 @@ def next_turn(turn: Turn, objects: Array) -> Turn:
         applying=jnp.bool_(False),
         counted=jnp.int32(-1),
         target=jnp.int32(-1),
+        rigid=jax.tree.map(jnp.zeros_like, turn.rigid),
     )
 
 

@@ -112,7 +112,8 @@ def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     is_input = (action >= 0) & (action < len(INPUTS))
     bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
     given = ((planes.index(BITS) == bit) & is_input)[:, None, None]
-    return turn._replace(
+    turn = turn._replace(
         moves=jnp.where(given, pushed[:, None], jnp.uint32(0)),
         players=jnp.where(is_input, players, jnp.uint32(0)),
     )
+    return turn._replace(rigid=turn.rigid and turn.rigid._replace(pushed=turn.moves))

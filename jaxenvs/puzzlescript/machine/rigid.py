@@ -1,0 +1,88 @@
+"""Rigid rules: if a movement that they caused is blocked, the turn is repeated without their group.
+
+The replacement of a rigid rule records the number of its rigid group in the cell, for each layer
+whose movements it replaces. A record is new if a record of at least one of these layers is missing;
+then the replacement counts as a change. If the layer already has a record, the new one is the
+bitwise or of both numbers, as in PuzzleScript's engine. This may be the number of another group, or
+of none.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from . import planes
+from .state import RULES, Program, Turn, fresh, select
+
+
+def _or(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
+    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, (axis,))
+
+
+def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
+    """Return whether the group of each rule is banned in this turn."""
+    assert turn.rigid
+    group = p.tables.rigid[rules]
+    return (group > 0) & turn.rigid.banned[group]
+
+
+def recorded(
+    p: Program, turn: Turn, patterns: Int32[Array, " n"], where: UInt32[Array, "n side words"]
+) -> tuple[Turn, Bool[Array, ""]]:
+    """Record the rigid groups of patterns that are replaced in the cells of their planes.
+
+    Also return whether a record is new.
+    """
+    assert turn.rigid
+    groups = p.tables.recorded[patterns]
+    digits = (groups[..., None] >> planes.index(p.size.group_bits)) & 1
+    records, is_new = turn.rigid.records, jnp.bool_(False)
+    for i in range(len(patterns)):
+        missing = where[i] & ~_or(records, 1)
+        new = _or(jnp.where(groups[i, :, None, None] > 0, missing, jnp.uint32(0)), 0)
+        records |= jnp.where(digits[i, :, :, None, None] > 0, new, jnp.uint32(0))
+        is_new |= planes.some(new)
+    return turn._replace(rigid=turn.rigid._replace(records=records)), is_new
+
+
+def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
+    """Return `after`, or the start of the turn if a movement of a rigid group was blocked.
+
+    `turn` is the turn when nothing can move any more, and `after` is what follows without rigid
+    groups. If the turn is repeated, the blocked groups are banned and the commands are discarded.
+    """
+    assert turn.rigid
+    found = _blocked(p, turn)
+    again = (found & ~turn.rigid.banned).any()
+    repeated = fresh(after)._replace(
+        objects=turn.before,
+        moves=turn.rigid.pushed,
+        phase=jnp.int32(RULES),
+        rule=jnp.int32(0),
+        commands=jnp.uint8(0),
+    )
+    state = turn.rigid._replace(
+        records=jnp.zeros_like(turn.rigid.records), banned=turn.rigid.banned | found
+    )
+    return select(again, repeated, after)._replace(rigid=state)
+
+
+def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
+    """Return the numbers of the rigid groups that have a blocked movement.
+
+    In each cell, only the lowest layer with such a movement counts. Entry 0 stands for all numbers
+    that no group has. The engine clears the movement `action` earlier, so it is never blocked.
+    """
+    assert turn.rigid
+    records = turn.rigid.records
+    stays = _or(turn.moves[:, :4], 1) & _or(records, 1)
+    seen, digits = jnp.zeros_like(stays[0]), jnp.zeros_like(records[0])
+    for layer in range(p.size.layers):
+        digits |= stays[layer] & ~seen & records[layer]
+        seen |= stays[layer]
+    number = planes.index(1 << p.size.group_bits)
+    is_set = (number[:, None] >> planes.index(p.size.group_bits) & 1).astype(bool)
+    equal = jnp.where(is_set[..., None, None], digits, ~digits)
+    cells = jax.lax.reduce(equal, planes.ALL, jax.lax.bitwise_and, (1,)) & seen
+    found, is_group = planes.some(cells), number <= p.tables.rigid_groups.all
+    return jnp.where(number == 0, (found & ~is_group).any(), found & is_group)
