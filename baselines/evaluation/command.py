@@ -13,7 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number, run_params, unwritable
+from jaxenvs.commands.parser import (
+    Parser,
+    UsageError,
+    guarded,
+    number,
+    run_fields,
+    run_params,
+    unwritable,
+)
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
@@ -37,6 +45,7 @@ EXAMPLES = (
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
     "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/games --set levels=test",
     "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
@@ -49,12 +58,12 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parser().read(argv)
-    params = run_params(args.params)
+    params, fields = run_params(args.params), run_fields(args.fields)
     try:
         run = Run.open(args.run)
         config = run.config
         seeds, given = range(config.seeds), (args.best, params, args.simulations)
-        policies = [load_policy(args.run, seed, *given) for seed in seeds]
+        policies = [load_policy(args.run, seed, *given, fields=fields) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
@@ -64,6 +73,7 @@ def _run(argv: list[str]) -> int:
             "greedy": args.greedy,
             "policy": describe(policies[0], args.greedy),
             "best": args.best,
+            "fields": {**config.fields, **fields},
             "params": {**config.params, **params},
             **({"chosen_by": _chosen_by(run)} if args.best else {}),
             "seeds": [
@@ -135,7 +145,7 @@ def _parser() -> Parser:
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_best()
-    made.add_params()
+    made.add_fields("levels=test")
     made.add_simulations()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
