@@ -25,7 +25,14 @@ from jaxenvs.commands.parser import (
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
-from ..core.episodes import EVALUATION, Episodes, achievements, first_episodes, table
+from ..core.episodes import (
+    EVALUATION,
+    Episodes,
+    achievements,
+    first_episodes,
+    random_episodes,
+    table,
+)
 from ..core.policy import Policy
 from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
@@ -45,7 +52,7 @@ EXAMPLES = (
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
     "eval runs/doorkey --param max_steps_in_episode=50",
-    "eval runs/games --set levels=test",
+    "eval runs/games --set levels=test --random",
     "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
@@ -144,6 +151,7 @@ def _parser() -> Parser:
         "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
+    made.add_argument("--random", action="store_true", help="also play random legal actions")
     made.add_best()
     made.add_fields("levels=test")
     made.add_simulations()
@@ -154,7 +162,8 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    `here` holds the results in jaxenvs, and `there` those in the package of `--in`.
+    `here` holds the results in jaxenvs, `random` those of random play with `--random`, and `there`
+    those in the package of `--in`.
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
@@ -163,6 +172,10 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
         played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
+    if args.random:
+        played = jax.jit(lambda key: random_episodes(policy.env, key, count))(key_here)
+        result["random"] = _figures(played)
+        line += f"; random play {_words(result['random'])}"
     if package is not None:
         played = upstream.play(policy, package, key_there, count, greedy)
         result["there"] = there = _figures(played)
