@@ -143,7 +143,7 @@ def member(package: str, name: str) -> Any:
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)
     (home,) = modules_of(old)
-    module = sys.modules.get(f"{PACKAGE}.{home}")  # the package has imported it, unless it failed
+    module = sys.modules.get(f"{PACKAGE}.{home}")  # the package imports it, unless that fails
     if not name.startswith("_") and hasattr(module, new):
         _warn(f"{package}.{name}", (f"{home}.{new}",), 4)
         return getattr(module, new)

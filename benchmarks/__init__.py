@@ -1,4 +1,4 @@
-"""Benchmarks: they measure speed (steps per second) and count the GPU work of a step.
+"""Benchmarks of speed (steps per second) and of GPU work (kernels and bytes of a step).
 
-Some count the work of a GPU on a machine without one, by compiling for a described GPU.
+GPU work can be counted without a GPU: XLA compiles for a GPU that exists only as a description.
 """

@@ -24,8 +24,8 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
-    # Python put this folder first on the path. Replace it, so that the modules are imported as
-    # `jaxenvs.benchmarks.*`.
+    # Python put this folder first on `sys.path`. Put the folder that contains `jaxenvs` there
+    # instead, so that the benchmarks are imported as `jaxenvs.benchmarks.*`.
     sys.path[:1] = [str(ROOT)]
     try:
         importlib.import_module("jaxenvs")

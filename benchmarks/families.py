@@ -38,7 +38,10 @@ REPEATS = 4  # number of timed runs, of which the fastest one counts
 
 
 def sources(env_id: str) -> tuple[str, ...]:
-    """Return the reset sources to count; `fresh` only if levels are cheap to generate."""
+    """Return the reset sources for which the GPU work of a step is counted.
+
+    `fresh` is among them only if levels are cheap to generate.
+    """
     expensive = jaxenvs.spec(env_id).reset_source == "exact"
     return ("pool", "exact") if expensive else ("fresh", "pool", "exact")
 
@@ -48,7 +51,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # Do not refill the pool: this happens outside the counted loop and takes long to compile.
+        # Do not refill the pool: the refill is outside the counted loop and takes long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -114,9 +117,9 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the CPU seconds of the fastest of REPEATS runs over all threads, and the last carry.
+    """Return the CPU seconds of the fastest of REPEATS runs, and the carry of the last run.
 
-    The first run, which compiles, does not count.
+    CPU seconds are summed over all threads. The first run, which compiles, does not count.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
@@ -157,7 +160,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the record of an id: figures that `record` (from the file) lacks are measured."""
+    """Return the full record of an id; measure the figures that `record` from the file lacks."""
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)

@@ -43,8 +43,8 @@ from .tables.gpu import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
-# Number of steps of the scan. No other loop in the HLO has this number of iterations, which is how
-# the scan is found there.
+# Number of steps of the scan. No other loop in the HLO has this number of iterations, so the number
+# identifies the scan.
 LENGTH = 61
 AHEAD = "NVIDIA H200, compiled ahead of time"
 
@@ -81,7 +81,8 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-# Cached, because every new description has other device objects, which JAX takes for other devices.
+# Cached, because every new description has new device objects, and JAX treats new objects as
+# different devices.
 @functools.cache
 def described(count: int, axis: str) -> Mesh:
     """Return a mesh of `count` H200s of one host that exist only as a description.
@@ -159,7 +160,8 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Number of those `kernels` that the scan adds: step counter, keys, actions, stores.
+        # Number of kernels, out of `kernels`, that belong to the scan and not to the environment:
+        # step counter, keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
         # Number of kernels, out of `kernels`, that copy an array unchanged.
         "copies": _launches(k for k in once if origin(k) == "copy"),

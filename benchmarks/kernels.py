@@ -2,9 +2,9 @@
 
     python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
 
-`step` is the time of a step without the profiler. All times are divided by the number of steps of a
-rollout. This includes the times of kernels that run once per rollout, such as filling the scan's
-outputs with zeros.
+`step` is the time of a step without the profiler. Times are per step: the times of a rollout,
+divided by its number of steps. So the time of a kernel that runs once per rollout, such as the one
+that fills the scan's outputs with zeros, is divided too.
 """
 
 import collections
@@ -84,7 +84,7 @@ def profile(contestant: Contestant) -> Profile:
 def keep(file: Path, programs: dict[str, Any]) -> None:
     """Add programs to a file: a dictionary from a program's name to its profile and HLO.
 
-    They replace programs of the same name that the file already has.
+    The added programs replace programs of the same name that the file already has.
     """
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:
@@ -103,9 +103,9 @@ def kept(file: Path) -> dict[str, Any]:
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Return the seconds of one call, timed without the profiler, and the `durations` of another.
+    """Call `step`, a compiled program from state to state, and measure its time.
 
-    `step` is the compiled program, from state to state; the second call is profiled.
+    Return the seconds of a call without the profiler, and the `durations` of a profiled call.
     """
     state = jax.block_until_ready(step(step(state)))
     start = time.perf_counter()

@@ -2,7 +2,8 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-Returns over 16 seeds, and over 64 seeds for the setting whose seeds differ much:
+These commands measure returns over 16 seeds, and over 64 seeds for the setting in which returns
+differ much between seeds:
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
@@ -13,7 +14,7 @@ Each learner has a separate process. The learners train in turns, one at a time,
 core. A training goes from a seed to trained weights. The first training of each process includes
 compilation and is reported separately. Seconds are CPU time, which equals wall time on an otherwise
 idle core; wall time is recorded too. The ratio of two learners is the median of the ratios of
-neighbouring turns. Learners that are not installed are listed.
+neighbouring turns. Learners that are not installed are listed as missing.
 """
 
 import dataclasses

@@ -5,7 +5,7 @@
 XLA's compiler reports the memory that two programs need: one resets all environments, the other is
 a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
 described H200 (see `gpu_work`) or, with `--here`, for this device. The scan stores the observations
-and rewards of all steps, as a learner would; only one step of them is counted.
+and rewards of all steps, as a learner would; only a single step's observations and rewards count.
 """
 
 import sys
@@ -25,7 +25,10 @@ STEPS = 8  # number of steps of the scan
 
 
 def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
-    """Compile both programs; return their peak memory and the sizes of state and pool, in bytes."""
+    """Compile a reset and a scan of steps; return figures of their memory, in bytes.
+
+    The figures are the peaks of both programs, and the sizes of state and level pool.
+    """
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)
@@ -41,7 +44,8 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "state": bytes_of_state,
         "pool": pool,
         # Peak memory of a step: state, level pool, temporaries, and the observations and rewards of
-        # one step. Therefore subtract what the scan stores, and add one step of it.
+        # one step. The scan's peak includes the observations and rewards of all steps (`kept`):
+        # subtract them, and add one step's.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
         # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),

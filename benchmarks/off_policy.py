@@ -3,8 +3,9 @@
     python -m jaxenvs.benchmarks.off_policy --sbx-python venv/bin/python --json off_policy.json
 
 `--sbx-python` is a Python with stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and CrossQ
-learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. Settings and steps are equal for all
-and come from RL Baselines3 Zoo, except two layers of 64 (`--sizes`) and 8,000 steps of Pendulum.
+learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar. All learners have the same settings
+and number of steps. These settings come from RL Baselines3 Zoo, except for the two layers of 64
+units (`--sizes`) and the 8,000 steps of Pendulum.
 
 Each learner has a separate process. The learners train in turns, one at a time, all on the same
 core. Steps per second are per second of CPU time, measured after the first quarter of the training,
@@ -77,9 +78,10 @@ class Setting:
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """Return the setting with `num_envs` environments and, unless it is None, `steps` steps.
+        """Return the setting with other numbers of environments and of steps (None: unchanged).
 
-        If that is a short training, its warm-up is shorter too.
+        The warm-up is shortened to at most a quarter of the steps, but takes at least one step in
+        each environment.
         """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(

@@ -35,7 +35,7 @@ RUNS = {  # name of the JSON file that a run replaces -> the run's options of `j
     "bench_craft_full": "--ids Craft-Ids-v0 --batches 1024 256 --reset-source exact "
     "--obs ids symbolic --without 'craftax (own reset)' 'craftax (no reset)' crafter",
 }
-# Options that `--quick` appends to those in `RUNS`; being last, they override them.
+# Options that `--quick` appends to the options in `RUNS`. The appended options take precedence.
 QUICK = ("--quick", "--repeats", "1", "--batches", "64")
 
 

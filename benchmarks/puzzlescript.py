@@ -25,7 +25,7 @@ from .harness import device_lock, instrument
 from .tables.cpu import GAMES
 from .tables.text import tabulated
 
-INPUTS = 3_000  # inputs that the engine plays
+INPUTS = 3_000  # number of inputs that the engine plays
 
 
 def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:

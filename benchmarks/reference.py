@@ -285,7 +285,7 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over a run's seeds; None for DAVI and world models: they have none."""
+    """Return the mean return over a run's seeds; None for DAVI and world models (no return)."""
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):

@@ -61,7 +61,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
     """Return XLand-MiniGrid's batch with tasks of task set `name`.
 
-    Its auto-reset keeps each environment's task.
+    The auto-reset of the batch keeps each environment's task.
     """
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")

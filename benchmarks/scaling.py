@@ -72,7 +72,7 @@ def learner(
 def compile_chunk(agent: Learner) -> str:
     """Return the HLO text of the program that trains one chunk of updates.
 
-    It is compiled for the described devices of `agent`.
+    The program is compiled for the described devices of `agent`.
     """
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
@@ -165,7 +165,7 @@ def measure(
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps": steps,  # number of environment steps made in each time of `times_s`
+        "steps": steps,  # number of environment steps that each time in `times_s` measures
         "times_s": times,
         "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
@@ -173,7 +173,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices once per round, so that they take turns; yield the records.
+    """Measure the numbers of devices in turns, each once per round; yield the records.
 
     Each measurement runs in a separate process.
     """
@@ -189,7 +189,7 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
-    """Run `measure` in a new process with `count` devices, which are simulated without `here`."""
+    """Run `measure` in a new process with `count` devices: real (`here`) or simulated devices."""
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()

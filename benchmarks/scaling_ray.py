@@ -44,8 +44,8 @@ COMMON = (
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    # The weight is low: values near 100 have large losses, which would dominate the gradient of the
-    # layers that actor and critic share.
+    # The weight of the value loss is low: values near 100 have large losses, which would dominate
+    # the gradient of the layers that actor and critic share.
     *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
@@ -151,7 +151,7 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Return the learning curve as a list of points, about 200 to 400 of a long log.
+    """Return the learning curve as a list of points; a long log is thinned to about 200 to 400.
 
     A point is [seconds since the first update, environment steps, mean return of recent episodes].
     """
@@ -299,7 +299,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Make the runs that the file lacks, writing results after each run; draw them if asked."""
+    """Make the runs that the file of `--out` lacks; write results after each run; draw if asked."""
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     add = parser.add_argument
     add("--seconds", type=float, default=60.0, help="seconds of each run")

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.searching --batch-sizes 1000 10000 --json search.json
 
 Random levels (--seed) are searched until the solution is proven optimal or the node budget is used
-up. Times exclude compilation and are medians over the repeats. Every board counts as a node when
-the search reaches it for the first time, and again when it reaches it at a lower cost.
+up. Times exclude compilation and are medians over the repeats. A board counts as a node when the
+search first reaches it, and once more each time the search reaches it at a lower cost.
 """
 
 import statistics

@@ -15,7 +15,7 @@ from .core.registry import UnknownIdError, make, register, spec
 from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
-if TYPE_CHECKING:  # declared for type checkers; `__getattr__` imports them at their first use
+if TYPE_CHECKING:  # names for type checkers; `__getattr__` imports each name at its first use
     from . import (  # noqa: F401
         adapters,
         babyai,

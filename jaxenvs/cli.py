@@ -25,7 +25,8 @@ def program() -> int:
     """
     try:
         _set_up(sys.argv[1:])
-        # Modules of the current folder can be imported, for `module:Id` and `--network module:name`
+        # Add the current folder to Python's import path, so that the arguments `module:Id` and
+        # `--network module:name` can name modules in the current folder.
         sys.path.append("")
         try:
             code = main()
@@ -67,7 +68,10 @@ def _set_up(arguments: list[str]) -> None:
 
 
 def _can_print() -> bool:
-    """Return whether standard output can be written; if not, that explains an `OSError`."""
+    """Return whether standard output can be written.
+
+    If not, this is the cause of the `OSError` that `program` caught.
+    """
     try:
         print(flush=True)
     except OSError:

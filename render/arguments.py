@@ -47,7 +47,7 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 
 
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
-    """Add --tile-size and the options for files; the strings name the content of each file."""
+    """Add --tile-size, --gif and --html; `animated`, `picture`, `replay` describe the files."""
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help=size)

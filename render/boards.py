@@ -1,7 +1,7 @@
 """Pictures of a session's boards.
 
-They show the states and highlighted cells. If the environment defines one, they also show a trail:
-a line such as the route so far in the travelling salesman problem.
+The pictures show the states and highlighted cells. If the environment defines a trail, the pictures
+also show this line, such as the route so far in the travelling salesman problem.
 """
 
 import itertools

@@ -34,7 +34,7 @@ def playable(env: Env) -> Controls:
 
 
 def viewable(env: Env) -> Controls:
-    """Return the environment's controls; raise `UsageError` if it cannot be drawn."""
+    """Return the environment's controls; raise `UsageError` if no picture of it can be drawn."""
     if not is_drawn(env):
         raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
@@ -114,7 +114,7 @@ class Controller:
             yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
-        """Take the action for pointing at a place; if it needs two places, store the first one."""
+        """Take the action for pointing at a place; if actions need two places, store the first."""
         self.cursor = place
         pointing = self.pointing
         if pointing is None or pointing.writes:
@@ -164,18 +164,18 @@ class Controller:
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
-        """Select a board of the wall and show only this board."""
+        """Select a board and show only this board, instead of all boards."""
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Go back from a single board to the wall; if there is no wall, close the window."""
+        """Show all boards again; if all boards are shown already, close the window."""
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:
             self.open = False
 
     def select_next(self) -> None:
-        """Select the next board of the wall."""
+        """Select the next board; after the last board, select the first one."""
         self.selected = (self.selected + 1) % self.session.boards
 
     def toggle_help(self) -> None:
@@ -183,7 +183,7 @@ class Controller:
         self.help_shown = not self.help_shown
 
     def new_level(self) -> None:
-        """Start the next episode on the selected board, or on all boards if the wall is shown."""
+        """Start the next episode on the selected board, or on all boards if all are shown."""
         self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 

@@ -112,7 +112,7 @@ def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Draw the time of day as a dial, with the sun or moon at the top at noon, and in words."""
+    """Draw the time of day in words and as a dial with a sun (at the top at noon) or a moon."""
     for fact in facts:
         middle = (pen.left + DIAL, pen.top + DIAL)
         pen.canvas.disc(DARK, middle, DIAL)

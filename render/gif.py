@@ -143,7 +143,10 @@ def _colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Return the number of bits that index the palette and one index for unchanged pixels."""
+    """Return the number of bits of an index into the palette.
+
+    There is one index per colour, and one more for unchanged pixels.
+    """
     return max(1, int(colours.size).bit_length())
 
 

@@ -1,7 +1,7 @@
 """The panel next to the boards of a viewer.
 
-It shows the progress of the episode, facts of the environment, the agent's view and the outputs of
-the policy.
+The panel shows the progress of the episode, facts of the environment, the agent's view and the
+outputs of the policy.
 """
 
 import functools
@@ -39,7 +39,7 @@ def heights(controller: Controller) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute `heights`; results are cached separately for the wall and for a single board."""
+    """Compute `heights`; results are cached separately for all boards and for a single board."""
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))
@@ -172,7 +172,8 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    # At least VIEW, so that the height in points is the same at every scale.
+    # Tiles have a whole number of pixels, so the picture's height in points varies with the scale.
+    # A space of at least VIEW points keeps the layout the same at every scale.
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)
 
 

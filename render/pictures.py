@@ -1,6 +1,6 @@
 """Functions that draw states as pictures and animations, for scripts and notebooks.
 
-They need neither a display nor pygame.
+The functions need neither a display nor pygame.
 """
 
 import importlib
@@ -135,7 +135,7 @@ class Animation:
         return f"<{checks.counted(len(self), 'picture')} of {self._sequence.env.name}>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the animation or replay that the suffix of `path` selects, as `animate` does.
+        """Write the animation or replay that the suffix of `path` selects; return the path.
 
         A failure never leaves a partial file.
         """
@@ -193,7 +193,7 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        rows = len(self) * boards  # not -1: `reshape` cannot infer it for empty leaves
+        rows = len(self) * boards  # not -1: `reshape` cannot infer a size for empty leaves
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
@@ -204,7 +204,7 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return whether an episode begins, bool (times, boards): where `time` did not increase."""
+        """Return where an episode begins, bool (times, boards): `time` did not increase there."""
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
@@ -313,7 +313,7 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the states with NumPy leaves; raise `TypeError` if their structure is not `like`'s."""
     if jax.tree.structure(states) != jax.tree.structure(like):
-        checks.state_of(states, like, where)  # raises `TypeError`
+        checks.state_of(states, like, where)  # raises `TypeError` for another structure
     return jax.tree.map(np.asarray, jax.device_get(states))
 
 
@@ -334,6 +334,6 @@ def _axes(states: Any, like: Any, where: str) -> int:
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Return exactly `count` rows, for which drawing is compiled, by repeating the last row."""
+    """Pad to `count` rows, the number for which drawing is compiled, by repeating the last row."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows

@@ -36,7 +36,9 @@ class Recording(NamedTuple):
     """Recorded time steps of one board."""
 
     tiles: list[np.ndarray]  # sprite indices of the board at each time step, uint32 (tiles,)
-    views: list[np.ndarray]  # sprite indices of the agent's view likewise; empty without tiles
+    # Sprite indices of the agent's view at each time step, uint32 (tiles,).
+    # Empty if the view does not consist of tiles.
+    views: list[np.ndarray]
     missions: list[str]  # mission of each episode in words
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, episode number."""
@@ -48,9 +50,10 @@ class ReplayWriter:
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """Prepare drawing; by default with the largest tile size at which a board fits.
+        """Prepare drawing with tiles of `tile_size` pixels.
 
-        The default is at most 64 pixels, or 32 for boards that do not consist of tiles.
+        The default is the largest tile size at which a board is at most `WIDTH` pixels wide and
+        high, limited to 64 pixels (32 for boards that do not consist of tiles).
         """
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
@@ -61,7 +64,8 @@ class ReplayWriter:
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # index of each sprite, by the bytes of its pixels
-        self._shape = self._view_shape = (0, 0)  # (rows, columns) of tiles in a frame; in a view
+        # Rows and columns of tiles in the picture of a board, and in the picture of a view.
+        self._shape = self._view_shape = (0, 0)
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
         self._names: dict[str, int] = {}  # index of each action that is not discrete, by name
 
@@ -96,7 +100,7 @@ class ReplayWriter:
     ) -> int:
         """Write the replay and return its number of episodes; a failure leaves no partial file.
 
-        names: names of the actions; if empty, the player shows no actions and rewards.
+        names: names of the actions; if empty, the replay shows no actions and rewards.
         player: name of the policy that chose the actions.
         speed: environment steps per second.
 
@@ -162,7 +166,7 @@ class ReplayWriter:
     def _episodes(self) -> list[dict[str, Any]]:
         """Return the episodes of all boards in the player's format.
 
-        Episodes are ordered by board, and have the index of their first frame.
+        Episodes are ordered by board; each one contains the index of its first frame.
         """
         episodes: list[dict[str, Any]] = []
         first = 0

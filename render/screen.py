@@ -23,7 +23,7 @@ from .session import Session
 
 # Sizes in points: height of the history bar, height of a board's label, width of the help.
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430
-GAP = 8  # distance between the boards of a wall (with their labels), in points
+GAP = 8  # distance between boards (with their labels) if all are shown, in points
 LARGEST_TILE = 96  # largest side of a grid cell, in points
 # Scales of text and distances from which `layout` chooses, in pixels per point.
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
@@ -35,13 +35,13 @@ DESIGNED = (880, 620)
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
-DEFAULT_BOARD = 600  # longest side of the board or wall when the window opens, in pixels
+DEFAULT_BOARD = 600  # longest side of all boards together when the window opens, in pixels
 
 
 class Layout(NamedTuple):
     """Rectangles, in pixels, of the boards, the panel and the history bar in a window."""
 
-    boards: tuple[pygame.Rect, ...]  # rectangles of all boards of the wall, or of a single board
+    boards: tuple[pygame.Rect, ...]  # rectangles of all boards, or of the board that is shown alone
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int

@@ -193,7 +193,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         **{name: value for name, value in given.items() if value is not None},
     )
-    heuristic.tell(found)
+    heuristic.print_figures(found)
     return 0
 
 
@@ -271,7 +271,7 @@ def _search(
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
     """Convert the level to the domain in which the planner searches.
 
-    This is the puzzle itself, or a learned model of the puzzle.
+    The domain is the puzzle itself, or a learned model of the puzzle.
     """
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))
@@ -337,7 +337,7 @@ def _cost(puzzle: Puzzle, cost: float) -> str:
 def _show(
     puzzle: Puzzle, level: PuzzleLevel, actions: tuple[int, ...], options: argparse.Namespace
 ) -> int:
-    """Write the solution to the requested files, or play it in a window."""
+    """Write the solution to the requested files, or play it in a window; return the exit code."""
     from .controls import Controller
     from .session import Session
 

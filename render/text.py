@@ -105,7 +105,10 @@ def scene(session: Session) -> str:
 
 
 def _effects(session: Session) -> list[str]:
-    """Return a line for each fact in the description that the latest action triggered."""
+    """Return a line for each effect of the latest action, such as a rule that has fired.
+
+    Effects that the description of the state does not mention are left out.
+    """
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)
     return [f"Just now: {value}." for value in values if value in known]

@@ -37,7 +37,7 @@ def stretched(picture: pygame.Surface, size: tuple[int, int]) -> pygame.Surface:
 
 
 def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) -> None:
-    """Draw dots on a circle, of which the brightest one moves around with time."""
+    """Draw dots on a circle; the brightest dot moves around the circle with time."""
     ahead = time.monotonic() / TURN % 1
     for dot in range(DOTS):
         angle = 2 * math.pi * dot / DOTS

@@ -26,7 +26,7 @@ EXAMPLES = (
     "watch runs/demo --html demo.html",
     "watch Grid-LavaCrossingS9N3-v0",
 )
-MAX_BOARDS = 64  # largest number of boards of --envs
+MAX_BOARDS = 64  # largest value of --envs, the number of boards
 Watched = tuple[str, Env, Pilot]  # environment id, environment, and policy to watch
 
 

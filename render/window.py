@@ -77,7 +77,7 @@ class Window:
         self.seen = 0  # index in the history of the time step that was shown last
         self._tile_size = tile_size
         self._queued: list[Callable[[Controller], None]] = []  # commands that still have to run
-        # Seconds of real time that have passed and by which the session has not yet advanced.
+        # Real time, in seconds, by which the next background job advances the session.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_saving = False

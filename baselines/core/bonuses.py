@@ -30,7 +30,8 @@ Novelty = Literal["rnd", "noveld", "e3b"]
 class Visits(NamedTuple):
     """The parts of a rollout that exploration bonuses read."""
 
-    obs: PyTree[Array]  # (steps + 1, envs, ...); the last observation follows the last action
+    # observations (steps + 1, envs, ...): before each action, and after the last action
+    obs: PyTree[Array]
     action: Int32[Array, "steps envs"]
     done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
 
@@ -55,7 +56,7 @@ class Bonus:
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
     gamma: float = 0.99  # discount factor of the sums of bonuses
-    minibatches: int = 8  # minibatches of a rollout, each for one gradient step
+    minibatches: int = 8  # number of minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
     width: int = 128  # width of each layer of the bonus's networks
     num_actions: int = 1  # number of actions; 0: the action space is not Discrete
@@ -67,7 +68,7 @@ class Bonus:
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> PyTree[Array]:
         """Return the bonus's state in each environment after the first observations `obs`.
 
-        It is (), unless a bonus compares observations within an episode.
+        The state is (), unless the bonus compares observations within an episode.
         """
         return ()
 
@@ -95,8 +96,8 @@ class Bonus:
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
         """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        `earned` are the mean and variance of these sums so far, and `before` are the sums before
-        the rollout. Return both as they are after the rollout, and the divided bonuses.
+        `earned` are the running mean and variance of the sums, and `before` are the sums, both
+        before the rollout. Return their values after the rollout, and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)
@@ -154,7 +155,7 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
     """Train the exploration bonus on a rollout and add it to the rewards, if there is a bonus.
 
-    A step's reward increases by the bonus of its next observation, unless it ended an episode.
+    A step's reward increases by the bonus of its next observation, unless the step ends an episode.
     Return the runner and the rollout.
     """
     bonus = of_settings(learner)

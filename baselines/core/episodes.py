@@ -33,7 +33,7 @@ class Episodes(NamedTuple):
 
     returns: Float32[Array, "*seeds episodes"]
     lengths: Int32[Array, "*seeds episodes"]  # number of steps of each episode
-    terminated: Bool[Array, "*seeds episodes"]  # False: truncated by the time limit
+    terminated: Bool[Array, "*seeds episodes"]  # whether the episode terminated; False: truncated
     # Whether the episode succeeded; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
     # Whether each achievement was earned; None if the environment has no achievements.

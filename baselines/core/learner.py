@@ -120,15 +120,16 @@ class Algorithm(NamedTuple):
     name: str  # value of --algo
     title: str
     module: str
-    # settings on which the shape of the network's weights depends; (): it learns no policy
+    # settings on which the shape of the network's weights depends; (): the learner has no policy
     shape: tuple[str, ...] = ("hidden", "embed")
     command: str = ""  # module whose function `command` trains the learner; "": the usual loop
     outside: bool = False  # whether the learner accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
     # Function that returns whether an environment meets further requirements of the learner. Error
-    # messages suggest other learners only if they fit.
+    # messages that suggest learners name only those for which it returns True.
     fits: Callable[[Any], bool] = lambda env: True
-    searches: str = ""  # `planning.TRUE` or `LEARNED`: model of its tree search; "": no search
+    # model in which the learner's tree search plans: `planning.TRUE` or `LEARNED`; "": no search
+    searches: str = ""
 
     def load(self) -> Any:
         """Import and return the learner's module."""
@@ -163,7 +164,7 @@ class Learner(Generic[S]):
     def params(self) -> Any:
         """Environment params that the compiled program takes as arguments.
 
-        None: it takes none, and the environment's default params are compiled in as constants.
+        None: the program takes none; the environment's default params are compiled in as constants.
         """
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None
@@ -196,9 +197,10 @@ def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
     A single seed runs without this axis. Even an axis of size 1 makes a matrix product two to three
-    times slower on CPUs (layers of width 64, batches of 64 or 256). It would also make `while`
-    loops that generate levels slower: under `vmap`, each iteration selects between the old and the
-    new states of all environments. With or without the axis, `step` can reduce over `SEEDS`.
+    times slower on CPUs (layers of width 64, batches of 64 or 256). The axis would also make the
+    `while` loops that generate levels slower: under `vmap`, each iteration selects between the old
+    and the new states of all environments. With or without the axis, `step` can reduce over
+    `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

@@ -28,9 +28,9 @@ def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
 
 
 def row(metrics: Mapping[str, np.ndarray], i: int) -> dict[str, list[Any]]:
-    """Return the metrics of update i as lists with one value per seed; None if unknown.
+    """Return the metrics of update i as lists with one value per seed.
 
-    `metrics` are arrays (seeds, updates).
+    An unknown value is None. `metrics` are arrays (seeds, updates).
     """
     found = {name: values[:, i].tolist() for name, values in metrics.items()}
     for name in [name for name in found if name.endswith(KNOWN)]:

@@ -56,8 +56,8 @@ class Normalised:
     """A network that reads float observations normalised by their mean and standard deviation.
 
     Integer observations stay unchanged: the network encodes them as one-hot vectors. The running
-    mean and variance are stored with the weights, so a saved policy includes them. They change only
-    between updates.
+    mean and variance change only between updates. They are stored with the weights, so a saved
+    policy includes them.
     """
 
     network: Any  # network whose input is the normalised result of `read`
@@ -72,7 +72,7 @@ class Normalised:
     def evaluation_epsilon(self) -> float:
         """Probability of a random action in evaluations that sample actions; 0 for most networks.
 
-        Q-networks, see q_network.py, have no other way to sample actions.
+        Q-networks (q_network.py) have no other way to sample actions.
         """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 

@@ -22,9 +22,9 @@ class Preset(NamedTuple):
 
     ids: str  # regular expression, matched against the whole id
     settings: Mapping[str, Any]  # fields of the learner's Settings that differ from their defaults
-    name: str | None = None  # value of `--preset` that selects it; None: always applied
+    name: str | None = None  # value of `--preset` that selects this preset; None: always applied
     algorithm: str = "ppo"  # key of `registry.ALGORITHMS`
-    mission: bool = False  # whether it applies only to ids that observe a mission by default
+    mission: bool = False  # whether the preset needs an id that observes a mission by default
 
 
 def rows(

@@ -72,7 +72,8 @@ def add_complete(
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    # Number of slots that had been written before each slot was last written; negative: never.
+    # Number of slots that had been written before each slot was last written. The number is
+    # negative for a slot that was never written.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
@@ -124,8 +125,8 @@ def sample(
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
     """Return the index of the first item at which the cumulative sum exceeds `share` of the total.
 
-    With a uniformly random `share` (0 to 1), this samples items in proportion to their masses. An
-    item of mass 0 is never returned because of rounding, unless all masses are 0.
+    With a uniformly random `share` (0 to 1), this samples items in proportion to their masses.
+    Rounding never leads to an item of mass 0, unless all masses are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")

@@ -4,8 +4,8 @@ No observation is stored twice: the next observation of a step is the observatio
 `add` writes a step's next observation (before any reset) into the next slot. Within an episode, the
 next step overwrites that slot with the same observation. After a truncation, no step begins at the
 final observation. Its slot is therefore kept as a slot that holds no step, and the next episode
-begins one slot later. Sampling may draw such a slot, because it does not know where they are; the
-sampled item then has weight 0.
+begins one slot later. Sampling does not know where such slots are. If it draws one of them, the
+sampled item has weight 0.
 """
 
 from typing import Any, NamedTuple
@@ -33,7 +33,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    is_step: Bool[Array, "*seeds envs slots"]  # False: the slot holds only a final observation
+    # whether the slot holds a step; False: the slot holds only a final observation
+    is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
 
@@ -147,7 +148,7 @@ def sample_slots(
     """Sample pairs of an environment and a slot after which at least `steps` slots were written.
 
     A slot is returned as its number since the start of the run, not as its index in the ring. The
-    last of the slots that follow may hold only an observation.
+    last of the `steps` slots after a sampled slot may hold only an observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 

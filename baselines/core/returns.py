@@ -19,8 +19,8 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from .devices import Devices
 
-# Steps that each iteration of the backward scan computes. On accelerators, XLA fuses them into one
-# kernel, so that fewer kernels are launched.
+# Number of steps that each iteration of the backward scan computes. On accelerators, XLA fuses
+# these steps into one kernel, so that fewer kernels are launched.
 UNROLL = 16
 LIMIT = 1.0  # upper limit of V-trace's importance ratios, both rho-bar and c-bar
 TINY = 1e-8  # lower bound of the mean weight, so that `baselines` never divides by 0

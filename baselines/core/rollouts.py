@@ -41,7 +41,8 @@ class Runner(NamedTuple):
     bonus: PyTree[Array] = ()  # networks and statistics of the exploration bonus
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
     bonus_memory: PyTree[Array] = ()  # state of the exploration bonus in each environment's episode
-    # float32 (*seeds, envs), discounted returns so far; reward scaling divides by their deviation
+    # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by their
+    # running standard deviation
     gain_returns: PyTree[Array] = ()
     swept: PyTree[Array] = ()  # values of swept settings by name; they override the settings' own
     model: PyTree[Array] = ()  # learned model of the environment, with its optimiser state
@@ -72,9 +73,9 @@ class Rollout(NamedTuple):
     action: PyTree[Array] = ()  # actions as `distributions` draws them; for a Box, before tanh
     log_prob: PyTree[Array] = ()  # log-probability of the action under the acting policy
     value: PyTree[Array] = ()  # float32, value of `obs`
-    reward: PyTree[Array] = ()  # float32
-    terminated: PyTree[Array] = ()  # bool
-    truncated: PyTree[Array] = ()  # bool
+    reward: PyTree[Array] = ()  # float32, reward of the step
+    terminated: PyTree[Array] = ()  # bool, whether the step terminated the episode
+    truncated: PyTree[Array] = ()  # bool, whether the step truncated the episode
     truncation_value: PyTree[Array] = ()  # float32, value of `final_obs` where truncated, else 0
     returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
     lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
@@ -210,7 +211,7 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
 def shortest_limit(learner: Learner) -> int:
     """Return the smallest possible number of steps between two truncations of an environment.
 
-    It is at least 1, and at most `rollout_steps`.
+    The result is at least 1, and at most `rollout_steps`.
     """
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))
@@ -289,7 +290,8 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
     """Return the runner after a step, and the fields of `Rollout` that describe episodes.
 
     Where an episode is done, the runner's return, length and recurrent state are reset. The fields
-    are `terminated`, `truncated`, `returns` and `lengths`, the latter two before the reset.
+    are `terminated`, `truncated`, `returns` and `lengths`; the last two have the values before the
+    reset.
     """
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(

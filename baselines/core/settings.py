@@ -23,7 +23,7 @@ class Checked(Scheduled):
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # noun for messages: `total_steps` is a number of these
+    unit: ClassVar[str] = "steps"  # what `total_steps` counts, as a noun for messages
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
@@ -100,7 +100,7 @@ class Common(Checked):
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
-    # features of each row and column of a square board, all encoded with the same weights; 0: off
+    # number of features of each row and column of a square board, which share weights; 0: off
     lines: int = 0
     bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
     # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators
@@ -128,8 +128,8 @@ class Common(Checked):
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
 
-        `what` names these steps in the message, such as "a rollout". This method does nothing, for
-        learners that do not split rollouts into minibatches.
+        `what` names these steps in the message, such as "a rollout". In this base class the method
+        does nothing, because learners need not split rollouts into minibatches.
         """
 
     def check_widths(self, name: str) -> None:
@@ -151,7 +151,7 @@ class Learning(Common):
     """Settings shared by the learners that train on rollouts."""
 
     epochs: Count = 4  # number of passes over each rollout
-    minibatches: Count = 8  # minibatches per pass, each for one gradient step
+    minibatches: Count = 8  # number of minibatches per pass, each for one gradient step
     # lambda of GAE and lambda-returns; 0: one-step TD targets, 1: Monte Carlo returns
     gae_lambda: Swept[Share] = 0.95
 

@@ -48,8 +48,8 @@ def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
 def improvement(scores: Scores, others: Scores) -> Numbers:
     """Return the probability that a run of `scores` beats a run of `others`, shape (...).
 
-    It is estimated from all pairs of runs of a task, then averaged over tasks. A pair with equal
-    scores counts as half a win.
+    The probability is estimated from all pairs of runs of a task, then averaged over tasks. A pair
+    with equal scores counts as half a win.
     """
     pairs = [(x[..., :, None], y[..., None, :]) for x, y in zip(scores, others, strict=True)]
     won = [(x > y).mean(axis=(-2, -1)) + (x == y).mean(axis=(-2, -1)) / 2 for x, y in pairs]

@@ -1,8 +1,8 @@
 """Command `jaxenvs compare`: compare methods by the final evaluations of their runs.
 
-It prints scores with bootstrap intervals, which core/statistics.py computes. A method is a name
-under which runs are pooled, by default the name of their algorithm. A task is an environment with
-its keywords.
+The command prints scores with bootstrap intervals, which core/statistics.py computes. A method is a
+name under which runs are pooled, by default the name of their algorithm. A task is an environment
+with its keywords.
 """
 
 import functools
@@ -182,7 +182,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the description of the policy in an eval.json; a substitute for older files."""
+    """Return the description of the policy in an eval.json; older files get a standard text."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"

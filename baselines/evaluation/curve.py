@@ -15,7 +15,7 @@ from jaxenvs.core.files import replacing
 # biased, because few episodes end in an update, and short episodes end first.
 EPISODES = 200
 SHARE = 10  # in a short run, a point averages 1 / SHARE of a seed's episodes
-NAMED = 8  # with more seeds, curves are drawn pale in one colour, and their median on top
+NAMED = 8  # largest number of seeds with named curves; more curves are drawn pale, with a median
 
 
 class Curve(NamedTuple):
@@ -43,8 +43,8 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # For each record, find the latest earlier record such that `latest` or more episodes ended
-        # between the two.
+        # For each record, find the latest earlier record such that at least `latest` episodes ended
+        # between the two records.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]

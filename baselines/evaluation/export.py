@@ -111,9 +111,9 @@ def program(policy: Policy) -> bytes:
 
 
 def exportable(policy: Policy) -> Callable[..., Any]:
-    """Return the function of one observation that the program vectorises.
+    """Return the function that the program applies to each observation of a batch, by `vmap`.
 
-    For a Box action space, its outputs are means and standard deviations.
+    For a Box action space, the function outputs means and standard deviations.
     """
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):

@@ -13,7 +13,7 @@ from ..storage.runs import Config, Run
 
 
 def agents_of(config: Config) -> Agents:
-    """Return the agents of a run: its environment, their seeds and labels, and how they act."""
+    """Return the agents of a run: environment, seeds, labels, and how the agents act."""
     return Agents(
         env=config.env,
         seeds=[seed for _, seed in config.agents],

@@ -42,8 +42,9 @@ def compare(
     """Search from `levels` with the learned heuristic, and compare the plans with the optimum.
 
     The arrays of `levels` are (boards, ...). `budget` is the number of nodes that a search may
-    store per board. Means of costs exclude boards that the search did not solve, and boards whose
-    optimal cost is unknown.
+    store per board. Returns the content of heuristic.json: settings, fractions of boards, mean
+    costs, node counts and times. Means of costs exclude boards that the search did not solve, and
+    boards whose optimal cost is unknown.
     """
     boards = len(jax.tree.leaves(levels.board)[0])
     settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
@@ -92,9 +93,9 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return the optimal cost of each board, whether it is known, and the search's results.
+    """Return the optimal cost of each board, whether that cost is known, and the result of `_all`.
 
-    The results are {} if the puzzle has a closed form, so that no search was needed.
+    The last result is {} if the puzzle has a closed form, so that no search was needed.
     """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
@@ -139,7 +140,8 @@ def _all(
 ) -> dict[str, Any]:
     """Search from all levels, in batches of `AT_ONCE`.
 
-    Return results for each board, and the total node counts and seconds.
+    Return arrays with one entry per board (whether solved, whether optimal, cost, actions), and the
+    total node counts and seconds.
     """
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}

@@ -32,7 +32,8 @@ class Planner:
     domain: Any  # domain to search in: the puzzle, or a learned model as a `search.Domain`
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None  # costs of all actions, if learned
-    # Function (levels of the puzzle, key) -> levels of the domain; None if both are the same.
+    # Function (levels of the puzzle, key) -> levels of the domain.
+    # None if the domain is the puzzle.
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property

@@ -118,7 +118,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # time from the first compilation to the last update
-        "steps_per_second": records[-1]["steps_per_second"],  # all seeds together, after compiling
+        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         **({"evaluations": others} if (others := _others(run)) else {}),
@@ -143,8 +143,8 @@ def _others(run: Run) -> dict[str, Any]:
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the records of evaluated runs that differ only in their seeds.
 
-    They must have the same versions and, except for the seed, the same command. Runs that have a
-    seed in common stay separate.
+    Runs are merged if they have the same versions and, except for the seed, the same command. Runs
+    that have a seed in common stay separate.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -177,7 +177,7 @@ def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
 
 
 def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several records into one, which has all their seeds."""
+    """Merge several records into one record with the seeds of all of them."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     evaluation = _evaluation([record["evaluation"] for record in group])

@@ -1,7 +1,7 @@
 """E3B (Henaff et al., 2022): elliptical episodic bonuses.
 
 An inverse dynamics model predicts the action between two observations from their features. The
-features are trained only for this, so they omit everything that the agent cannot influence. The
+features are trained only for this prediction, so they omit all that the agent cannot influence. The
 bonus of an observation with features `f` is `f^T C^-1 f`, where `C` is `RIDGE` times the identity
 plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit counts to
 continuous features.
@@ -123,7 +123,8 @@ class E3B(Bonus):
     ) -> Float32[Array, ""]:
         """Return the mean cross-entropy of the inverse model's predicted actions.
 
-        Pairs of observations from two different episodes (`is_pair` is False) count as 0.
+        The cross-entropy of a pair of observations from two different episodes (`is_pair` is False)
+        counts as 0.
         """
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
@@ -188,7 +189,7 @@ def elliptical(
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
     """Return the matrices `S` before an episode's first observation.
 
-    Each is the identity divided by sqrt(`RIDGE`).
+    Each matrix is the identity divided by sqrt(`RIDGE`).
     """
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

@@ -5,7 +5,7 @@ is the increase in novelty from its observation to the next one. A bonus is paid
 observation is new in the episode, so the agent moves on instead of circling around a novel place.
 Observations are identified by a hash. Deliberate differences from the paper: the ones that rnd.py
 lists; and if two observations of an episode fall into the same slot of the hash table, the older
-one is forgotten and counts as new again.
+one is overwritten and counts as new when it occurs again.
 """
 
 import dataclasses
@@ -62,8 +62,8 @@ class NovelD(RND):
     ) -> Rewards:
         """Train on a rollout; return each step's increase in novelty.
 
-        It is 0 if the step's next observation is not new in the episode. `Bonus.rewards` describes
-        arguments and results.
+        The increase counts as 0 if the step's next observation is not new in the episode.
+        `Bonus.rewards` describes arguments and results.
         """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
@@ -82,7 +82,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each observation's novelty minus `alpha` times the previous observation's, at least 0.
+    """Return each observation's novelty minus `alpha` times the previous one's; 0 if negative.
 
     The first axis of `novelty` is time.
     """

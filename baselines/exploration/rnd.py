@@ -98,8 +98,8 @@ class RND(Bonus):
     ) -> Rewards:
         """Train on a rollout; return the novelty of each step's next observation.
 
-        It is the predictor's error before this training. `Bonus.rewards` describes arguments and
-        results.
+        The novelty is the predictor's error before this training. `Bonus.rewards` describes
+        arguments and results.
         """
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)

@@ -28,8 +28,8 @@ from .dyna_network import History, Prediction, WorldTransformer, log_likelihood
 
 T = TypeVar("T")
 AT_ONCE = 4  # largest number of windows, or environments, that a CPU processes together
-# Losses and metrics that compare with the next observation. They leave out terminal steps, whose
-# next observation is not in the replay buffer.
+# Losses and metrics that compare predictions with the true next observation. They leave out
+# terminal steps, whose next observation is not in the replay buffer.
 OF_NEXT = ("token_loss", "accuracy")
 
 
@@ -161,9 +161,9 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
     """Return the sum of all losses of the model, and each loss and metric by name.
 
-    Each is a mean over the steps of all windows. The replay buffer has the next observation of
-    every step that is not terminal: after a truncation, the next slot holds the final observation.
-    Such slots contain no step and therefore have no loss.
+    Each loss or metric is a mean over the steps of all windows. The replay buffer has the next
+    observation of every step that is not terminal: after a truncation, the next slot holds the
+    final observation. Slots with a final observation contain no step and therefore have no loss.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -237,7 +237,7 @@ def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
 
     On a CPU, `lax.map` processes at most `AT_ONCE` items together, because the attention scores of
     a whole batch do not fit into the CPU's cache. `jax.checkpoint` recomputes the scores for the
-    gradient instead of storing them. On other platforms this is `vmap`.
+    gradient instead of storing them. On other platforms the function uses `vmap`.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:

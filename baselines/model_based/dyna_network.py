@@ -37,7 +37,7 @@ class Prediction(NamedTuple):
     """Predictions of the model for one environment step, or for successive steps."""
 
     cells: Float32[Array, "*steps cells channels categories"]  # logits of the next map cells
-    rest: Float32[Array, "*steps numbers categories"]  # logits of the other values
+    rest: Float32[Array, "*steps numbers categories"]  # logits of the next values besides map cells
     end: Float32[Array, "*steps"]  # logit of termination
     token: Float[Array, "*steps width"]  # token from which `reward` predicts the reward
 
@@ -169,7 +169,7 @@ class WorldTransformer(nn.Module):
         return tokens + taken[:, None] + self.place.astype(self.dtype)
 
     def neighbours(self, cells: Array) -> Float[Array, "steps cells features"]:
-        """Return features of each cell and its eight neighbours; beyond the border they are 0."""
+        """Return features of each cell and its eight neighbours; neighbours off the map give 0."""
         room = ((0, 0), (1, 1), (1, 1), (0, 0))
         found = jax.vmap(neighbourhoods)(jnp.pad(self.embedded(cells), room))
         return found.reshape(len(cells), -1, found.shape[-1])
@@ -216,7 +216,10 @@ class WorldTransformer(nn.Module):
         return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
 
     def so_far(self, history: History) -> tuple[Array, Array]:
-        """Return a history as two arrays of features; the transform h squeezes reward sums."""
+        """Return a history as two arrays of features, with reward sums transformed by h.
+
+        two_hot.py defines the transform h.
+        """
         gained = two_hot.squeezed(history.gained)
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
@@ -298,7 +301,10 @@ def attended(
 
 
 def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
-    """Return the attention mask (query step, key step): a step sees its episode up to itself."""
+    """Return the attention mask (query step, key step).
+
+    A step attends to itself and to the earlier steps of its episode.
+    """
     ends = jnp.cumsum(over, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
     is_past = np.tri(len(over), dtype=np.bool_)

@@ -164,9 +164,9 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample from the likely categories.
+    """Sample a category, but only among the likely ones.
 
-    These are at least `least_chance` times as likely as the most likely category.
+    A category is likely if its probability is at least `least_chance` times the largest one.
     """
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))

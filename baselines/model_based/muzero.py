@@ -102,7 +102,7 @@ class Settings(Replay):
     consistency: float = 1.0  # coefficient of the consistency loss of latent states
     reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
-    reanalysed: Share = 0.25  # fraction of windows whose policy targets a new search finds
+    reanalysed: Share = 0.25  # fraction of windows with policy targets from a new search
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
     codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
@@ -282,8 +282,9 @@ def bootstrap_values(
 ) -> Float32[Array, "batch moments"]:
     """Return the target network's values from which TD targets bootstrap.
 
-    A window has `unroll_steps` + 1 time steps, which the code calls moments. Each has a TD target,
-    and the value belongs to the observation after its n rewards.
+    A window has `unroll_steps` + 1 time steps, which the code calls moments. Each moment has a TD
+    target of n rewards. The target bootstraps from the value of the observation after these
+    rewards.
     """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 

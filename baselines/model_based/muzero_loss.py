@@ -55,15 +55,17 @@ class Targets(NamedTuple):
     value: Float32[Array, "batch moments"]
     reward: Float32[Array, "batch moments"]  # reward of the step that leads to this observation
     policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # False after a truncation: no value or reward is known
-    is_open: Bool[Array, "batch moments"]  # True until the episode ends: there is a policy target
+    # whether value and reward are known; False after a truncation
+    is_known: Bool[Array, "batch moments"]
+    # whether the episode has not ended before this unroll step, so that there is a policy target
+    is_open: Bool[Array, "batch moments"]
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
     """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
 
-    Slots count from 0 at the beginning of the window. This is the slot after the n rewards of the
-    target, or after the last step of the episode.
+    A target bootstraps from the slot after its n rewards, or after the last step of the episode.
+    Slots count from 0 at the beginning of the window.
     """
 
     def slot(moment: int) -> Int32[Array, " batch"]:
@@ -98,7 +100,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        # Reward of the step from this observation; the result moves it to the next observation.
+        # Store the reward of the step that leaves this observation. The result assigns it to the
+        # next unroll step, whose observation the step leads to.
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]

@@ -139,7 +139,7 @@ class MuZeroNetwork(Network):
 
         Also return the features from which the reward is predicted.
         """
-        cause = cause * np.float32(np.sqrt(self.latent))  # give the one-hot a latent state's norm
+        cause = cause * np.float32(np.sqrt(self.latent))  # scale to the norm of a latent state
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))

@@ -64,7 +64,8 @@ def product(a: Array, b: Array) -> Array:
 class BatchRenorm(nn.Module):
     """Layer that normalises the features of one item.
 
-    It is called with the features and `whole`, the item's batch in training, None at inference.
+    The layer is called with the features and `whole`: the item's batch in training, or None at
+    inference.
     """
 
     dtype: Any = jnp.float32  # dtype of the output

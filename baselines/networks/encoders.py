@@ -40,7 +40,8 @@ class Encoder(nn.Module):
     embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     dtype: Any = jnp.float32  # dtype of the features
     conv: tuple[int, ...] = ()  # kernel size and features of each layer; (): embed single cells
-    lines: int = 0  # features of each row and column of a square board; 0: one-hot vectors
+    # number of features of each row and column of a square board; 0: cells are one-hot vectors
+    lines: int = 0
 
     @nn.compact
     def __call__(
@@ -126,7 +127,10 @@ def is_board(space: spaces.Space) -> bool:
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Yield (path, leaf) for each Box in nested Dicts: the Box, or its part of `obs` if given."""
+    """Yield (path, leaf) for each Box in nested Dicts.
+
+    The leaf is the Box itself or, if `obs` is given, the Box's part of `obs`.
+    """
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
             yield from leaves(part, None if obs is None else obs[name], (*path, name))
@@ -140,9 +144,10 @@ def embedded(
     """Embed all cells of a map linearly, and apply a linear layer to the embeddings.
 
     On accelerators the two weight matrices are multiplied first. This takes more arithmetic, but
-    neither the embeddings nor their gradients are stored. The bias is then added to the product
-    matrix, if cells are categories: the first channel of the first cell always has exactly one
-    category, so adding the bias to the rows of these categories adds it to the result once.
+    neither the embeddings nor their gradients are stored. If cells are categories, the bias is then
+    added to the rows of the product matrix that belong to categories of the first cell's first
+    channel. Each observation selects exactly one of these rows, so the result contains the bias
+    once.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -193,7 +198,8 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    # The categories of each channel are counted separately, so that no column is always zero.
+    # The categories of each channel are counted separately. With the largest count for all
+    # channels, some features would be 0 in every observation.
     tops = space.high.max(axis=(0, 1))
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]

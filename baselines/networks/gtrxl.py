@@ -5,7 +5,8 @@ position encodings of Transformer-XL (Dai et al., 2019). A layer consists of att
 layers. Both parts read normalised features, and the output of each passes a ReLU and a GRU-type
 gate, which is initialised near the identity. The recurrent state stores the inputs of each layer at
 the latest steps. Gradients do not flow into the recurrent state, and it is cleared at the end of an
-episode. `unroll` computes all steps of a sequence at once, with the same results as step by step.
+episode. `unroll` computes all steps of a sequence at once, with the same results as one call of the
+network per step.
 """
 
 import functools
@@ -24,7 +25,9 @@ from .spatial import Sight
 NEVER = -1e30  # attention score of a masked step, so that softmax gives it the weight 0
 LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of the position encodings
 KEEP = 2.0  # initial bias of each gate towards its first input, the residual stream
-EXPANSION = 2  # width of the first of a layer's two dense layers, as a multiple of the second's
+# Width of the first of the two dense layers in a transformer layer, as a multiple of the width of
+# the second one.
+EXPANSION = 2
 
 
 class GTrXL(Recurrent):

@@ -21,7 +21,7 @@ def dense(
 ) -> nn.Dense:
     """Return a dense layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
 
-    `initial` replaces the orthogonal initialiser: it is called with `scale` and returns another.
+    `initial` is a function from `scale` to an initialiser, which replaces the orthogonal one.
     `dot_general` replaces the function with which Flax multiplies inputs and weights.
     """
     weights = initial(scale)
@@ -31,9 +31,9 @@ def dense(
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
     """Return an initialiser: orthogonal, or LeCun normal if a layer has more outputs than inputs.
 
-    Orthogonal weights are multiplied by `scale`. In a layer with more outputs than inputs, they
-    would have variance 1 / outputs instead of 1 / inputs. If the layer has only a few inputs, these
-    would then hardly change its outputs.
+    Orthogonal weights are multiplied by `scale`. In a layer with more outputs than inputs,
+    orthogonal weights would have variance 1 / outputs instead of 1 / inputs, so a few inputs would
+    hardly change the outputs.
     """
 
     def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:

@@ -29,7 +29,8 @@ class Network(nn.Module):
     """Base class of policy networks for one observation; `jax.vmap` it for a batch."""
 
     observation_space: spaces.Space
-    num_actions: int  # number of policy outputs: logits; for a Box, means and deviations
+    # number of policy outputs: logits or, for a Box of actions, means and raw standard deviations
+    num_actions: int
     hidden: Sequence[int]  # width of each hidden layer
     embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # function that converts the environment's observation to an element of `observation_space`
@@ -191,7 +192,8 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
-        # With bfloat16 activations, Flax's GRU adds the float32 state to bfloat16 arrays.
+        # With bfloat16 activations, Flax's GRU adds the float32 state to bfloat16 arrays, which
+        # strict dtype promotion forbids.
         with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 

@@ -95,7 +95,10 @@ class QNetwork(Network):
 
     @property
     def body(self) -> set[str]:
-        """Names of the Flax modules that `features` applies; resets keep part of their weights."""
+        """Names of the Flax modules that `features` applies.
+
+        DQN's resets (`q_learning.reset`) keep part of the weights of these modules.
+        """
         layers = range(len(self.hidden) - 1)
         kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
         names = (f"{kind}_{i}" for i in layers for kind in kinds)

@@ -3,10 +3,9 @@
 First the transform h of Pohlen et al. (2018) squeezes a number, so that few atoms cover a wide
 range of numbers. The squeezed number lies between two neighbouring atoms. Only these two atoms have
 a probability above 0 (Schrittwieser et al., 2020). Their probabilities are chosen such that the
-mean of the distribution equals the squeezed number. Numbers that differ by
-much less than the spacing of the atoms have similar encodings, which a network can hardly
-distinguish: with a spacing of 1, a reward of 0.6 has only slightly more probability on the atom 1
-than a reward of 0.
+mean of the distribution equals the squeezed number. Numbers that differ by much less than the
+spacing of the atoms have similar encodings, which a network can hardly distinguish: with a spacing
+of 1, a reward of 0.6 has only slightly more probability on the atom 1 than a reward of 0.
 """
 
 import math

@@ -103,14 +103,14 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Return the values of the runner's fields that have the names of this class's fields."""
+        """Return a `Learned` with the values of the runner's fields of the same names."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 
 LEARNED = "learned"  # name of a metric: 1 in iterations with gradient steps, else 0
 TURNS = "turns"  # name of a metric: fraction of the gradient steps that updated the actor
 OF_TURNS = ("actor_loss", "entropy")  # metrics that only updates of the actor compute
-# Chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
+# Function that chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
 Explore = Callable[[Learner[Any], Array, Array], Array]
 Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random numbers of a gradient step
 Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
@@ -168,8 +168,8 @@ def update(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # The count of iterations only decides whether the warm-up is over. It stops soon afterwards,
-    # because it could overflow int32 in a long run.
+    # The number of an iteration is only needed to know whether the warm-up is over. It stops rising
+    # soon after the warm-up, because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -196,7 +196,8 @@ def update(
 def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
     """Average each loss over the gradient steps that computed it; add the temperature.
 
-    In the warm-up all losses are 0; where the actor was not updated, its losses are 0.
+    A loss counts as 0 where it was not computed: all losses during the warm-up, and the actor's
+    losses in gradient steps that did not update the actor.
     """
     losses = jax.tree.map(jnp.mean, losses)
     learned = losses.pop(LEARNED)

@@ -55,7 +55,10 @@ class Actor(Network):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the recurrent state (unchanged), the policy outputs, and NaN as the value."""
+        """Return the recurrent state (unchanged), the policy outputs, and a value of NaN.
+
+        The actor has no value output.
+        """
         return memory, self.apply(weights, obs), jnp.float32(jnp.nan)
 
 

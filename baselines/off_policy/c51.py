@@ -121,8 +121,8 @@ def project(
     """Project a distribution onto the evenly spaced atoms `support` (Phi in the paper).
 
     The distribution has the probabilities `mass` at `values`. The probability of a value is divided
-    between its two neighbouring atoms: the closer atom gets more. For values beyond the atoms, the
-    outermost atom gets all.
+    between its two neighbouring atoms: the closer atom gets more. The whole probability of a value
+    beyond the atoms goes to the outermost atom.
     """
     chex.assert_equal_shape([values, mass], custom_message="values and mass, [values]")
     step = support[1] - support[0]

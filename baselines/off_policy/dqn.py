@@ -54,11 +54,12 @@ class Settings(QLearning):
 
     layer_norm: bool = True  # whether layers have layer normalisation
     noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well
-    # Munchausen: weight alpha of tau log pi(a|s), which is added to rewards, such as 0.9; 0: off
+    # Munchausen: weight alpha, such as 0.9, of the term tau log pi(a|s) added to rewards; 0: off
     munchausen: Share = 0.0
     temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
     reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
-    # a reset sets the other layers to reset_keep * their weights + (1 - reset_keep) * initial ones
+    # a reset sets the layers before the last ones to reset_keep * their weights
+    # + (1 - reset_keep) * their initial weights
     reset_keep: Share = 0.5
 
     def check(self) -> None:
@@ -159,7 +160,7 @@ def split_key(key: Array | None) -> tuple[Any, Any]:
 def loss(
     learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
-    """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` are the TD errors."""
+    """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` holds the TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)
     value = q_network.of_actions(answer, batch.action)
     chex.assert_equal_shape(

@@ -40,7 +40,7 @@ class Settings(dqn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    # random fractions tau per transition, drawn separately for predictions and for targets
+    # number of random fractions tau per transition, drawn separately for predictions and targets
     fractions: Count = 8
     cosines: Count = 64  # number of cosine features that represent a fraction tau
     kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
@@ -77,7 +77,7 @@ class Implicit(QNetwork):
     def body(self) -> set[str]:
         """Names of the Flax modules before the last hidden layer.
 
-        Resets keep part of their weights.
+        DQN's resets (`q_learning.reset`) keep part of the weights of these modules.
         """
         return {*super().body, "Cosines"}
 

@@ -86,7 +86,7 @@ DQN = (
     *support(MAZES, -1.0, 1.0),
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
-    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # an achievement gives 8 at most
+    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # rewards of achievements: at most 8
     *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),  # discounted sum of -1 per step
     *support(r"Puzzle-Minesweeper-.*", 0.0, 60.0),  # discounted sum of 1 for each of 90 cells
     *support(r"Puzzle-Sokoban-.*", -15.0, 15.0),

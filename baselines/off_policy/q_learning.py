@@ -59,7 +59,10 @@ class Objective(NamedTuple):
 
 
 def init(learner: Learner[Any], key: Array) -> Runner:
-    """Return the initial training state; if `reset_every` is set, it keeps the initial weights."""
+    """Return the initial training state.
+
+    If `reset_every` is set, the state also stores the initial weights, for resets.
+    """
     runner = begin(learner, key)
     kept = jax.tree.map(jnp.copy, runner.weights) if learner.settings.reset_every else ()
     return runner._replace(first=kept)

@@ -53,8 +53,8 @@ class Settings(Memory, QLearning):
     priority: float = 0.9  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
-    burn_in: int = 8  # first steps of a sequence, which only recompute the recurrent state
-    sequence: Count = 16  # steps of a sequence that contribute to the loss, after the burn-in
+    burn_in: int = 8  # number of first steps of a sequence that only recompute its recurrent state
+    sequence: Count = 16  # number of steps of a sequence with a loss, after the burn-in
     period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
     # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error
     largest_share: Share = 0.9
@@ -105,9 +105,9 @@ class Settings(Memory, QLearning):
 class Sequences(NamedTuple):
     """Batch of sampled sequences; a sequence is the content of successive replay-buffer slots."""
 
-    memory: PyTree[Array]  # (batch, ...), recurrent state before the sequence's first slot
-    obs: PyTree[Array]  # (batch, slots, ...)
-    mask: Mask  # (batch, slots, actions)
+    memory: PyTree[Array]  # recurrent states before the sequences' first slots, (batch, ...)
+    obs: PyTree[Array]  # observations, (batch, slots, ...)
+    mask: Mask  # legal actions, (batch, slots, actions)
     action: Int32[Array, "batch slots"]
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]

@@ -40,7 +40,7 @@ class Settings(actor_critic.Replaying):
 
     temperature: float = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
-    # the target entropy is -negentropy, in nats per action dimension, for actions in [-1, 1]
+    # negative of the target entropy, in nats per action dimension, for actions in [-1, 1]
     negentropy: Swept[Signed] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
@@ -61,8 +61,8 @@ class Draws(NamedTuple):
     """Random numbers of one gradient step."""
 
     key: Array  # random key for dropout in the critics' loss
-    next: Noise  # random numbers for the TD target, whose actions are at the next observations
-    now: Noise  # random numbers for the actor's loss, whose actions are at the observations
+    next: Noise  # random numbers for the TD target's actions, at the next observations
+    now: Noise  # random numbers for the actions in the actor's loss, at the observations
 
 
 class Objective(NamedTuple):
@@ -163,7 +163,7 @@ def soft_loss(
 def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
     """Return the loss of `temperature`, which is log alpha.
 
-    Its gradient is the entropy minus the target entropy.
+    The gradient of the loss is the entropy minus the target entropy.
     """
     policy: Any = learner.policy
     return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}

@@ -51,7 +51,7 @@ class Settings(actor_critic.Replaying):
 class Draws(NamedTuple):
     """Random numbers of one gradient step."""
 
-    next: Noise  # random numbers for the TD target, whose actions are at the next observations
+    next: Noise  # random numbers for the TD target's actions, at the next observations
     key: Array  # random key for dropout in the losses
 
 
@@ -84,8 +84,8 @@ def noisy(
 ) -> Array:
     """Add noise to actions, and clip the result to the bounds of the action space.
 
-    The standard normal `noise` is multiplied by `scale` and clipped to [-`limit`, `limit`]. Both
-    are in units of half the action range.
+    The standard normal `noise` is multiplied by `scale` and clipped to [-`limit`, `limit`]. The
+    units of `scale` and `limit` are half the action range.
     """
     policy: Any = learner.policy
     noise = jnp.clip(scale * noise.reshape(action.shape), -limit, limit)

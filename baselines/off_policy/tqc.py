@@ -1,9 +1,9 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
 The TD target pools the quantiles of all critics and drops the highest of them, `dropped` for each
-critic. This limits overestimation, and can be adjusted more finely than the minimum of two critics.
-The actor maximises the mean of all quantiles. Everything else is as in SAC (sac.py). Run it with
-`jaxenvs train ID --algo tqc`.
+critic. Dropping quantiles limits overestimation, and the number of dropped quantiles adjusts it
+more finely than a minimum over critics does. The actor maximises the mean of all quantiles.
+Everything else is as in SAC (sac.py). Run it with `jaxenvs train ID --algo tqc`.
 """
 
 import dataclasses
@@ -111,7 +111,7 @@ def quantile_errors(
 ) -> Float32[Array, " batch"]:
     """Return the quantile Huber loss of one critic (Dabney et al., 2018) for each item of a batch.
 
-    It is averaged over the critic's quantiles and over the targets.
+    The loss is averaged over the critic's quantiles and over the targets.
     """
     count = quantiles.shape[-1]
     return quantile_huber(quantiles, midpoints(count), target.value, 1.0, target.share) / count

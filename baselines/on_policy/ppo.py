@@ -52,7 +52,7 @@ class Settings(Scaling):
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
-    # update rate of the mean and deviation that standardise value targets, such as 0.05; 0: off
+    # update rate, such as 0.05, of the mean and deviation that standardise value targets; 0: off
     target_scaling: float = 0.0
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")

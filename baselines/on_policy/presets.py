@@ -119,7 +119,7 @@ GPU = {
     "chunk": 16,
 }
 
-# Settings of PPO for Craft on GPUs, with enough steps for the achievements that need many others.
+# Settings of PPO for Craft on GPUs, with enough steps for achievements that need many others first.
 OPEN_WORLD_GPU = {
     **GPU,
     "total_steps": 1_000_000_000,

@@ -244,7 +244,7 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    It is a sum over the parts of a task (kind of goal, three kinds of cells), and a batch average.
+    It is summed over the parts of a task (goal kind, three cell kinds), averaged over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
@@ -256,9 +256,9 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 
 
 def uninformed(rollout: Rollout) -> Rollout:
-    """Return the rollout without ends of trials whose policy received the true goal.
+    """Return the rollout without the ends of trials in which the policy received the true goal.
 
-    Metrics, which are computed from ended trials, then leave these trials out.
+    Metrics are computed from the ends of trials, so they leave these trials out.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
@@ -271,7 +271,7 @@ class Trial(NamedTuple):
 
     returns: Float32[Array, "*seeds tasks episodes"]
     solved: Bool[Array, "*seeds tasks episodes"]
-    lengths: Int32[Array, "*seeds tasks"]  # number of steps
+    lengths: Int32[Array, "*seeds tasks"]  # number of steps of the trial
 
 
 def evaluate(

@@ -60,9 +60,9 @@ def costs_of_actions(
 ) -> ActionCosts:
     """Return the Q-learning targets: `cost` + min over next actions of the predicted costs.
 
-    `guesses` are the predicted costs of the next actions, and `able` is True for those that are
-    legal. If no next action is legal, the target is unknown. Predictions below 0 count as 0. If an
-    action solves the puzzle (`solved`), its cost-to-go is 0.
+    `guesses` are the predicted costs of the next actions, and `able` is True for legal next
+    actions. If no next action is legal, the target is unknown. Predictions below 0 count as 0. If
+    an action solves the puzzle (`solved`), the cost-to-go after it is 0.
     """
     best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
     whole = cost + jnp.where(solved, 0.0, best)

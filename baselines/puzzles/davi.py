@@ -66,7 +66,8 @@ class Settings(Checked):
     width: Count = 256  # width of the network's layers
     blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    test_boards: Count = 64  # boards on which each update tests the greedy policy, for the log
+    # number of boards on which the greedy policy is tested after each update, for the log
+    test_boards: Count = 64
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
@@ -85,7 +86,7 @@ class Runner(NamedTuple):
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
+    age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
 
 
 class Boards(NamedTuple):
@@ -214,7 +215,8 @@ def action_targets(
 
     guesses, able, solved = jax.vmap(jax.vmap(after))(boards.child)
     at_goal = jax.vmap(functools.partial(env.is_goal, instance))(boards.board)
-    valid = boards.valid & ~at_goal[:, None]  # a search never expands a goal
+    # Actions at the goal get no target, because a search never expands a goal.
+    valid = boards.valid & ~at_goal[:, None]
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
@@ -240,7 +242,7 @@ def action_costs(
 ) -> Float32[Array, " actions"]:
     """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
 
-    It consists of the cost of the action itself and the cost-to-go after the action.
+    A predicted cost consists of the cost of the action itself and the cost-to-go after it.
     """
     able = learner.env.neighbours(instance, board).valid
     return jnp.where(able, jnp.maximum(predict(learner, weights, instance, board), 0.0), jnp.inf)
@@ -283,7 +285,10 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; `ValueError` if its instances lack a single goal board."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if an instance of the puzzle does not have exactly one goal board.
+    """
     shared.check_one_device(algorithm, devices)
     if not has_goal(env):
         raise ValueError(

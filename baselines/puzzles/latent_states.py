@@ -45,7 +45,8 @@ def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Arr
 def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the state `code`.
 
-    It is compared with the goal's code or, if levels have different goals, classified by the model.
+    The code is compared with the goal's code or, if levels have different goals, classified by the
+    model.
     """
     if one_goal(learner.env):
         return (goal == code).all()

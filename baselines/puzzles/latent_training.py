@@ -68,7 +68,8 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved transitions up to each index
+        # number of transitions to solved states, up to each index
+        met = jnp.cumsum(seen.solved, dtype=jnp.int32)
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)
         rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))

@@ -165,8 +165,8 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition: decoding, undecided bits, next bits, classifier.
 
-        Noise is added to the logits before rounding. It flips bits whose logits are near 0, so
-        training moves logits away from 0.
+        Noise is added to the logits before rounding. The noise flips bits whose logits are near 0,
+        so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

@@ -64,7 +64,7 @@ class Settings(Checked):
     total_steps: int = 12_000  # gradient steps of the model and of the heuristic together
     model_share: Share = 0.5  # fraction of the gradient steps that train the model
     transitions: Count = 50_000  # number of random transitions in the data set, collected once
-    walk_steps: Count = 50  # steps of each random walk by which the data set is collected
+    walk_steps: Count = 50  # number of steps of each random walk that collects the data set
     # Side length of a tile in pixels, such as 8, to learn from pictures of the puzzle; 0: learn
     # from the puzzle's observations.
     tile_size: int = 0
@@ -86,7 +86,8 @@ class Settings(Checked):
     target_every: Count = 1
     width: Count = 128  # width of the heuristic's layers
     blocks: int = 1  # number of residual blocks, of two layers each
-    test_boards: Count = 32  # boards on which each update tests the greedy policy, for the log
+    # number of boards on which the greedy policy is tested after each update, for the log
+    test_boards: Count = 32
     test_moves: Count = 40  # maximum number of moves to solve a test board
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
@@ -121,7 +122,7 @@ class Runner(NamedTuple):
     optimiser: PyTree[Array]  # dict: optimiser states of "model" and "q"
     seen: Transitions  # data set of random transitions
     updates: Int32[Array, "*seeds"]  # number of updates made so far
-    age: Int32[Array, "*seeds"]  # updates since the weights were copied to `target`
+    age: Int32[Array, "*seeds"]  # number of updates since the last copy to `target`
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
@@ -324,7 +325,10 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> Learner[Settings]:
-    """Return the learner for a puzzle; `ValueError` if it is no puzzle with actions of cost 1."""
+    """Return the learner for a puzzle.
+
+    Raises `ValueError` if the environment is not a puzzle, or has actions that do not cost 1.
+    """
     shared.check_one_device(algorithm, devices)
     if not isinstance(env, Puzzle):
         raise ValueError(

@@ -37,14 +37,14 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of a learner's actors. All slots (actor indices) get the same."""
+        """Return the settings of a learner's actors, which are the same for every actor index."""
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
         return cls(learner.network, share, steps, settings.reset_source)
 
 
 class Actor:
-    """Ray actor that steps its environments; the caller passes the policy's weights each time."""
+    """Ray actor that steps its environments; each call passes the current weights of the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
@@ -52,9 +52,9 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Collect a piece of a rollout, the fragment; return a dict of facts, and the fragment.
+        """Collect a fragment (a piece of a rollout); return a dict of facts, and the fragment.
 
-        The facts are `version`, the fragment's bytes and the seconds that collecting took.
+        The dict has `version`, the fragment's bytes and the seconds that collecting took.
         """
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
@@ -107,14 +107,14 @@ class JaxSampler:
         self._sample = jax.jit(over_seeds(sample))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times and return the fragment."""
+        """Step all environments `steps` times; return the rollout and the last observations."""
         self._runners, rollout = self._sample(self._runners._replace(weights=weights))
         fragment = jax.device_get((rollout._asdict(), self._runners.obs))
         return jax.tree.map(lambda leaf: leaf[0], fragment)
 
 
 class GymActor:
-    """Base class of the samplers for Gymnasium environments, which step them in Python."""
+    """Base class of the samplers that step Gymnasium environments in Python."""
 
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int
@@ -167,7 +167,7 @@ class GymSampler(GymActor):
         self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
-        """Step all environments `steps` times and return the fragment."""
+        """Step all environments `steps` times; return the rollout and the last observations."""
         weights = jax.device_put(weights)
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
@@ -191,7 +191,7 @@ class GymSampler(GymActor):
         return np.array(found, np.float32).T
 
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
-        """Act once in every environment; return the step, with the fields of a `Rollout`."""
+        """Act once in every environment; return the step as a dict of the fields of a `Rollout`."""
         obs, mask = self._obs, self._envs.mask
         drawn, log_prob, value, action = self._policy(weights, obs, mask)
         step, record = self._advance(action)
@@ -219,9 +219,9 @@ def decide(
 ) -> tuple[Array, Array, Array, Array]:
     """Sample actions for a batch of observations.
 
-    Return the policy's draws, their log-probabilities, the values, and the actions for the
-    environment, which are the draws after clipping or squashing. `weights` have a first axis of
-    seeds, of size 1. `words` are the data of a PRNG key.
+    Return the samples, their log-probabilities, the values of the observations, and the actions for
+    the environment, which are the samples after clipping or squashing. `weights` have a first axis
+    of seeds, of size 1. `words` are the data of a PRNG key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

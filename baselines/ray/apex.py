@@ -2,12 +2,12 @@
 
 Actors explore, each environment with a separate epsilon, and send n-step transitions with initial
 priorities to replay shards, which are processes that each hold a part of the replay buffer. The
-learner samples prioritised batches from all shards and sends new priorities back. Actors sample
-while the learner learns, and collect fragments for at most one update ahead. Run it with
+learner samples prioritised batches from all shards and sends new priorities back. Actors collect
+transitions while the learner learns, for at most one update ahead. Run Ape-X with
 `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
 Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps whenever
-every actor has delivered a fragment, so that the replay ratio does not depend on the number of
+every actor has delivered transitions, so that the replay ratio does not depend on the number of
 processes. It uses Adam and, as dqn.py does, a target network that is updated in every gradient
 step. A resumed run is not bit-identical to an uninterrupted one, because environments are reset and
 the shards are empty.
@@ -48,7 +48,7 @@ class Settings(Common):
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
-    capacity: int = 200_000  # number of steps that all replay shards hold together
+    capacity: int = 200_000  # largest number of steps that all replay shards together hold
     warm_up: Count = 10_000  # steps in all shards together before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # number of transitions per gradient step
@@ -60,8 +60,8 @@ class Settings(Common):
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # probability of random actions in the environment that explores most
     epsilon_power: float = 7.0  # alpha: the last environment's epsilon is epsilon ** (1 + alpha)
-    actors: Count = 4  # number of sampling processes, which divide the environments
-    replays: Count = 1  # number of replay shards: processes that divide the replay buffer
+    actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
+    replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
     # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
     # cluster on this machine.
     address: str | None = None
@@ -142,7 +142,8 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
-    # Bytes of action, reward and discount (4 each), and of priority and serial number (8 each).
+    # Bytes of a stored transition without observations and mask: 4 each for action, reward and
+    # discount, 8 each for priority and serial number.
     numbers = 3 * 4 + 2 * 8
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:

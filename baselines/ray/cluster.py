@@ -21,7 +21,7 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-DEATHS = 3  # largest number of deaths in a row, per actor, that a run survives
+DEATHS = 3  # a run of `count` actors ends after more than `DEATHS * count` deaths in a row
 
 
 ENVIRONMENT = {

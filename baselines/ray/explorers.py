@@ -40,7 +40,7 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Ray actor that explores its environments; the caller passes the weights each time."""
+    """Ray actor that explores its environments; each call passes the current weights."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
@@ -49,14 +49,15 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        self._before: Record = {}  # last n_step - 1 steps, whose items are incomplete
+        # Last n_step - 1 steps: the n-step transitions that begin at these steps need later steps.
+        self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return a dict of facts about the new items, and the items.
+        """Step the environments; return a dict about new n-step transitions, and the transitions.
 
-        The facts are `version` (which weights sampled the items), the number of items, their bytes,
-        the seconds taken, sums over the episodes that ended, and the length of the longest
-        unfinished episode.
+        The dict has `version` (which weights chose the actions), the number and the bytes of the
+        transitions, the seconds taken, sums over the episodes that ended, and the length of the
+        longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -167,10 +168,11 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return an n-step item for each step but the last n_step - 1, and whether it is real.
+    """Return n-step transitions from all steps but the last n_step - 1, and a mask of real ones.
 
     `steps` is a record of consecutive steps (steps, envs, ...). Its field `is_step`, (steps,), is
-    False for the blank steps before an actor's first fragment; items from them are not real.
+    False for the blank steps before an actor's first fragment. A transition is real unless it
+    begins at a blank step.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 

@@ -27,7 +27,7 @@ ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.sp
 class GymWorld:
     """Name and spaces of a Gymnasium environment.
 
-    A network is built from it in the same way as from an `Env` of jaxenvs.
+    A network is built from a `GymWorld` in the same way as from an `Env` of jaxenvs.
     """
 
     name: str
@@ -52,7 +52,8 @@ class Outcome(NamedTuple):
     terminated: np.ndarray  # bool (envs,)
     truncated: np.ndarray  # bool (envs,); False where `terminated` is True
     final_obs: PyTree[np.ndarray]  # next observations, before finished episodes are reset
-    final_mask: np.ndarray | None  # (envs, actions), legal actions at `final_obs`, if given
+    # Legal actions at `final_obs`, bool (envs, actions); None if the environments give no masks.
+    final_mask: np.ndarray | None
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:

@@ -21,14 +21,17 @@ from ..core.learner import over_seeds
 from ..core.rollouts import Rollout, Runner
 from .actors import Fragment
 
-BATCH = (DIVIDED, PartitionSpec(DEVICES))  # a fragment's two parts, sharded by environment
+BATCH = (DIVIDED, PartitionSpec(DEVICES))  # shardings of rollout and last observations
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all learners' devices; `runners` has one seed."""
+    """Make one update on all learners' devices; return the new training state and metrics.
+
+    `runners` has a first axis of seeds, of size 1.
+    """
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
@@ -73,7 +76,7 @@ class Learner:
         self._runners = devices.place(runners, EVERYWHERE)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
-        """Learn from fragments; return metrics and, from learner 0 only, the new weights."""
+        """Learn from pieces of rollouts; return metrics and, from learner 0 only, new weights."""
         rollouts, last_obs = zip(*fragments, strict=True)
         batch = (
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),

@@ -1,10 +1,10 @@
 """PPO on a Ray cluster: actors sample on CPUs, and learners update the weights.
 
-It is meant for environments that cannot be compiled or are slow to step, such as any Gymnasium
-environment (`gym:CartPole-v1`), but also trains in jaxenvs environments. Mode `sync` is the PPO of
-on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss: V-trace
-corrects rollouts that were sampled with older weights. Run it with `jaxenvs train ID --ray`; it
-needs the extra `ray`.
+PPO on Ray is meant for environments that JAX cannot compile or that are slow to step, such as any
+Gymnasium environment (`gym:CartPole-v1`). It also trains in jaxenvs environments. Mode `sync` is
+the PPO of on_policy/ppo.py. Mode `async` is IMPALA (Espeholt et al., 2018) with PPO's clipped loss:
+V-trace corrects rollouts that were sampled with older weights. Run PPO on Ray with
+`jaxenvs train ID --ray`; it needs the extra `ray`.
 
 A resumed run is not bit-identical to an uninterrupted one, because its environments are reset.
 """
@@ -41,8 +41,8 @@ class Settings(ppo.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    actors: Count = 4  # number of sampling processes, which divide the environments
-    learners: Count = 1  # number of learner processes, which divide the rollouts of an update
+    actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
+    learners: Count = 1  # number of learner processes; each gets a part of an update's rollouts
     # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
     # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
@@ -75,7 +75,7 @@ network = ppo.network
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state, without environments: the actors hold these."""
+    """Return the initial training state without environments, which the actors hold."""
     weights, optimiser, key_data = launch.fresh(learner, key)
     return Runner(weights, optimiser=optimiser, key=key_data)
 

@@ -28,7 +28,10 @@ from .training import LostError
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def improve(learner: Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
-    """Make one update on the device; `runners` has a first axis of seeds, of size 1."""
+    """Make one update on the device; return the new training state and metrics.
+
+    `runners` has a first axis of seeds, of size 1.
+    """
     update = functools.partial(learner.algorithm.load().update, learner)
     return over_seeds(update)(runners, batches)
 
@@ -72,7 +75,7 @@ class Replayed:
         self.weights, self.pending = ray.put(runners.weights), []
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update: send the fragments to the shards, then request gradient steps."""
+        """Begin an update: send the new transitions to the shards, then request gradient steps."""
         for one in made:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
@@ -118,9 +121,9 @@ class Replayed:
         return self._sums | metrics | {name: np.array([number]) for name, number in more.items()}
 
     def check(self) -> None:
-        """If an update takes too long, replace dead shards by new ones and begin it again.
+        """If an update takes too long, replace dead shards by new ones and begin the update again.
 
-        Raises `LostError` if no shard is dead, because then the learner must be.
+        Raises `LostError` if no shard is dead, because then the learner must be dead.
         """
         if self.pending and time.monotonic() - self._begun > self._settings.patience:
             self._again(f"no answer in {self._settings.patience} s (--patience)")

@@ -3,7 +3,7 @@
 A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
 priority of an item, an n-step transition, is its absolute TD error to the power `priority`.
 `Replays` distributes new items over the shards and requests a part of every batch from each shard.
-It replaces a dead shard by an empty one, so that only the dead shard's items are lost.
+`Replays` replaces a dead shard by an empty one, so that only the dead shard's items are lost.
 """
 
 import itertools
@@ -24,7 +24,7 @@ Items = dict[str, Any]  # transitions by field; the first axis of each array is 
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, and the facts from which `importance` computes weights."""
+    """Items that a shard sampled, and the data from which `importance` computes their weights."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
     chance: np.ndarray  # float32 (batches, size), probability of each item within the shard
@@ -40,14 +40,14 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        self._written = 0  # number of items written so far; the next index is this modulo capacity
-        self._born = np.full(capacity, -1)  # serial number of the item stored at each index
+        self._written = 0  # number of items written so far; modulo `capacity`, the next index
+        self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         self._drawn: tuple[np.ndarray, np.ndarray] | None = (
             None  # indices and serial numbers of the items in the latest sample
         )
 
     def add(self, items: Items) -> None:
-        """Store items in place of the oldest; their TD errors in `error` set their priorities."""
+        """Store items in place of the oldest; the TD errors `items["error"]` set the priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -104,7 +104,7 @@ class Replays:
         self._in_a_row = 0
         self._handles = [self._make(shard, 0) for shard in range(count)]
         self._held = [0] * count  # number of items in each shard
-        self._next = 0  # index of the shard that receives the next fragment
+        self._next = 0  # index of the shard that receives the next transitions
 
     @property
     def held(self) -> int:
@@ -112,7 +112,7 @@ class Replays:
         return sum(self._held)
 
     def add(self, reference: Any, count: int) -> None:
-        """Send a fragment of `count` items to the next shard."""
+        """Send `count` items of an actor, given by a reference, to the next shard."""
         shard = self._next
         self._handles[shard].add.remote(reference)
         self._held[shard] = min(self._held[shard] + count, self._capacity)
@@ -180,8 +180,8 @@ def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
 def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
     """Return the importance weights of sampled items, (batches, size).
 
-    They are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1 corrects
-    for the sampling probabilities fully, 0 not at all.
+    The weights are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1
+    corrects for the sampling probabilities fully, 0 not at all.
     """
     size = sum(part.chance.shape[1] for part in drawn)
     total = sum(part.held for part in drawn)
@@ -191,6 +191,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Concatenate the items that the shards sampled along the axis within a batch."""
+    """Concatenate the samples of several shards along their second axis, the items of a batch."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

@@ -152,7 +152,10 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end; if learners die, start new ones from the newest checkpoint."""
+        """Train to the end; if learners die, start new ones from the newest checkpoint.
+
+        Return the final training state.
+        """
         deaths = 0
         while True:
             try:
@@ -177,7 +180,10 @@ class Training:
         return Pool(make, settings.actors, settings.patience)
 
     def _live(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train with one group of learners; raises `LostError` if one of them dies."""
+        """Train with one group of learners; return the final training state.
+
+        Raises `LostError` if a learner dies, and `KeyboardInterrupt` after Ctrl-C.
+        """
         settings = self._settings
         self._lives += 1
         self._ready.clear()
@@ -209,7 +215,7 @@ class Training:
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments from actors to learners until an update is done.
+        """Pass the actors' rollouts or transitions to the learners until an update is done.
 
         Return the metrics of the update, or None if Ctrl-C stopped training.
         """
@@ -238,7 +244,8 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                self._ready.append(made)  # fragments for dead learners are dropped
+                # The condition drops fragments that were sampled for learners that have died.
+                self._ready.append(made)
         self._pool.check()
         learners.check()
         self._check_leaving()
@@ -262,7 +269,7 @@ class Training:
         numbers = {
             "lag": float(
                 np.mean(lags)
-            ),  # mean age, in updates, of the weights that sampled the fragments
+            ),  # mean age, in updates, of the weights with which actors sampled
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,

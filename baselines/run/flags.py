@@ -1,7 +1,8 @@
 """Command-line flags of a learner, generated from the fields of its `Settings`.
 
-A new field of a settings class adds a flag, and the field's comment becomes the text in --help. A
-settings class and each of its base classes form a group of flags; its heading is the docstring.
+A new field of a settings class adds a flag, and the field's comment becomes the text in --help. The
+flags of each settings class and of each base class form a group. The heading of a group is the
+class's docstring, or `Settings of ...` with the learner's title for a class named `Settings`.
 """
 
 import dataclasses

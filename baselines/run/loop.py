@@ -46,10 +46,10 @@ WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 @functools.partial(jax.jit, static_argnums=0)
 def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
-    """Return an initial runner for each key; `params` are `learner.params`.
+    """Return an initial runner (training state) for each key; `params` are `learner.params`.
 
-    `lax.map` creates them one after another, because orthogonal initialisation is slow to compile
-    under `vmap`.
+    `lax.map` creates the runners one after another, because orthogonal initialisation is slow to
+    compile under `vmap`.
     """
 
     def one_by_one(keys: Array, params: PyTree[Array]) -> Any:
@@ -85,7 +85,7 @@ def run_chunk(
 
 
 def partition(learner: Learner[Any]) -> Any:
-    """Return a `PartitionSpec` for each field of runners: divided among devices, or replicated."""
+    """Return a `PartitionSpec` for each field of a runner: divided among devices, or replicated."""
     module = learner.algorithm.load()
     kind = getattr(module, "Runner", rollouts.Runner)
     divided = getattr(module, "DIVIDED", rollouts.DIVIDED)
@@ -95,8 +95,9 @@ def partition(learner: Learner[Any]) -> Any:
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
     """Train from update `done` until the last update, Ctrl-C or the callback ends training.
 
-    The loop logs metrics and saves checkpoints. It dispatches each chunk before it reads the
-    previous chunk's metrics, so that the devices do not wait for this process.
+    Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop logs metrics
+    and saves checkpoints. It dispatches each chunk before it reads the previous chunk's metrics, so
+    that the devices do not wait for this process.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
@@ -133,7 +134,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
 
 def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
-    """Return the progress line of a run; the learner may format its text by a function `shown`."""
+    """Return a run's progress line; the learner's function `shown`, if any, formats the text."""
     settings, module = learner.settings, learner.algorithm.load()
     shown = getattr(module, "shown", None)
     return ProgressLine(
@@ -152,7 +153,7 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """Split runners, or their shapes, into the parts of a checkpoint.
+    """Split runners (training states), or their shapes, into the parts of a checkpoint.
 
     Weights are a separate part because loading a policy needs only them. The stock, levels that are
     generated ahead for later resets, is a separate part because `_whole` replaces it if its shape
@@ -167,7 +168,7 @@ def split(runners: Any) -> dict[str, PyTree]:
 
 
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Return the fields of runners from the parts of a checkpoint.
+    """Return the fields of the training states from the parts of a checkpoint.
 
     The size of the stock of levels depends on the number of devices. If the checkpoint has no stock
     of the right shape, the stock is empty, and the next step fills it.
@@ -180,7 +181,7 @@ def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyT
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
-    """Return the number of updates done, and runners: new, or read from the newest checkpoint.
+    """Return the number of updates done, and the training states: new, or of the newest checkpoint.
 
     A run that was stopped before its first checkpoint begins again.
     """
@@ -203,7 +204,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # `place` copies the arrays: `run_chunk` donates its arguments, so XLA reuses their memory.
+    # `place` must copy the arrays, because `run_chunk` donates them: XLA reuses their memory.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
@@ -307,7 +308,7 @@ def _trained(
 def _kept(
     run: Run, learner: Any, options: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
-    """Return the writer of a run's files. `begun` is the result of `begin`: updates and runners."""
+    """Return the writer of a run's files; `begun` is the result of `begin`."""
     every, seconds = options.checkpoint_every, options.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)

@@ -35,7 +35,7 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: its length, its use of hardware, and tests in training.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # a resumed run may change this too, which restarts its schedule
+RATE = "learning_rate"  # a resumed run may change this too; the schedule of the rate then restarts
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -345,7 +345,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 
 def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
-    """Read flags with defaults `saved`; also return whether --learning-rate is among them."""
+    """Read the flags, with defaults `saved`; also return whether --learning-rate is given."""
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
@@ -385,7 +385,7 @@ def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, p
 def _differences(
     saved: Options[Any], given: Options[Any], free: tuple[str, ...]
 ) -> list[tuple[str, Any, Any]]:
-    """Return flag, saved value and given value wherever the two differ, except `free` settings."""
+    """Return (flag, saved value, given value) for options that differ, except `free` settings."""
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))

@@ -92,8 +92,8 @@ class TensorBoard(Sink):
     """Log in RUN/tensorboard.
 
     Every record is written at once, while `SummaryWriter` of tensorboardX would delay writing. A
-    resumed run, and a run whose last write failed, begins a new file, which tells TensorBoard to
-    ignore all steps of older files from its first step on.
+    resumed run, and a run whose last write failed, begins a new file. This file tells TensorBoard
+    to ignore the steps of older files from the first step of the new file on.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -171,13 +171,14 @@ class Wandb(Sink):
 
 
 SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
-NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # Python package that each sink needs
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # log writer -> package that it needs
 
 
 def check(log: str) -> list[str]:
-    """Return the names of the sinks in a comma-separated list, without repetitions.
+    """Return the names of log writers in a comma-separated list, without repetitions.
 
-    Raises `RunError` for unknown names and `MissingExtraError` if a sink's package is missing.
+    Raises `RunError` for unknown names and `MissingExtraError` if the package of a log writer is
+    missing.
     """
     names = [name.strip() for name in log.split(",") if name.strip()]
     for name in names:
@@ -192,7 +193,7 @@ def check(log: str) -> list[str]:
 
 
 def started(log: str, run: Run) -> dict[str, Sink]:
-    """Start the sinks of a run and return them by name; `RunError` if one cannot start."""
+    """Start the log writers of a run; return them by name. `RunError` if one cannot start."""
     made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
     for name, sink in made.items():
         try:

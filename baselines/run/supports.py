@@ -21,7 +21,7 @@ from ..storage.runs import Config
 CLIPPED = "clipped_targets"  # metric in the log: fraction of TD targets that were clipped
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
 WINDOW = 10  # number of updates over which the fraction is averaged
-ROOM = 10.0  # factor by which a later policy's returns may exceed those in the buffer
+ROOM = 10.0  # factor by which a later policy's returns may exceed the returns in the buffer
 
 
 class Paid(NamedTuple):

@@ -135,7 +135,7 @@ class Videos:
         self._episode = episode
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Play an episode; once the previous video is written, let the thread draw this one."""
+        """Play an episode; once the previous video is written, let the thread draw this episode."""
         played = self._episode(self._on_one_device(weights), self._key)
         self.end()
         self._video = self._thread.submit(self._draw, update, played)

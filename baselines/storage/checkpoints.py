@@ -209,7 +209,7 @@ def _arrays(
     """Read the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
-    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax return it directly
+    stored = getattr(stored, "item_metadata", stored)  # absent in older releases of Orbax
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
@@ -225,7 +225,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` if the arrays exceed this machine's memory, as damaged files may claim."""
+    """Raise `RunError` if the arrays exceed this machine's memory: a damaged file may claim so."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()

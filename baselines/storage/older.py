@@ -36,7 +36,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                if old_tree not in stored_shapes:  # Orbax reads a tree as a whole
+                if old_tree not in stored_shapes:  # list all its leaves: Orbax reads whole trees
                     stored_shapes[old_tree] = {
                         k: shape(text) for k, text in stored[old_tree].items()
                     }

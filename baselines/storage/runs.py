@@ -274,7 +274,7 @@ class Run:
         """Open an existing run; `RunError` if the directory does not hold one."""
         path = Path(path)
         file = path / "config.json"
-        if not os.path.isfile(file):  # returns False if the path is too long; `Path` raises
+        if not os.path.isfile(file):  # not `Path.is_file`, which raises if the path is too long
             raise RunError(
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"

@@ -1,1 +1,1 @@
-"""The command `jaxenvs.benchmarks.card`: it runs every measurement that needs a GPU, as jobs."""
+"""The command `jaxenvs.benchmarks.card`: measurements on a GPU, each as a separate job."""

@@ -126,7 +126,10 @@ def _about_device(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
-    """Return the jobs to run: those never started, then those interrupted, each by priority."""
+    """Return the jobs to run: those never started, then those that were interrupted.
+
+    Both groups are sorted by priority.
+    """
     found = []
     for job in jobs.JOBS:
         if args.only and job.name not in args.only:
@@ -189,7 +192,7 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            # Set the flag here and not in the main thread. Otherwise this thread could start the
+            # Set `stop` here and not in the main thread. Otherwise this thread could start the
             # next job before the main thread sees the error.
             self.stop.set()
             raise
@@ -223,7 +226,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Return whether the running jobs and `task` would leave more files than `--files`."""
+        """Return whether the running jobs and `task` would exceed the limit `--files` on files."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False

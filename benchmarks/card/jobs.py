@@ -35,8 +35,8 @@ class Job(NamedTuple):
     files: int = 1  # number of files that the job writes
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
-    # Whether the job runs after all others. It times nothing and uses the device without the lock,
-    # which would disturb the timing of other jobs.
+    # Whether the job runs after all others. Such a job times nothing and uses the device without
+    # the lock, which would disturb the timing of other jobs.
     alone: bool = False
 
 

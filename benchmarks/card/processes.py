@@ -19,7 +19,7 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # seconds before its time limit from which on a job starts no further case
+MARGIN = 10.0  # a job starts no further case in the last `MARGIN` seconds before its time limit
 OUTPUT = 40  # number of last output lines that are kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
 OVERRUN = 124  # exit code of a process that reaches its time limit, as in timeout(1)
@@ -68,9 +68,9 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of a job's process.
 
-    `asked` has the job's own variables. XLA flags for the job are appended to the flags that are
-    already set. On a GPU, these flags come from `gpu_flags` unless the job sets others. Processes
-    that share a GPU (`shared`) do not preallocate its memory.
+    `asked` has the job's own variables. The job's XLA flags are appended to the XLA flags of this
+    process. A job on a GPU that sets no XLA flags gets those of `gpu_flags`. Processes that share a
+    GPU (`shared`) do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
@@ -105,7 +105,7 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        # Raised if the process has ended; its output shows why.
+        # BrokenPipeError is raised if the process has already ended; its output shows why it did.
         with contextlib.suppress(BrokenPipeError):
             assert process.stdin is not None
             process.stdin.write(order.as_json())

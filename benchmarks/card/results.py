@@ -69,7 +69,10 @@ class Work:
         return self.begun + limit - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Return whether a case, given by entries of its records, has a record or has failed."""
+        """Return whether a case has a record or has failed.
+
+        The case is given by entries that all of its records have, such as `id="Grid-v0"`.
+        """
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 

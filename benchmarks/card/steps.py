@@ -31,7 +31,8 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
 TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-# Reset source: a level pool of which each rollout regenerates a 16th; `pool` regenerates all of it.
+# Reset source: a level pool of which each rollout regenerates one 16th. With the reset source
+# `pool`, each rollout regenerates the whole pool.
 GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
@@ -42,8 +43,8 @@ BABYAI = ("exact", "pool", GRADUAL, "stock")
 class Case(NamedTuple):
     """An environment id and batch size to measure.
 
-    `sources` are this library's reset sources to measure; `others` are other packages, which take
-    turns with them.
+    `sources` are this library's reset sources to measure. `others` are the other packages to
+    measure; they take turns with this library.
     """
 
     id: str

@@ -154,9 +154,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Add requests to `walk`: each lane computes `unroll` neighbouring elements of `wanted`.
 
-    If the code is short, the compiler unrolls the loop over a lane's elements, and so computes only
-    once the values that several elements share. Otherwise it computes these values again for each
-    element.
+    If the code is short, the compiler unrolls the loop over a lane's elements, so a value that
+    several elements need is computed once. Otherwise it is computed again for each element.
     """
     shared = 1
     if unroll > 1:
@@ -242,7 +241,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block loops over a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a single block reads all of a long row
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)

@@ -1,4 +1,4 @@
-"""Parser of XLA's scheduled HLO text, which counts kernels and bytes.
+"""Parser of XLA's scheduled HLO text; it also counts the kernels and bytes of a program.
 
 On a GPU every instruction of a scheduled computation is one kernel launch, except instructions that
 only name data (bitcast, tuple). The bytes of a kernel are those that it accesses: a gather or
@@ -55,13 +55,16 @@ class Instruction:
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the computation's name in the attribute `name`, such as `body`; "" if absent."""
+        """Return the name of the computation that an attribute refers to; "" if it is absent.
+
+        `name` is the name of the attribute, such as `body`.
+        """
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
 
     @property
     def branches(self) -> list[str]:
-        """Names of the computations of which a conditional runs one."""
+        """Names of the branch computations of a conditional, which runs one of them."""
         listed = _BRANCHES.search(self.rest)
         if listed:
             return [name.strip().lstrip("%") for name in listed.group(1).split(",")]
@@ -244,14 +247,15 @@ def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instructio
 def _written(scope: Computation, instruction: Instruction) -> int:
     """Return the number of bytes that an instruction stores.
 
-    This is the size of the update for a scatter or dynamic-update-slice, else of the whole result.
+    A scatter or dynamic-update-slice stores only the update; other instructions store the whole
+    result.
     """
     if instruction.opcode == "dynamic-update-slice":
         return scope[instruction.operands[1]].bytes
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    if instruction.opcode == "copy-start":  # its result also contains the operand and a context
+    if instruction.opcode == "copy-start":  # the result also has the operand and a context
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
@@ -266,7 +270,7 @@ def _is_partial(user: Instruction, position: int) -> bool:
 def _read(operand: Instruction, user: Instruction, position: int) -> int:
     """Return the number of bytes that `user` reads from its operand number `position`.
 
-    This is 0 for an array that `user` updates in place.
+    The result is 0 for an array that `user` updates in place.
     """
     if not _is_partial(user, position):
         return operand.bytes
@@ -276,11 +280,12 @@ def _read(operand: Instruction, user: Instruction, position: int) -> int:
 def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
     """Return the number of bytes that a fusion reads from its operand number `position`.
 
-    This is the size of the slices if the fusion only slices the operand, else of the whole array.
+    The result is the size of the slices if the fusion only slices the operand, else the size of the
+    whole array.
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    for user in fused.values():  # in order of definition: views come before their users
+    for user in fused.values():  # `fused` is ordered by definition: views precede their users
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:
             names.add(user.name)

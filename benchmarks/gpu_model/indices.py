@@ -96,7 +96,10 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Return the index with new entries at `axes`; an entry has the same value in all lanes."""
+    """Insert axes into an index (rank, lanes): entry `axes[i]` of the result is `values[i]`.
+
+    The value is the same for all lanes.
+    """
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
     return index
@@ -135,9 +138,9 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a mask of the lanes that read the operand instead of padding, and their indices.
+    """Return which lanes read the operand (a mask), and the index that each lane reads there.
 
-    The indices are indices into the operand; they are 0 for lanes that read padding.
+    All other lanes read padding; their index is 0.
     """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []
@@ -158,8 +161,8 @@ def gathered(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return, for each lane, the index of the operand's element that a gather reads.
 
-    Also returns a list of indices into `starts`: the elements that the gather reads to find where
-    its slice begins.
+    Also returns a list of indices into `starts`: they select the elements that the gather reads to
+    find where its slice begins.
     """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")

@@ -52,9 +52,10 @@ class Coefficients(NamedTuple):
     chain: float = 0.09133  # latency of a load that needs the value of another load
     turn: float = 0.02503  # latency of branching to one operand of a concatenation
     resident: float = 7.246  # number of warps that a scheduler holds at once; they hide latency
-    # The smooth maximum has the exponent 1 (a sum) for few warps and 1 + `overlap` for many.
+    # The smooth maximum is a p-norm. Its exponent is 1 (a sum) for few warps and 1 + `overlap` for
+    # many warps.
     overlap: float = 4.163
-    crowd: float = 23.91  # number of warps per scheduler for the exponent 1 + `overlap` / 2
+    crowd: float = 23.91  # warps per scheduler at which the exponent is 1 + `overlap` / 2
     # Factor by which the instruction and latency terms are multiplied, for each emitter.
     reduce: float = 0.814
     transpose: float = 0.7686

@@ -82,7 +82,7 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; times the number of warps, it is the work of a launch."""
+    """Work of an average warp. The work of a launch is this times the number of warps."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
@@ -121,7 +121,8 @@ class Walk:
     def share(self, lanes: Lanes) -> float:
         """Return how often an average warp executes a request.
 
-        This is the fraction of warps with an active lane, times the request's loop iterations.
+        The result is the fraction of warps with an active lane, times the iterations of the loops
+        around the request.
         """
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
@@ -139,7 +140,8 @@ class Walk:
     def run(self) -> Work:
         """Process all requests and return the work of an average warp.
 
-        Visits instructions in reverse, so that all requests for a value come before its visit.
+        Visits instructions in reverse order, from users to operands. So when an instruction is
+        visited, all requests for its value have been made.
         """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
@@ -195,7 +197,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # operand of another rank: not elementwise, so guess its indices
+        else:  # an operand of another rank is not read elementwise, so guess its indices
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))

@@ -79,7 +79,7 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """Environment that is stepped from Python, with auto-reset; or a batch that one call steps."""
+    """Environment with auto-reset, or a batch of such environments, that is stepped from Python."""
 
     name: str
     obs: str  # name of the observation
@@ -157,8 +157,8 @@ def ours(
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """Return the constructor argument that selects an observation, as a dictionary.
 
-    Without `obs`, grids get the image observation, which the peers have too; other environments
-    get no argument.
+    Without `obs`, the result selects the image observation for grids, because the peers have it
+    too, and is empty for other environments.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
@@ -166,7 +166,7 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
 
 
 def peer_obs(env_id: str) -> str:
-    """Return the name of the observation of an id that peers offer and that is nearest to ours."""
+    """Return the name of the observation that the peers return for the level of an id."""
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"

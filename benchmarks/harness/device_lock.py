@@ -13,10 +13,13 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """This process's access to the device: `held` waits for and holds a lock; it may be nested."""
+    """Access of this process to the device, which other processes may use too.
+
+    The context `held` waits for the lock on the device and holds it. These contexts may be nested.
+    """
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock, or None if this one is alone
+        self.lock: Path | None = None  # file that all processes lock; None: no other process runs
         self.depth = 0
         self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None
@@ -46,7 +49,8 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        import fcntl  # imported here: Windows lacks it, but runs jobs one at a time, without a lock
+        # Windows lacks `fcntl`, but also runs jobs one at a time, so it never calls this method.
+        import fcntl
 
         self._waiting_since = time.monotonic()
         while True:

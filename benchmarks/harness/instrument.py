@@ -73,7 +73,7 @@ def dated(rows: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
 
 
 def write(file: Path | None, figures: dict[str, Any]) -> None:
-    """Write figures to the file of `--json`, if given."""
+    """Write figures to `file`, the value of `--json`; without a file, do nothing."""
     if file:
         file.write_text(json.dumps(figures, indent=1) + "\n")
 

@@ -103,7 +103,10 @@ def draw(measured: Group, path: Path, about: str) -> None:
 
 
 def _panel(panel: Any, measured: Group) -> None:
-    """Draw a line for each contestant; one that steps a single environment is a horizontal line."""
+    """Draw a line for each contestant.
+
+    A contestant that steps a single environment gets a horizontal line.
+    """
     for name in dict.fromkeys(map(label, measured)):
         line = [each for each in measured if label(each) == name]
         figures = [each["steps_per_second"] for each in line]

@@ -18,14 +18,16 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Target for the bytes of observations and rewards that one rollout stores. It is small on a CPU, so
-# that they stay in the CPU's caches. It is large on an accelerator: long rollouts make the time to
-# launch the program (tens of microseconds) small per step.
+# Target for the bytes of observations and rewards that one rollout stores. The target is small on a
+# CPU, so that observations and rewards stay in the CPU's caches. The target is large on an
+# accelerator: long rollouts make the time to launch the program (tens of microseconds) small per
+# step.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # smallest and largest number of steps of a rollout
 # Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.
 LARGEST = 9 << 30
-AGE_STEPS, AGE_SECONDS = 512, 3.0  # the warm-up ends after this many steps or seconds
+# The warm-up ends after this many steps or this many seconds, whichever is reached first.
+AGE_STEPS, AGE_SECONDS = 512, 3.0
 
 
 @dataclasses.dataclass
@@ -50,7 +52,7 @@ class Record:
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields, with the raw times, and figures from the median over the repeats."""
+        """Return all fields, which include the raw times, and figures from the median time."""
         speed = self.steps / statistics.median(self.seconds)
         return dataclasses.asdict(self) | {
             "steps": self.steps,

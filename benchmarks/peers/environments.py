@@ -74,9 +74,11 @@ def time_limit(env_id: str) -> int:
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return NAVIX's name of a level.
 
-    Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner. `renamed` maps
-    names of MiniGrid that end in v1 to names of NAVIX that end in v0. NAVIX lacks version 0 of such
-    a level. For these ids MiniGrid's name is returned, which NAVIX's registry does not contain.
+    Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
+
+    The names of a few levels end in v1 in MiniGrid and in v0 in NAVIX. `renamed` maps these
+    MiniGrid names to the NAVIX names. NAVIX lacks version 0 of these levels. For version 0 the
+    result is MiniGrid's name, which NAVIX's registry does not contain.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:

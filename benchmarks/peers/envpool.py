@@ -8,7 +8,7 @@ the end of one. The time limit of BabyAI depends on the mission, as in this libr
 envpool 1.2.7) returns craftax's float32 observation, symbolic or pixels, and reproduces craftax
 1.6.1, random numbers included: a seed gives the same trajectory as in craftax. EnvPool has two ids
 for each game of Craftax, and the one with `AutoReset` is measured. Like this library, it resets in
-the step that ends an episode. Unlike craftax, it generates a world only then.
+the step that ends an episode. Unlike craftax, it generates a world only in such a step.
 """
 
 import importlib

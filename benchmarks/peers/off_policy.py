@@ -5,10 +5,10 @@
 PYTHON is an interpreter in which the learner's package is installed. This library is needed there
 only for its own learners.
 
-Policies are evaluated with their most probable actions. All learners of a seed are evaluated from
-the same initial states of Gymnasium's environments, because returns depend on them. The peers run
-as their authors ship them, with `DummyVecEnv` around Gymnasium's environments. All learners
-bootstrap at truncated episodes.
+Policies are evaluated with their most probable actions. All learners that train with the same seed
+are evaluated from the same initial states of Gymnasium's environments, because returns depend on
+the initial states. The peers run as their authors ship them, with `DummyVecEnv` around Gymnasium's
+environments. All learners bootstrap at truncated episodes.
 """
 
 import functools
@@ -164,7 +164,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     """Translate a setting into this library's settings.
 
-    Defaults that are not set here are the same as in the peers.
+    All settings that are not in the result have the same defaults in this library and the peers.
     """
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}
@@ -305,6 +305,6 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
 
 if __name__ == "__main__":
-    # Drop this folder from the path: its modules have the names of packages, such as `envpool`.
+    # Drop this folder from `sys.path`: its modules have the names of packages, such as `envpool`.
     sys.path[:1] = []
     serve(lambda asked: TRAINERS[asked["learner"]](asked["setting"], asked["learner"]))

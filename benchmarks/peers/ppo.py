@@ -139,7 +139,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    It divides the total number of updates, and such a call makes about 30,000 environment steps.
+    The number divides the total number of updates. Among these divisors, it is the one with which a
+    call makes nearest to 30,000 environment steps.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]

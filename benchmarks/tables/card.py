@@ -58,9 +58,9 @@ def by_size(rows: Iterable[Row]) -> list[Row]:
 
 
 def _derived(row: Row) -> dict[str, float]:
-    """Compute the figures that a row lacks from the median of its raw times.
+    """Return figures that are not stored in a row, computed from the median of its raw times.
 
-    These are `steps_per_second`, `nodes_per_second`, and `microseconds` per step of the batch.
+    They are `steps_per_second`, `nodes_per_second`, and `microseconds` per step of the batch.
     """
     times, found = row.get("times_s"), {}
     if not times:
@@ -119,7 +119,7 @@ def beside(documents: Documents) -> Table:
     This library counts as one contestant for each of its reset sources.
     """
     lines: dict[tuple, dict[str, Row]] = {}
-    labels: dict[str, bool] = {}  # label of a contestant -> whether it is this library
+    labels: dict[str, bool] = {}  # label of a contestant -> whether it belongs to this library
     for row in by_size(rows_of(documents)):
         name = row.get("contestant") or OWN
         label = str(row.get("reset_source") or OWN) if name == OWN else name

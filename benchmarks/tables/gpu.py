@@ -83,7 +83,7 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """List the slowest kernels of a step, with microseconds; the batch uses the whole GPU."""
+    """List the slowest kernels of a step and their microseconds, for batches of `FULL`."""
 
     def slowest(row: dict[str, Any]) -> str:
         found = sorted(row["microseconds"].items(), key=lambda pair: -pair[1])[:SLOWEST]
@@ -217,7 +217,9 @@ RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COU
 
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
-for _name, _file, _columns in (  # rows counted before the time model existed lack its predictions
+# `full=False` leaves out empty columns: some files were counted before the time model existed, so
+# their columns of predicted times are empty.
+for _name, _file, _columns in (
     ("work-doorkey", "gpu_work_doorkey", {**WHO_AND_FROM, **COUNTS}),
     ("work-obs", "gpu_work_obs", {"observation": of("obs"), **COUNTS}),
     ("work-craft", "gpu_work_craft", {**WHO, **COUNTS}),

@@ -7,7 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of a figure in the record if the search used the puzzle's built-in lower bound.
+# Name of the entry in a record with figure `{}` of the search that uses the puzzle's built-in lower
+# bound. The entry `{}` itself has the figure of the search that uses the learned heuristic.
 OWN = "{}_with_own_bound"
 
 
@@ -117,7 +118,8 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 def acted(evaluation: dict[str, Any]) -> str:
     """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
 
-    Old files do not record this. Their policies acted greedily with search and sampled without it.
+    Old files do not record how actions were chosen. In old files, policies with a search acted
+    greedily, and policies without a search sampled actions.
     """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
@@ -127,7 +129,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Show the plans that search finds in learned world models, and how they do in the puzzles."""
+    """Show how well plans found by search in learned world models solve the true puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":

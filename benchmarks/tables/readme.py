@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    where: Mapping[str, Any]  # entries by which the measured rows of the job are selected
+    where: Mapping[str, Any]  # entries that a row of the job's results must have to be shown
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table
 
@@ -107,7 +107,7 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
     doorkey, symbolic, pixels = (_at(turns(file), CPU_BATCH) for file in (grid, craft, pictures))
 
     def times(group: Turns, ours: str, other: str) -> str:
-        """Return how many times faster this library is, to two digits; further ones are noise."""
+        """Return how many times faster this library is, to two digits; more digits are noise."""
         found = turns_faster(group.rows[ours], group.rows[other])
         return "" if found is None else f"{float(f'{found:.2g}'):,.0f}"
 
@@ -265,7 +265,7 @@ def _jumanji(group: Turns) -> float | None:
 
 
 def _per_core(group: Turns) -> float | None:
-    """Return the speed-up over EnvPool by CPU time; both return EnvPool's dict observation."""
+    """Return the speed-up over EnvPool by CPU time; both libraries return dict observations."""
     ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
     return turns_faster(group.rows[ours], group.rows["EnvPool"], CORE)
 

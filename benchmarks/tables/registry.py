@@ -25,9 +25,10 @@ Build = Callable[..., Table | str]
 
 
 class Source(NamedTuple):
-    """The files that a table is built from, the function that builds it, and their command."""
+    """A table's source files, the command that writes them, and the function that builds it."""
 
-    # Paths relative to the checkout; one with `*` becomes a list of the matching files' contents.
+    # Paths relative to the checkout. For a path with `*`, the function gets a list of the contents
+    # of all matching files.
     files: tuple[str, ...]
     build: Build
     command: str  # command that writes the files, or empty if the files are in the repository

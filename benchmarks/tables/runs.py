@@ -96,7 +96,7 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    For learners that are judged by their plans and so have no return, it links the learner's page.
+    Learners that are judged by their plans have no return; their cell links the learner's page.
     """
     on_page = f"[on its page]({row['option']}.md)"
     return on_page if row["return"] is None else fixed(3)(row["return"])

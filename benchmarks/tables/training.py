@@ -1,6 +1,7 @@
 """Tables of training speed and returns.
 
-They compare this library's learners with learners of other libraries, and numbers of devices.
+The tables compare this library's learners with learners of other libraries, and training on
+different numbers of devices.
 """
 
 import json

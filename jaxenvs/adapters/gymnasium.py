@@ -11,7 +11,7 @@ import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree, UInt8
+from jaxtyping import Array, PyTree, UInt8, UInt32
 
 from ..core import checks, drawing, registry
 from ..core.env import Env
@@ -66,9 +66,11 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        # Counter of steps, and of resets without a step; it is folded into the key of each.
+        # Number that is folded into the key of each step and reset. It grows by 1 at each step, and
+        # at each reset that directly follows another reset.
         self._number = 0
-        self._fresh = True  # whether a reset, and no step yet, has used the current `_number`
+        # True until the first step after a reset. While it is True, a reset increases `_number`.
+        self._fresh = True
         self._state: Any = None
         self._over = False
 
@@ -150,7 +152,7 @@ def to_gymnasium(
 def register_in_gymnasium() -> list[str]:
     """Register every id as `jaxenvs/ID`, for `gymnasium.make` and `gymnasium.make_vec`.
 
-    Returns these names. Call it again to add ids that were registered in jaxenvs since.
+    Returns these names. To add ids that are registered in jaxenvs later, call this function again.
     """
     names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
     home = __name__.rpartition(".")[0]
@@ -222,7 +224,7 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
             raise ValueError(f"reset: unknown option {name!r}; options here: {allowed}")
 
 
-def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
+def draw_words(generator: np.random.Generator, *rows: int) -> UInt32[np.ndarray, "..."]:
     """Draw the data of a PRNG key (two uint32) from Gymnasium's generator.
 
     With `rows`, draw an array of that many keys.
@@ -231,16 +233,14 @@ def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, 
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Return keys with this data; they are threefry keys even if JAX's default generator is
-    another.
-    """
+    """Return threefry keys with this data, whatever JAX's default generator is."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 
 def on_host(space: gymnasium.Space, value: Any) -> Any:
     """Copy an observation to writable NumPy arrays with the dtypes of Gymnasium's space.
 
-    Observations may be a batch, with the batch's space.
+    `value` may also be a batch of observations; `space` is then the space of the batch.
     """
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: on_host(part, value[name]) for name, part in space.items()}

@@ -1,6 +1,6 @@
 """`to_gymnasium_vec`: a batch of one environment as a `gymnasium.vector.VectorEnv`.
 
-It supports all three autoreset modes. Environment i of a batch with seed s behaves as
+The batch supports all three autoreset modes. Environment i of a batch with seed s behaves as
 `to_gymnasium` with seed s + i. Infos have the form that `gymnasium.vector.SyncVectorEnv` returns.
 Deliberate differences: `options` are not modified, and without autoreset, a step after an episode's
 end raises an error that names the environments.
@@ -96,8 +96,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. With a seed of
-        None, it continues its sequence of random numbers.
+        Environment i gets the seed `seed + i`, or `seed[i]` if `seed` is a list. An environment
+        whose seed is None continues its sequence of random numbers.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -302,8 +302,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return the info of a batch in Gymnasium's form.
 
-    Each entry `name` has a second one, `_name`: the mask `rows` of environments for which the value
-    is valid. Elsewhere the value is zero.
+    For each entry `name`, an entry `_name` is added: `rows`, the mask of environments for which the
+    value is valid. The other environments get the value zero.
     """
     found: dict[str, Any] = {}
     if not rows.any():
@@ -320,7 +320,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Return an `AutoresetMode`, which may also be given by its string value."""
+    """Return `mode` as an `AutoresetMode`; `mode` is such a member or its string value."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])

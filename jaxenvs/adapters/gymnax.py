@@ -28,7 +28,8 @@ from . import common
 from .spaces import as_box, ends
 
 
-# Not frozen, because gymnax's wrappers copy it and write attributes to the copy.
+# The dataclass is not frozen, because gymnax's wrappers copy environments and write attributes to
+# the copies.
 @dataclasses.dataclass(unsafe_hash=True)
 class GymnaxEnv(environment.Environment):
     """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""
@@ -43,7 +44,7 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def name(self) -> str:
-        """The environment's class with its settings."""
+        """Name of the environment: its class with its settings."""
         return self.env.name
 
     @property
@@ -128,7 +129,7 @@ class LegacyGymnaxEnv(GymnaxEnv):
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
         episode that reached the achievement, else 0. `score` is Crafter's score of this single
-        episode: with x for each of these entries, the geometric mean of x + 1, minus 1.
+        episode: add 1 to each of these entries, take the geometric mean, and subtract 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -159,7 +160,7 @@ def to_gymnax(
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
     Craftax_Baselines expect. `auto_reset=False` leaves restarts to a wrapper, such as craftax's
     optimistic resets. `fields` are arguments of `jaxenvs.make`, for an id. Both interfaces work
-    with any installed gymnax from 0.0.9 on, because they use only its spaces and base class.
+    with any installed gymnax from 0.0.9 on, because they use only gymnax's spaces and base class.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
@@ -198,8 +199,8 @@ def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
     Called for a single environment, the function generates a level only if `ended` is true. Under
-    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both give the
-    same levels.
+    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both ways
+    give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

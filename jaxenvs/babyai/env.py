@@ -30,9 +30,10 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 
 # Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels.
-# The class that rejects most of them rejects three of four levels.
+# The class that rejects the largest fraction of its levels rejects three of four.
 TRIES = 200
-LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # bit masks over instruction indices, see `mission`
+# Bit masks of the instructions on the two sides of a mission, see the module `mission`.
+LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
 
 
 @struct
@@ -50,8 +51,8 @@ class BabyState(GridState):
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are accomplished. Bits 8-15: marks of the carried object.
-    # Bits 4-7: instructions that an earlier step has checked.
+    # Bits 0-3: instructions that are accomplished. Bits 4-7: instructions that an earlier step has
+    # checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -119,13 +120,14 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with marks on all objects that fit a description of its mission."""
+        """Return the level with marks on the objects that fit a description of the mission."""
         # Every description reads the level. Without the barrier XLA would fuse level generation
         # into each of these reads, and so generate the level several times.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        # Step 2 skips the second description of each instruction, which only `PUT_NEXT` uses.
+        # Only `PUT_NEXT` uses the second description of an instruction. Without `PUT_NEXT`, a slice
+        # with step 2 skips the second descriptions.
         step = 1 if m.PUT_NEXT in self.verbs else 2
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
@@ -209,7 +211,7 @@ class BabyEnv(RoomGrid):
     def _check_one(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return whether this step accomplishes instruction `number`, and whether it fails it.
+        """Return (accomplished, failed), the effect of this step on instruction `number`.
 
         begun: whether an earlier step has already checked the instruction.
         """
@@ -268,7 +270,8 @@ class _Scene:
     marks: UInt8[Array, ""]  # descriptions that fit the object in front of the agent, as bits
     marks_held: UInt8[Array, ""]  # descriptions that fit the carried object, as bits
     marks_before: UInt8[Array, ""]  # descriptions that fit the object carried before, as bits
-    marks_beside: UInt8[Array, ""]  # descriptions fitting objects around the cell in front, as bits
+    # Descriptions, as bits, that fit an object next to the cell in front of the agent.
+    marks_beside: UInt8[Array, ""]
     kind: UInt8[Array, ""]  # kind of the tile in front of the agent
     faces_door: Bool[Array, ""]  # whether a door is in front of the agent
     holds: Bool[Array, ""]  # whether the agent carries something
@@ -285,7 +288,8 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
     d_row, d_column = direction_vector(after.direction)
     row = (after.row + d_row).clip(0, height - 1)
     column = (after.column + d_column).clip(0, width - 1)
-    here = row * width + column  # the cell in front, where an object is picked up or dropped
+    # Index of the cell in front of the agent, where an object is picked up or dropped.
+    here = row * width + column
     marks, grid = before.marks.reshape(-1), after.grid.reshape(-1)
     held, holds = before.carried != 0, after.carried != 0
     dropped, taken = held & ~holds, holds & ~held

@@ -186,7 +186,7 @@ class GoToRedBlueBall(OneRoom):
 
 @level("GoToDoor-v0")
 class GoToDoor(BabyEnv):
-    """Go to one of the four doors of a room; the mission names its colour."""
+    """Go to one of the four doors of a room; the mission names the door's colour."""
 
     room_size: int = 7
 

@@ -155,8 +155,8 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, from the descriptions that fit an object.
 
-        Only the descriptions that `needed` marks are used. The level is rejected if there is no
-        possible description for one of them.
+        Only the descriptions where `needed` is true are used. The level is rejected if one of these
+        cannot be drawn, because no possible description fits an object.
         """
         # A description names no place with probability 1/2, else one of four places.
         # Four copies of `ANYWHERE` make it as probable as the four other places together.
@@ -184,8 +184,8 @@ def _clashes(
 ) -> Bool[Array, " n"]:
     """Return whether each instruction is a `PUT_NEXT` for which the level must be rejected.
 
-    This is so if an object fits both descriptions, or if two objects that fit them are adjacent
-    from the start.
+    This is so if an object fits both descriptions of the instruction, or if an object that fits the
+    first description is adjacent to an object that fits the second one.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

@@ -58,12 +58,12 @@ class OpenRedDoor(TwoRooms):
 @level("OpenDoorColor-v0", select_by="color")
 @level("OpenDoorLoc-v0", select_by="loc")
 class OpenDoor(BabyEnv):
-    """Open one of the four doors of a room; the mission names its colour or its place."""
+    """Open one of the four doors of a room; the mission names the door's colour or place."""
 
     # How the mission names the door: "color", or "loc" for its place, such as "on your left".
     # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
-    debug: bool = False  # whether toggling any other door fails the mission
+    debug: bool = False  # whether toggling any door but the target fails the mission
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)

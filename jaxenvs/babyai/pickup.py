@@ -29,8 +29,8 @@ class Pickup(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Draw a maze and a target.
 
-        Without `unblock`, mazes in which an object is out of reach are rejected; with `unblock`,
-        mazes in which every object is in reach.
+        Without `unblock`, mazes in which an object is out of reach are rejected. With `unblock`,
+        mazes in which every object is in reach are rejected.
         """
         plan.place_agent()
         plan.connect_all()
@@ -42,10 +42,10 @@ class Pickup(BabyEnv):
 @level("PickupDist-v0")
 @level("PickupDistDebug-v0", debug=True)
 class PickupDist(OneRoom):
-    """Pick up an object in a room; the mission names its kind, its colour or both."""
+    """Pick up an object in a room; the mission names the object's kind, colour or both."""
 
     room_size: int = 7
-    debug: bool = False  # whether picking up any other object fails the mission
+    debug: bool = False  # whether picking up any object but the target fails the mission
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)

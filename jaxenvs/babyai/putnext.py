@@ -69,7 +69,7 @@ class PutNext(OpenRooms):
     steps_per_cell: ClassVar[int] = 8
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw one target in each room; which of them has to be moved is random, too."""
+        """Draw one target in each room, and which of the two targets has to be moved."""
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
         swapped = plan.coin()
@@ -115,9 +115,10 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object of the left room next to one of the right room, then do the reverse.
+    """Put an object of the left room next to an object of the right room, then do the reverse.
 
-    The second part names two other objects: one of the right room to put next to one of the left.
+    The second instruction names two other objects: it asks to put an object of the right room next
+    to an object of the left room.
     """
 
     objs_per_room: int = 2

@@ -29,7 +29,7 @@ class Unlock(LockedMaze):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Draw a maze; with probability 1/2, its other doors avoid the locked door's colour."""
+        """Draw a maze; with probability 1/2, no other door has the colour of the locked door."""
         locked, door = self.lock_room(plan)
         colour = tiles.colour(door).astype(jnp.int32)
         plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))

@@ -26,7 +26,7 @@ from .picture import Pixels, Place
 SECONDS = np.float32(0.2)  # duration of a step in seconds
 SPEEDS = np.array([4 * np.pi, 9 * np.pi], np.float32)  # speed limits of both links, rad/s
 START = 0.1  # initial angles and speeds are uniform in [-START, START)
-BAR = 1.0  # the free end must be higher than this above the upper joint, in link lengths
+BAR = 1.0  # height of the bar above the upper joint, in link lengths
 
 # Angles and angular velocities of both links, or the time derivatives of these four values.
 Motion = Float32[Array, "4"]
@@ -58,7 +58,7 @@ class AcrobotState(State):
 class Acrobot(ClassicEnv):
     """Swing the free end of two links above a bar by a motor in the joint between them.
 
-    Actions: torque on the lower link, counter-clockwise: 0 -1 N m, 1 none, 2 1 N m.
+    Actions: torque on the lower link, counter-clockwise: 0 for -1 N m, 1 for 0 N m, 2 for 1 N m.
     Observation: float32 (6,): cosine and sine of the upper link's angle from hanging, cosine and
         sine of the lower link's angle from the upper one (counter-clockwise), both angular
         velocities (rad/s).
@@ -86,9 +86,10 @@ class Acrobot(ClassicEnv):
 
     @property
     def action_space(self) -> Space:
-        """Discrete actions: the motor's torque turns a hanging lower link.
+        """Discrete actions, which set the motor's torque.
 
-        0 turns it to the left, 1 applies no torque, 2 turns it to the right.
+        Action 0 turns a hanging lower link to the left, action 2 turns it to the right, and action
+        1 applies no torque.
         """
         return Discrete(3)
 
@@ -215,7 +216,8 @@ def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
     bend = jnp.cos(lower)
     both = alone + alone + mass * length * length + np.float32(2) * arm * bend
     shared = alone + arm * bend
-    # Gravity pulls a link towards hanging. The book writes cos(angle - pi / 2); here it is a sine.
+    # Gravity pulls a link towards hanging. The book writes cos(angle - pi / 2), which equals the
+    # sine that is used here.
     lower_pull = mass * centre * params.gravity * jnp.sin(upper + lower)
     upper_pull = mass * (centre + length) * params.gravity * jnp.sin(upper) + lower_pull
     whirl = arm * jnp.sin(lower)

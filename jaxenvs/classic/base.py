@@ -24,7 +24,7 @@ class ClassicEnv(Env):
     """Base of the classic control problems: the state is drawn over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # for levels that are cheap to draw
+    reset_source: ClassVar[str] = "auto"  # chosen because levels are cheap to draw
     fully_observed: ClassVar[bool] = True
     place: ClassVar[Place]  # background over which the state is drawn
 

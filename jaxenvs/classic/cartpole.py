@@ -21,8 +21,10 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-POSITION_LIMIT = np.float32(2.4)  # beyond this distance from the middle, the episode ends, m
-ANGLE_LIMIT = np.float32(np.radians(12))  # beyond this angle from upright, the episode ends, rad
+# Largest distance of the cart from the middle (m) and largest angle of the pole from upright (rad).
+# The episode ends when one of them is exceeded.
+POSITION_LIMIT = np.float32(2.4)
+ANGLE_LIMIT = np.float32(np.radians(12))
 START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
 
 

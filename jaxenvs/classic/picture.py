@@ -35,10 +35,10 @@ class Place(NamedTuple):
 
 
 # Backgrounds of the environments' pictures. Acrobot's links and Pendulum's rod are 1 m long.
-TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole
-ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot
-STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum
-HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's background
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's background
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's background
+HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar's background
 
 AXLE = 0.27  # height of the pole's axle above the track, m
 REACH = 1.0  # length at which CartPole's pole, Pendulum's rod and each link of Acrobot are drawn, m

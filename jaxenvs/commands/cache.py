@@ -1,10 +1,11 @@
 """On-disk cache of compiled programs, so that a command starts quickly the second time.
 
 Only the command line uses it; `import jaxenvs` changes no setting of JAX. JAX's own size limit,
-`jax_compilation_cache_max_size`, is not used for three reasons. It needs the package `filelock`. It
-writes a file at every read, which fails in a read-only folder. And JAX writes an entry in two
-steps: a process that is killed between them blocks all later writes. Instead, each command trims
-the folder when it starts: it removes old entries if the folder is too large.
+`jax_compilation_cache_max_size`, is not used for three reasons. The limit needs the package
+`filelock`. With the limit, JAX writes a file at every read, which fails in a read-only folder. With
+the limit, JAX also writes an entry in two steps, and a process that is killed between the two steps
+blocks all later writes. Instead, each command trims the folder when the command starts: it removes
+old entries if the folder is too large.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ def start() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    # If others can write to the folder, they could put their programs there.
+    # Do not use a folder that others can write to: JAX would run programs that they put there.
     if path is None or not is_private(path):
         return
     trim(path)
@@ -70,7 +71,7 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """If JAX warns that it cannot read or write a cache entry, empty the folder instead.
+    """Handle JAX's warnings that it cannot read or write a cache entry: empty the folder silently.
 
     JAX writes each entry once and never repairs it. An entry that is truncated, because the disk
     was full or the process was killed, would fail at every later read.

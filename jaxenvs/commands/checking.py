@@ -1,4 +1,4 @@
-"""`jaxenvs check ID`: check that environments, also of other packages, keep the contract."""
+"""`jaxenvs check ID`: check that environments, also of other packages, satisfy `check_env`."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """`jaxenvs --completion SHELL`: print a script with which a shell completes `jaxenvs` commands.
 
-It completes commands, ids and options. The script contains the commands and options, taken from the
-output of each `--help`; print it again after an update. Ids are cached in a file in
+The script completes commands, ids and options. It contains the commands and options, taken from the
+output of each `--help`, so print it again after an update. Ids are cached in a file in
 `~/.cache/jaxenvs`. After a package is installed, which may register ids, the first TAB rewrites
 that file; other TABs start no Python. If the file cannot be written, the script completes the ids
 that existed when it was printed.
@@ -94,7 +94,7 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS` on one line, which scripts store in their cache file."""
+    """Print one line of words for each of `KINDS`; completion scripts cache the lines in a file."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
@@ -233,7 +233,8 @@ def _pattern(name: str, place: str) -> str:
 def _listed(given: list[str]) -> str:
     """Join words for the `sh` program.
 
-    All words of a kind in `KINDS` are replaced by the variable that holds them.
+    If all words of a kind in `KINDS` occur in sequence, the shell variable of this kind replaces
+    them.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

@@ -33,7 +33,7 @@ def _run(argv: list[str]) -> int:
 def plain(content: Page, width: int | None = None) -> list[str]:
     """Format a page as lines of at most `width` characters.
 
-    By default this is the width of the terminal, limited to the range from `LEAST` to `WIDTH`.
+    The default `width` is the width of the terminal, limited to the range from `LEAST` to `WIDTH`.
     """
     if width is None:
         width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
@@ -71,8 +71,8 @@ def _table(section: Section, width: int) -> Iterator[str]:
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
     """Return the widths of all columns but the last, and the width of the last column.
 
-    The last width is 0 if the column does not fit. No column is narrower than its longest word, so
-    that names can be searched for and copied.
+    The width of the last column is 0 if that column does not fit. No column is narrower than its
+    longest word, so that names can be searched for and copied.
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]

@@ -1,7 +1,7 @@
 """Decide whether a recorded training run has learned anything.
 
-It has if its policy beats random play by more than chance. Runs and random play are records of
-`reference.json`, which `benchmarks/reference.py` writes.
+A run has learned something if its policy beats random play by more than chance. Runs and random
+play are records of `reference.json`, which `benchmarks/reference.py` writes.
 """
 
 import math
@@ -33,11 +33,12 @@ UNLEARNED = (
 def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
-    The run's mean return must be higher by at least `LEAST`, and either the number of successes or
-    the returns must differ significantly. The test of the returns uses random play's standard
-    deviation for both, because under the null hypothesis the run's policy is no better. If only a
-    few successes determine the mean, this standard deviation is unreliable, and only the successes
-    are tested. A run in a changed task has no random play to compare with and counts as learned.
+    The run's mean return must exceed random play's by at least `LEAST`, and either the number of
+    successes or the returns must differ significantly. The test of the returns uses random play's
+    standard deviation also for the run, because under the null hypothesis the run's policy is no
+    better. If only a few successes determine the mean, this standard deviation is unreliable, and
+    only the successes are tested. For a run in a changed task there is no record of random play;
+    such a run counts as learned.
     """
     if random is None or not is_same_task(run):
         return True
@@ -76,7 +77,7 @@ def _log_binomial(total: int, chosen: int) -> float:
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Return whether a run is plain PPO: without a bonus, and without constructor fields."""
+    """Return whether a run is PPO without changes of the task or the reward, such as a bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 

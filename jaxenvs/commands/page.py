@@ -129,7 +129,7 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
 
 
 def _source(spec: EnvSpec) -> str:
-    """Return the text about the default source of levels in a batch."""
+    """Return the text about where the resets of a batch get their levels by default."""
     accelerator = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
     return f"`reset_source={spec.reset_source!r}`{accelerator}"
 
@@ -137,7 +137,8 @@ def _source(spec: EnvSpec) -> str:
 def _sight(env: Env) -> str:
     """Return the text that answers whether observations determine the state.
 
-    If they do so only for some values of the field `obs`, the text names these values.
+    If observations determine the state only for some values of the field `obs`, the text names
+    these values.
     """
     if env.fully_observed:
         return "yes"
@@ -227,9 +228,10 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
 
 
 def _innermost(state: Any, name: str) -> str:
-    """Return the comment that explains a leaf of the state with a name such as `board.player`.
+    """Return the comment that explains a leaf of the state.
 
-    It is the comment of the last part of the name that has one.
+    name: path of the leaf, such as `board.player`. The result is the comment of the field `player`,
+        or the comment of the field `board` if `player` has none.
     """
     note = ""
     for part in re.split(r"[.\[]", name):
@@ -274,9 +276,9 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    They are read from the source: a comment follows the field, precedes it, or is a docstring below
-    it. A field that a subclass annotates again without a comment keeps the comment in the base. The
-    result is empty if there is no source.
+    Comments are read from the source: a comment follows the field, precedes it, or is a docstring
+    below it. A field that a subclass annotates again without a comment keeps the comment of the
+    base class. The result is empty if there is no source.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):

@@ -32,9 +32,9 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors are one sentence and suggest an option for an unknown one.
+    """Argument parser with one-sentence errors that suggest an option in place of an unknown one.
 
-    `examples` are command lines without the leading `jaxenvs`, which the help shows at its end.
+    The help ends with `examples`: command lines, given without the leading `jaxenvs`.
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
 def suggested(option: str, options: Iterable[str]) -> str:
     """Return the end of an error message about an unknown option: `; did you mean ...?`.
 
-    It suggests an option whose words have the initials that were given (such as `--lr`), else
-    options with similar names.
+    The text suggests the option whose words have the given initials (such as `--lr`), else options
+    with similar names.
     """
     known = list(options)
     for name in known:

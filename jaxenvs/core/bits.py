@@ -37,9 +37,10 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of fields (value, number of bits) unchanged, computed only once on a CPU.
+    """Return the values of fields (value, number of bits) unchanged.
 
-    The fields are packed into one word, which `settled` stores in memory, and unpacked again.
+    On a CPU, XLA computes the values only once: they are packed into one word, which `settled`
+    stores in memory, and unpacked again.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]

@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 def as_carry(key: Key, tree: T) -> T:
-    """Make leaves strongly typed and, under `shard_map`, varying over the devices as the key is."""
+    """Convert each leaf of `tree` to a strong dtype, and apply `varying_like` to it."""
     return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), tree)
 
 
 def varying_like(key: Key, leaf: Array) -> Array:
     """Under `shard_map`, mark an array as varying over the devices over which the key varies.
 
-    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. It then
-    cannot be the carry of a loop whose steps make it vary. This function selects between the array
-    and itself by a condition on the key, which marks it as varying; the compiler removes the
-    selection.
+    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. Such a
+    constant cannot be the carry of a loop whose steps make it vary. This function selects between
+    the array and itself by a condition on the key, so JAX marks the result as varying. The compiler
+    removes the selection.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
 

@@ -118,10 +118,10 @@ def any_key(key: Any, where: str) -> Keys:
 
 
 def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
-    """Check that `given` has the structure and shapes of `wanted`, and cast it to the dtypes.
+    """Return `given` cast to the dtypes of `wanted`, after a check of its structure and shapes.
 
     Python numbers become arrays, and ints become floats where `wanted` has a float. Raises
-    `TypeError` that names the first leaf that does not fit.
+    `TypeError` if the structure differs, or if a leaf does not fit; the message names this leaf.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:
@@ -133,7 +133,7 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        # A Python int has 64 bits only if x64 is enabled.
+        # NumPy makes a 64-bit array of a Python int; JAX uses 32 bits unless x64 is enabled.
         dtype = jax.dtypes.canonicalize_dtype(like.dtype)
         array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
@@ -194,8 +194,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 def level_is_drawn() -> Iterator[None]:
     """Disable `level_like` in this context, because the environment itself drew the level.
 
-    Without this, the first reset would trace the level generator a second time, only to learn the
-    shapes of its levels.
+    Without this context, the first reset would trace the level generator a second time, only to
+    learn the shapes of its levels.
     """
     before = _drawn.set(True)
     try:
@@ -205,7 +205,7 @@ def level_is_drawn() -> Iterator[None]:
 
 
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
-    """Raise `TypeError` unless the arrays of `level` have the shapes that the environment draws.
+    """Raise `TypeError` unless the arrays of `level` have the shapes of the environment's levels.
 
     `wanted` returns a level that the environment drew, or its shapes. Arrays are compared by name,
     and missing ones are allowed, because an environment may complete a level that a user wrote.
@@ -235,7 +235,7 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
     """Convert an action to arrays with the shapes and kinds of dtype (integer, float) of `space`.
 
-    Raises `TypeError` if it does not fit. For a Dict space, the message names the entry.
+    Raises `TypeError` if the action does not fit. For a Dict space, the message names the entry.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):

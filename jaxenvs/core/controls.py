@@ -30,12 +30,12 @@ class Pointing(NamedTuple):
 
     rows: int  # number of rows of places
     columns: int
-    # Function that returns the action for (state, place), or None if there is none there. If `pair`
-    # is set, it is called with (state, first place, second place); if `writes` is set, with (state,
-    # place, digit).
+    # Function of (state, place) that returns the action of the place, or None if the place has no
+    # action. Its arguments are (state, first place, second place) if `pair` is set, and (state,
+    # place, digit) if `writes` is set.
     action: Callable[..., int | None]
     does: str  # description of this kind of action, for the help
-    pair: bool = False  # whether an action is chosen by two places, such as from and to
+    pair: bool = False  # whether the player selects two places, such as a move's origin and target
     writes: bool = False  # whether keys 1 to 9 act on the place at the cursor
 
     def moved(self, place: Place, down: int, right: int) -> Place:
@@ -52,7 +52,8 @@ class Controls(NamedTuple):
     # Name and keys of each action, in order; empty if keys cannot select actions.
     actions: tuple[ActionKeys, ...] = ()
     pointing: Pointing | None = None
-    # Element of the action space for each entry of `actions`; () if it is the entry's index.
+    # Element of the action space that each entry of `actions` selects; () if entry i selects the
+    # action i.
     values: tuple[Any, ...] = ()
 
     @property

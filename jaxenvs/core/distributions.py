@@ -3,8 +3,8 @@
 For a Discrete space the outputs are one logit per action; for a MultiDiscrete space the logits of
 all components, concatenated. For a Box they are the mean and raw standard deviation of a Gaussian
 per component, whose samples are squashed by tanh and scaled to the bounds (Haarnoja et al., 2018).
-`log_prob` takes the sample that `draw` returns. For a Box, this is the value before tanh, because
-inverting tanh would lose precision for actions near the bounds.
+`log_prob` takes the sample that `draw` returns. For a Box, this sample is the value before tanh,
+because inverting tanh would lose precision for actions near the bounds.
 """
 
 import dataclasses

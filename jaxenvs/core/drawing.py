@@ -38,7 +38,10 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether the environment is drawn from more than tiles: a picture or an observation."""
+    """Return whether the environment is drawn by `picture` or from the observation.
+
+    False if it is drawn from tiles alone.
+    """
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
 
@@ -47,10 +50,11 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
     """Return a compiled function of (state, params) that draws uint8 pixels (height, width, 3).
 
     It draws the environment's `picture` if there is one, else its tiles, else its observation.
-    Params of None are the default params. With `batched`, states have a leading axis, params may
-    have one, and so has the result.
+    Params of None are the default params. With `batched`, the states and the pixels have a leading
+    batch axis; params may have one.
     """
-    # The atlas is an argument, because XLA would copy a constant into the compiled program.
+    # The atlas is an argument of the compiled function. If it were a constant, XLA would copy it
+    # into the compiled program.
     sheet = jax.device_put(env.atlas(tile_size)) if has_tiles(env) else None
 
     def draw(sheet: Array | None, state: Any, params: Any) -> Array:

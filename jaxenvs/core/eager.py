@@ -21,8 +21,8 @@ import numpy as np
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Maximum number of compiled programs kept in memory. There is one per environment and method, and
-# the least recently used one is dropped.
+# Maximum number of compiled programs kept in memory. Each environment and method has one program;
+# the least recently used program is dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
@@ -33,8 +33,8 @@ def compiled(method: Method) -> Method:
     The method's object must be frozen and hashable; it is static, and all other arguments are
     pytrees of arrays or numbers. Equal objects whose fields have the same types use the same
     program, which is recompiled only for new shapes, dtypes or structures. If the object has
-    `check_values`, it checks the argument `params` before the call, because a trace cannot see
-    values.
+    `check_values`, this method checks the argument `params` before the call, because a trace cannot
+    see values.
     """
     signature = inspect.signature(method)
 
@@ -98,8 +98,8 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    `owner` is the method's object. `kinds` are the types of its fields: they distinguish objects
-    that compare equal but differ in type, such as 1 and 1.0.
+    `owner` is the method's object. `kinds` are the types of the object's fields. They distinguish
+    objects whose fields compare equal but differ in type, such as 1 and 1.0.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -112,7 +112,7 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 def _kinds(value: Any) -> Hashable:
     """Return the type of a value, the types of its parts, and the signs of floats.
 
-    They distinguish values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
+    The result distinguishes values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -137,9 +137,9 @@ def _is_eager() -> bool:
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
     """Return a function that returns the current trace's token, and the token outside any trace."""
-    try:  # imported here, because the import takes a tenth of a second
+    try:  # imported here, not with the module, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
-    except ImportError:  # where the function was before jax 0.10
+    except ImportError:  # before jax 0.10, the function was in `jax.core`
         from jax.core import get_opaque_trace_state  # pyright: ignore[reportAttributeAccessIssue]
     current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
     with jax.core.eval_context():

@@ -36,7 +36,7 @@ class Params(Struct):
     Subclass it to add more.
     """
 
-    # Time limit, steps; the step that reaches it truncates the episode. Any kind of number is
+    # Time limit in steps; the step that reaches it truncates the episode. Any kind of number is
     # allowed and cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
@@ -80,7 +80,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
         param_values.apply_to_defaults(cls)
 
     def __post_init__(self) -> None:
-        """Check the fields; an author's override calls `super().__post_init__()`."""
+        """Hook for checks of the fields; an author's override calls `super().__post_init__()`."""
 
     # Members that every author writes:
 
@@ -89,8 +89,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     def default_params(self) -> Params:
         """Default parameters.
 
-        If the environment reproduces one of another package (`package`), they are that package's
-        defaults.
+        If the environment reproduces an environment of another package (`package`), its defaults
+        are the defaults of that package.
         """
         raise NotImplementedError
 
@@ -108,12 +108,15 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
 
     @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
-        """Return the first state of an episode in `level`, which `draw_level` returned."""
+        """Return the first state of an episode in `level`, a level as `draw_level` returns it."""
         raise NotImplementedError
 
     @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
-        """Apply an action, already clipped into the space; `state.time` includes this step."""
+        """Return the `Transition` that an action in `state` causes.
+
+        The action is already clipped into `action_space`; `state.time` already counts this step.
+        """
         raise NotImplementedError
 
     @eager.compiled
@@ -156,8 +159,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
     def shortest_limit(self, params: Any) -> int:
         """Return the smallest `time_limit` that an episode with `params` can have.
 
-        Learners size their buffers by it. `params` must not be traced. If a subclass overrides
-        `time_limit` but not this method, the result is 1.
+        Learners size their buffers by this limit. `params` must not be traced. If a subclass
+        overrides `time_limit` but not this method, the result is 1.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1

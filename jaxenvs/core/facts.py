@@ -11,7 +11,7 @@ from .spaces import Space
 
 MOST_NUMBERS = 400  # number of entries above which a text gives only the observation's shape
 RGB = tuple[int, int, int]
-# How a panel shows a fact. Text always consists of the label and the value.
+# How a panel shows a fact. In a text, every fact is written as its label and its value.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
@@ -103,7 +103,7 @@ def a(noun: str) -> str:
 def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -> str:
     """Describe a position relative to the agent in words: `2 steps ahead and 1 to the left`.
 
-    Negative numbers mean behind (`ahead`) or left (`right`).
+    `ahead` and `right` are numbers of steps; negative numbers mean backwards and to the left.
     """
     parts = []
     if ahead:

@@ -22,7 +22,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
         return None
-    # Raised if there is no home folder or no current folder.
+    # RuntimeError means that there is no home folder, OSError that there is no current folder.
     with contextlib.suppress(RuntimeError, OSError):
         if given:
             return Path(given).expanduser().absolute()
@@ -41,7 +41,7 @@ def is_private(path: Path) -> bool:
         found = path.stat()
     except OSError:
         return False
-    if not hasattr(os, "getuid"):  # Windows
+    if not hasattr(os, "getuid"):  # Windows has no user ids
         return True
     return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
@@ -65,8 +65,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write to; afterwards the written file replaces `path`.
 
     If the `with` block raises, the temporary file is deleted and `path` stays unchanged. If `path`
-    is a symbolic link, the file that it points to is replaced. Raises `OSError` as `target` does;
-    an error of the temporary file names `path` instead.
+    is a symbolic link, the file that it points to is replaced. Raises `OSError` as `target` does.
+    An `OSError` about the temporary file is changed to name `path`.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -82,7 +82,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Return the temporary files in a folder that processes left when they died while writing."""
+    """Return the temporary files in `folder` that `replacing` left, because its process died."""
     return sorted(folder.glob(".*.part"))
 
 

@@ -1,10 +1,10 @@
 """XLA flags that make environments run faster on NVIDIA GPUs.
 
 XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time.
-A graph contains no loop whose number of iterations depends on data: the host waits for the GPU in
-each iteration, to learn whether to continue. A step whose resets come from `exact` or `stock` has
-such a loop. The kernels of a graph run one after another, although few kernels of a step depend on
-each other. And `scan` fills its outputs with zeros first.
+First, a graph contains no loop whose number of iterations depends on data: in each iteration of
+such a loop, the host waits for the GPU to learn whether to continue. A step whose resets come from
+`exact` or `stock` has such a loop. Second, the kernels of a graph run one after another, although
+few kernels of a step depend on each other. Third, `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the
 flags and 32 us with them; a step of 1,048,576 environments of DoorKey-8x8 takes 840 us without and
@@ -21,7 +21,7 @@ from .extras import version
 
 
 class Flag(NamedTuple):
-    """A flag of XLA, with its value and the first release that knows it."""
+    """A flag of XLA, with its value and the oldest release of jaxlib that accepts it."""
 
     name: str
     value: str

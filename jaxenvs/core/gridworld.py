@@ -1,8 +1,8 @@
 """`GridWorld`, the base class of the families `grid` and `xland`.
 
 One agent moves on a grid and sees the cells ahead of it. A cell is one tile byte. `facing` is the
-agent's direction in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up. `direction` is the same in
-the family's own encoding, which may differ.
+agent's direction in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up. `direction` is the agent's
+direction in the family's own encoding, which may differ.
 """
 
 import functools
@@ -59,8 +59,9 @@ class AgentState(State):
 
     # One tile byte per cell; `tiles.py` of the family explains them.
     grid: UInt8[Array, "height width"]
-    # Four bytes, from the lowest: row; column; direction in the low 2 bits, and in the other 6 bits
-    # flags, such as `REJECTED` of the family `grid`; tile byte of the carried object (0: none).
+    # Four bytes, the lowest first: row; column; direction and flags; tile byte of the carried
+    # object (0: none). In the third byte, the low 2 bits are the direction, and the other 6 bits
+    # are flags such as `REJECTED` of the family `grid`.
     agent: Int32[Array, ""]
 
     @property
@@ -156,7 +157,7 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # Levels are cheap: generating one takes a little integer arithmetic.
+    # `auto` suits levels that are cheap to generate: a level takes a little integer arithmetic.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.
@@ -167,7 +168,7 @@ class GridWorld(Env):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {}
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         owner = type(self).__name__
         checks.one_of(owner, "obs", self.obs, self.observations)
         checks.integer_field(owner, "view_size", self.view_size, 3, 31)

@@ -39,12 +39,12 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
     ground: bool = True  # whether the floor is painted below the layers
-    # Tiles with an agent: "on": the agent stands on the tile; "hands": it carries the object that
-    # the tile shows; "": an agent cannot be on such a tile.
+    # Meaning of a sprite with tile and agent. "on": the agent stands on the tile; "hands": the
+    # agent carries the object that the tile shows; "": no agent can be on such a tile.
     agent: str = ""
 
 
-# Colours of tiles by name, which differ in lightness as well as in hue.
+# Colours of tiles by name. The colours differ in lightness as well as in hue.
 
 COLOURS = {
     "red": (224, 72, 66),
@@ -63,7 +63,8 @@ LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells
 LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT over the floor, and over objects
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-# Shades of the tile's colour: (second colour that is painted over it, opacity of the second one).
+# Shades of a tile's colour, by name: (second colour that is painted over the tile's colour, opacity
+# of the second colour).
 SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}
 
 WHOLE = block(0, 0, 1, 1)
@@ -131,9 +132,9 @@ AGENT = (  # the agent facing right: a dark arrow with a white one inside
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
     """Paint all sprites of a family, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    The first axis joins three indices: 0 out of sight or 1 in sight, 0 without an agent or 1 + its
-    direction, and the tile byte. Tile bytes without a look, and agents on tiles that they cannot
-    enter, are magenta chequerboards.
+    The first axis joins three indices, in this order: sight (0 out of sight, 1 in sight), agent (0
+    without an agent, else 1 + the agent's direction) and tile byte. Tile bytes without a look, and
+    agents on tiles that they cannot enter, are magenta chequerboards.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)
@@ -157,7 +158,7 @@ def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
 
 
 def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
-    """Paint the agent over a picture in its four directions: right, down, left, up."""
+    """Return four copies of a picture with the agent on top, facing right, down, left and up."""
     return [_paint(picture, _agent(turns, scale, left, top)).round() for turns in range(4)]
 
 

@@ -1,7 +1,7 @@
 """The HTML summary of an environment that a notebook shows.
 
-It never raises, because an author's mistake must not hide the rest, and it waits only a few seconds
-for XLA to compile the picture.
+`shown` makes the summary. It never raises, because an author's mistake must not hide the rest, and
+it waits only a few seconds for XLA to compile the picture.
 """
 
 import dataclasses
@@ -18,7 +18,8 @@ from . import drawing, png
 from .env import Env
 
 SIDE, LARGEST = 192, 512  # target size of the picture's side, and upper limit of a side, in pixels
-# Seconds to wait for the picture; after that, a thread finishes drawing it for the next time.
+# Seconds to wait for the picture. After that, the summary has no picture, but a thread finishes
+# drawing it, for the next time that the notebook shows the environment.
 PATIENCE = 5.0
 # Maximum number of characters of a value, and maximum number of rows of the table.
 LETTERS, ROWS = 200, 24
@@ -97,7 +98,7 @@ def _drawn(env: Env) -> Future[bytes]:
 def _level(env: Env) -> bytes:
     """Draw the level of seed 0 and return a PNG file.
 
-    `env.reset` is compiled for it, and the user's first `reset` reuses the compiled program.
+    `env.reset` is compiled to draw it, and the user's first `reset` reuses the compiled program.
     """
     state = env.reset(jax.random.key(0)).state
     paint = drawing.painter(

@@ -16,7 +16,8 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# RGB colours of the categories 0, 1, 2 and so on, without black, which resembles the first.
+# RGB colours of the categories 0, 1, 2 and so on. Black is left out, because it resembles the
+# colour of category 0, which is the colour of a floor.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
 # Maximum number of tiles along the longer side of a matrix, and of an image.
 MOST_CELLS, MOST_BLOCKS = 32, 16

@@ -1,7 +1,8 @@
 """Sprites drawn by code: shapes with a colour and an opacity, painted in layers over a picture.
 
 A shape is a function that tells which points of the unit square it contains; x runs to the right
-and y down. It covers a pixel by the fraction of the pixel's sample points that it contains.
+and y down. Where a shape covers only a part of a pixel, its colour is blended in proportion to the
+fraction of the pixel's sample points that the shape contains.
 """
 
 import functools
@@ -14,7 +15,7 @@ import numpy as np
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]
 RGB = tuple[int, int, int]
 Length = int | float  # a length, where the side of a tile is 1
-Paint = str | RGB  # an RGB colour, or the name of one that the caller of `paint` resolves
+Paint = str | RGB  # an RGB colour, or the name of a colour that the caller of `paint` resolves
 
 
 class Layer(NamedTuple):
@@ -31,7 +32,7 @@ def block(left: Length, top: Length, right: Length, bottom: Length, radius: Leng
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
         over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        # For radius 0 both give the same shape, and `maximum` is ten times faster.
+        # For radius 0, `hypot` and `maximum` give the same shape; `maximum` is ten times faster.
         away = np.hypot if radius else np.maximum
         return away(over_x.clip(0), over_y.clip(0)) <= radius
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import checks
 
-# Field of every environment that stores the given params as sorted pairs (name, value)
+# Name of the field in which an environment stores the given params, as sorted pairs (name, value).
 FIELD = "given_params"
 LIMIT = "max_steps_in_episode"
 

@@ -74,8 +74,8 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
     """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    `word` holds one random uint32 per entry, and the allowed entry with the largest one wins. The
-    low bits of each uint32 are replaced by its index, so that a single maximum yields the index.
+    `word` holds one random uint32 per entry, and the allowed entry with the largest uint32 wins.
+    The low bits of each uint32 are replaced by the entry's index, so the maximum yields the index.
     The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
@@ -87,9 +87,10 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
     Value i is first drawn as a rank among the count - i integers that are not yet taken (a Lehmer
-    code). To turn this rank into an integer, it is compared with the earlier ranks, from the latest
-    to the first, and 1 is added whenever it is at least as large. In this order the comparisons
-    need only the earlier ranks, not the earlier integers, so all values are computed in parallel.
+    code). This rank then becomes an integer: it is compared with the earlier ranks, from the latest
+    to the first, and is increased by 1 whenever it is at least as large as the earlier rank. In
+    this order the comparisons need only the earlier ranks, not the earlier integers, so all values
+    are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -99,7 +100,7 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
     # Without the barrier XLA would fuse this chain of comparisons into the kernel that fills a
-    # grid, and each thread would repeat it for its cell.
+    # grid, and the thread of each cell would repeat the whole chain.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
@@ -121,8 +122,8 @@ def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
     Each integer is placed in the low bits of a uint32 whose high bits are random, and this one
     array is sorted. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
     CPU.) Integers with equal random bits stay in ascending order. Among neighbours in the result,
-    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if it is
-    65,536.
+    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if `count`
+    is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

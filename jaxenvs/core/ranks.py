@@ -39,8 +39,9 @@ class Ranks(NamedTuple):
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # XLA computes this index at run time, because a NumPy table for many blocks would become a
-        # large constant in the program. The entry after the last block yields the total.
+        # XLA computes the block indices at run time, because a NumPy table (block, block) would
+        # become a large constant in the program. The extra index at the end yields the total: all
+        # blocks come before it.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -72,8 +73,8 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return `slots` entries of a list of row indices, starting at entry `first`.
 
-    The list has `count` valid entries. Entries after them become distinct indices beyond the last
-    row, because JAX drops writes there.
+    The first `count` entries of the list are valid. Later entries become distinct indices beyond
+    the last row, where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

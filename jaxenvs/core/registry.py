@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from . import checks, param_values
 from .env import Env
 
-# Entry point group: other packages name modules in it that register their ids.
+# Entry point group in which other packages list modules that register ids.
 ENTRY_POINTS = "jaxenvs.envs"
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
-# Ids of other packages may lack a version.
+# Pattern of an alias. Unlike an id of jaxenvs, it may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
 # Matches a sentence. Its full stop follows two letters or closing marks, unlike "..." and "e.g.".
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
@@ -49,7 +49,7 @@ class IncompleteError(TypeError):
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """One entry of the registry: an id, the class of its environment and the settings."""
+    """One entry of the registry: an id, the class of its environment, and the id's settings."""
 
     id: str
     env_class: type[Env]
@@ -126,8 +126,8 @@ def register(
     """Return a class decorator that registers a subclass of `Env` under `id`.
 
     `fields` are the constructor fields that the id sets. `aliases` are ids of the same environment
-    in other packages, which need no version. `representative` makes the id stand for its class, see
-    `representatives`. Raises `ValueError` for a malformed or taken id, and `TypeError` if the
+    in other packages; an alias needs no version. `representative` makes the id stand for its class,
+    see `representatives`. Raises `ValueError` for a malformed or taken id, and `TypeError` if the
     decorated object is not a subclass of `Env`.
     """
     aliases = tuple(aliases)

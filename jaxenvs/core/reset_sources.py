@@ -19,12 +19,13 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every row
-# and then selects. For larger batches it lists the done rows and makes states only for them; the
-# list costs six kernels and a wait for the host.
+# and selects it where the row is done. For a larger batch, the GPU lists the done rows and makes
+# states only for these rows; the list costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
-# The same limit for `auto`, which also has to generate a level for every row. Measured on an H200
-# with 65,536 rows: `fresh` is as fast as `exact` for DoorKey (all states together 5 MB), and half
-# as fast for rule-based `xland` environments (11 MB).
+# Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
+# generates a level for every row. Measured on an H200 with 65,536 rows: `fresh` is as fast as
+# `exact` for DoorKey (all states together 5 MB), and half as fast for rule-based `xland`
+# environments (11 MB).
 GENERATED_BYTES = 8 << 20
 
 Ended = Bool[Array, " num_envs"]
@@ -36,10 +37,10 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, which saves work, and `fresh` on a GPU, which launches fewer kernels.
+    """Use `exact` on a CPU, because it saves work, and `fresh` on a GPU, to launch fewer kernels.
 
     A large batch uses `exact` on a GPU too, because generating a level for every row would take
-    longer than the extra kernels.
+    longer than the extra kernels of `exact`.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -194,7 +195,8 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    # The first group has the largest number, so a maximum over pending rows finds it.
+    # Groups are numbered downwards from the first, so the maximum over a lane's pending rows is the
+    # number of the first group with a pending row.
     order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:

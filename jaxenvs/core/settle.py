@@ -43,7 +43,7 @@ def _by_loop(tree: Any) -> Any:
 
     XLA does not know that the number of iterations is zero. A plain `optimization_barrier` has no
     effect on a CPU, where XLA removes it before fusion. The body of the loop only swaps values of
-    equal type, so it costs nothing.
+    equal type, so the loop costs nothing.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
@@ -52,7 +52,7 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        # So that even a single array has another to swap with.
+        # An array of zeros is added, so that even a single array has another array to swap with.
         group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
-# Largest view size for which a lookup table is used; it has 4**size bytes, 16 kB for size 7.
+# Largest view size for which a lookup table is used; the table has 4**size bytes, 16 kB for size 7.
 TABLE_LIMIT = 7
 
 
@@ -32,7 +32,7 @@ def window(
     down, 2 left or 3 up.
     """
     height, width = grid.shape
-    # The agent looks down or up, so `ahead` counts rows, not columns.
+    # True if the agent looks down or up: `ahead` then counts rows, otherwise columns.
     along_rows = (direction & 1) == 1
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)

@@ -38,7 +38,7 @@ class Space:
         raise NotImplementedError
 
     def _fits(self, value: PyTree[ArrayLike]) -> bool:
-        """Return whether shape and kind of dtype fit the space.
+        """Return whether the shape and the kind of dtype of `value` fit the space.
 
         The size of the dtype does not matter: an int64 array fits an int32 space.
         """
@@ -66,8 +66,8 @@ class Box(Space):
     """All arrays of `shape` and `dtype` with `low <= x <= high`.
 
     Bounds of floats may be infinite. A component with one infinite bound is sampled from an
-    exponential distribution beyond its finite bound, a component with two from a normal
-    distribution.
+    exponential distribution beyond its finite bound. A component with two infinite bounds is
+    sampled from a normal distribution.
     """
 
     def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:
@@ -91,7 +91,7 @@ class Box(Space):
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         if not self._fits(value):
             return jnp.array(False)
-        # NumPy compares 64-bit values without rounding them to 32 bits as JAX would.
+        # NumPy compares 64-bit values exactly; JAX would round them to 32 bits.
         if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
@@ -161,7 +161,7 @@ class Discrete(MultiDiscrete):
 
 
 class Dict(Space):
-    """A dict that has an element of a space under each name."""
+    """Dicts with fixed names; the value of each name is an element of the name's space."""
 
     def __init__(self, spaces: Mapping[str, Space]) -> None:
         self.spaces = dict(spaces)
@@ -233,7 +233,8 @@ def _sample_floats(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
     dtype, shape = low.dtype, low.shape
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     start, stop = np.where(bounded_low, low, 0), np.where(bounded_high, high, 1)
-    step = 2.0**-23  # the 2**23 + 1 points include both ends, so the upper bound can be drawn
+    # Spacing of 2**23 + 1 points from 0 to 1. The last point is 1, so the upper bound can be drawn.
+    step = 2.0**-23
     points = jax.random.randint(key_uniform, shape, 0, 2**23 + 1).astype(dtype) * dtype.type(step)
     uniform = start.astype(dtype) * (1 - points) + stop.astype(dtype) * points
     tail = jax.random.exponential(key_tail, shape, dtype)

@@ -122,8 +122,8 @@ class Starts(NamedTuple):
 def param_axes(env: Env, params: Any) -> Any:
     """Return the `vmap` axes of `params` over a batch of environments.
 
-    The axis is 0 for a leaf with one axis more than the default params have, and None for the
-    others.
+    The axis is 0 for a leaf that has one axis more than the same leaf of the default params, and
+    None for any other leaf.
     """
 
     def axis(leaf: Any, default: Any) -> int | None:

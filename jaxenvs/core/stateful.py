@@ -62,7 +62,7 @@ class StatefulWrapper(Wrapper):
         return obs
 
     def _shows_another(self) -> bool:
-        """Return whether the observation differs from the wrapped environment's observation."""
+        """Return whether the wrapper's observation differs from the wrapped environment's."""
         names = ("observation_space", "observe", "shown")
         return any(
             getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names

@@ -21,9 +21,9 @@ from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# How many levels are made at a time, by the size of a state: (largest size in bytes, number of
-# levels). For small states, a GPU spends little more than the kernel launches even on 8,192 levels.
-# More than 1,024 large states would not fit into the GPU's cache.
+# Number of levels that are made at a time, by the size of a state: (largest size in bytes, number
+# of levels). For small states, a GPU makes 8,192 levels in little more time than it needs to launch
+# the kernels. More than 1,024 large states would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
 # A step gives a state to up to num_envs / 128 done rows (environments) in straight-line code; if
 # more rows are done, a loop serves the rest.

@@ -30,9 +30,9 @@ class Scene(NamedTuple):
 
 
 def scene_of(env: Any, state: Any) -> Scene:
-    """Copy the parts of a state that its text needs from the device to a `Scene`.
+    """Return the parts of a state that a text about it needs, copied from the device.
 
-    The function that reads them is compiled once per environment.
+    The function that reads these parts is compiled once per environment.
     """
     view, grid, *numbers = jax.device_get(_reader(env)(state))
     return Scene(view, grid, *map(int, numbers))
@@ -50,7 +50,8 @@ def _reader(env: Any) -> Callable[[Any], tuple[Any, ...]]:
 def cells_of(scene: Scene, whole: bool) -> Cells:
     """Return the tile bytes by position relative to the agent: (steps ahead, steps right).
 
-    `whole`: for the whole grid; otherwise for the agent's view.
+    If `whole` is true, the result has the cells of the whole grid, otherwise the cells of the
+    agent's view.
     """
     if not whole:
         size = len(scene.view)

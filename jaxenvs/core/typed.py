@@ -1,6 +1,6 @@
-"""Shell commands for messages, which a user can paste into a terminal in the current folder.
+"""Shell commands in messages, for the user to paste into a terminal in the current folder.
 
-They run `jaxenvs` or pip with the same Python that runs this program.
+The commands run `jaxenvs` or pip with the same Python that runs this program.
 """
 
 import importlib.metadata
@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def program() -> str:
     """Return the command that runs `jaxenvs`, as the user called it.
 
-    It is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH, or ends in `-m jaxenvs`.
+    The command is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH. It ends in
+    `-m jaxenvs` if the user ran the module.
     """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:
@@ -43,13 +44,13 @@ def pip() -> str:
 
 
 def _requirement(extra: str) -> str:
-    """Return the argument of `pip install` that adds an extra, from the source of this jaxenvs.
+    """Return the argument with which `pip install` adds an extra to this installation of jaxenvs.
 
     If jaxenvs was installed from a package index, the argument is `"jaxenvs[extra]"`. Otherwise it
     also contains the URL or the folder from which jaxenvs was installed.
     """
-    # `distributions` often finds two, because a build leaves an egg-info folder in the repository.
-    # The first one with a `direct_url.json` tells the source.
+    # `distributions` often finds jaxenvs twice, because a build leaves an egg-info folder in the
+    # repository. The first result with a `direct_url.json` tells the source.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
@@ -75,6 +76,6 @@ def _shown(path: Path) -> str:
 
 def _here(path: Path) -> str:
     """Return a path, made relative if it lies in the current folder."""
-    # `abspath` keeps symbolic links, such as the Python of a virtual environment
+    # Unlike `Path.resolve`, `abspath` keeps symbolic links, such as a virtual environment's Python.
     path = Path(os.path.abspath(path))
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -63,8 +63,8 @@ class VectorEnv:
              are the same as with `fresh`, bit for bit;
       auto   `exact` on a CPU and for large batches, `fresh` otherwise: for cheap levels;
       pool   levels are drawn from `pool_size` prepared ones: the cheapest source, but levels repeat
-             until you call `refresh`, for example between rollouts. It replaces the `refresh_size`
-             oldest levels (by default all of them);
+             until you call `refresh`, for example between rollouts. `refresh` replaces the
+             `refresh_size` oldest levels (by default all levels);
       stock  `stock_size` prepared first states, each of which begins one episode only; `chunk` new
              ones are made whenever there is room. Episodes are as independent as with `exact` and
              cost little more than with `pool`: for expensive levels on a GPU. The levels that an
@@ -166,10 +166,10 @@ class VectorEnv:
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
-        # Without the barrier XLA would fuse the computation of these three arrays into each
-        # selection below, so each selection would read the old state again. A scan would then have
-        # to copy the old state before overwriting it. For DoorKey this copy takes two of fourteen
-        # kernels.
+        # Without the barrier XLA would fuse the computation of reward, terminated and truncated
+        # into each selection by `ended` below, so each selection would read the old state again. A
+        # scan would then have to copy the old state before overwriting it. For DoorKey this copy
+        # takes two of fourteen kernels.
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -389,7 +389,7 @@ def usual_source(env: Env) -> str:
 
 
 def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
-    """Return `function` mapped by `jax.vmap` over the first axis of its inputs, `rows` long.
+    """Return `function` mapped by `jax.vmap` over the first axis (length `rows`) of its inputs.
 
     If `rows` is 1, remove this axis, call `function` and add the axis again: without a batch axis,
     XLA compiles in half the time.

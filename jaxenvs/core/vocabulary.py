@@ -1,7 +1,7 @@
 """Observations of small integers as categories, which a model can predict by classification.
 
-A `Vocabulary` says how many categories each part of an observation has, and converts observations
-to categories and back.
+A `Vocabulary` gives the number of categories of each part of an observation, and converts
+observations to categories and back.
 """
 
 import functools
@@ -14,7 +14,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-# Highest value of a pixel. An array that reaches it is a picture, others are categories.
+# Highest value of a pixel. Arrays whose space includes this value are pictures, not categories.
 PICTURE = 255
 
 

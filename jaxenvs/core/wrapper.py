@@ -56,7 +56,7 @@ class Wrapper(Env, kw_only=False):
         super().__init_subclass__(kw_only=by_name, **kwargs)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         if not isinstance(self.env, Env):
             kind = type(self.env).__name__
@@ -136,7 +136,7 @@ class Wrapper(Env, kw_only=False):
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
-        """Return whether the observation differs from the wrapped environment's observation."""
+        """Return whether the wrapper's observation differs from the wrapped environment's."""
         names = ("observation_space", "transform", "observe")
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 

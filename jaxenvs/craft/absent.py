@@ -1,6 +1,6 @@
-"""Ids of Craftax 1.6.1 that have no counterpart here; an error names what to use instead.
+"""Ids of Craftax 1.6.1 that have no counterpart here: `make` raises an error for them.
 
-Craftax's automatically resetting environments (`craftax_env.py`) are replaced by `make_vec`.
+They are Craftax's automatically resetting environments; the error says to call `make_vec` instead.
 """
 
 from ..core.registry import absent

@@ -89,7 +89,7 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    for role in ROLES:  # a kill clears all marks on the cell, even another live mob's
+    for role in ROLES:  # a kill unmarks all mobs on the cell, even live ones, see `Mob.marked`
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )
@@ -99,7 +99,7 @@ def attack(
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
     """Return, for each mob slot, whether it is hit.
 
-    A slot is hit if it is the first live one of its role on the cell, and `when` is True.
+    A slot is hit if `when` is True and its mob is the first live mob of its role on the cell.
     """
     hits = []
     for role in ROLES:
@@ -114,7 +114,7 @@ def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
 def _struck(
     rules: Rules, role: str, slots: tuple[Mob, ...], hits: Any, blow: harm.Blow
 ) -> tuple[tuple[Mob, ...], list[Array], Array]:
-    """Hit one role's slots with a blow.
+    """Apply a blow to the mob slots of one role.
 
     Return the new slots, whether each slot's mob was killed, and the type of the mob that was hit.
     """

@@ -45,7 +45,10 @@ def rest(moment: Moment) -> Moment:
 
 
 def live(moment: Moment) -> Moment:
-    """Update the counters of hunger, thirst, fatigue and recovery, and the vitals they change."""
+    """Update the counters of hunger, thirst, fatigue and recovery.
+
+    Also change the vitals whose counter exceeds a limit.
+    """
     rules, world = moment.rules, moment.world
     vitals, counters, asleep = dict(world.vitals), dict(world.counters), world.sleeping
     for need in rules.needs:
@@ -66,7 +69,7 @@ def live(moment: Moment) -> Moment:
 
 
 def gather(moment: Moment) -> Moment:
-    """Stage of the full game that gains mana, see `gain_mana`."""
+    """Advance the mana counter of the full game, see `gain_mana`."""
     return moment._replace(world=gain_mana(moment.world))
 
 
@@ -98,7 +101,10 @@ def most(rules: Rules, world: World, vital: str) -> Any:
 def _grow(
     rules: Rules, world: World, need: Need, vitals: dict[str, Any], counters: dict[str, Any]
 ) -> None:
-    """Advance the counter of a need in place; when it exceeds a limit, change the need's vital."""
+    """Advance the counter of a need; if the counter exceeds a limit, change the need's vital.
+
+    `vitals` and `counters` are changed in place.
+    """
     pace, count, points = rules.pace, counters[need.counter], vitals[need.vital]
     step, asleep = pace, world.sleeping
     if rules.is_full:

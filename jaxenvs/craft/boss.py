@@ -17,7 +17,7 @@ WAVE_STEPS = 7  # length of a wave in steps; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """Hit the necromancer if the action is DO and it is vulnerable; a hit starts the next wave."""
+    """On DO, hit the necromancer ahead if it is vulnerable; a hit starts the next wave."""
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)
@@ -34,7 +34,7 @@ def fight(moment: Moment) -> Moment:
 def is_vulnerable(world: World) -> Any:
     """Return whether the necromancer can be hit.
 
-    It can if the current wave is over and no melee or ranged mob is on the floor.
+    This is the case if the current wave is over and no melee or ranged mob is on the floor.
     """
     alone = world.boss["timer"] <= 0
     for mob in (*world.mobs["melee"], *world.mobs["ranged"]):

@@ -15,7 +15,7 @@ from ..core.random import Key, below, hashed, uniform
 from .state import Slots
 from .tables import APPEARING
 
-# Number of directions from which `Whims.step` is drawn, by role; values above 3 mean no step.
+# Number of values from which `Whims.step` is drawn, by role; drawn values above 3 mean no step.
 WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 
@@ -30,7 +30,7 @@ class Whims(NamedTuple):
 
 
 class Loot(NamedTuple):
-    """Random contents of a chest, computed from 14 draws."""
+    """Random contents of a chest, computed from 15 draws."""
 
     torches: Int32[Array, ""]  # number of torches: 4 to 7, or 0
     ore: Int32[Array, ""]  # index into ORES; len(ORES) means that the chest holds no ore
@@ -44,15 +44,17 @@ class Loot(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Random draws of a step: with the default slots, 25 in Classic and 41 in the full game.
+    """Random draws of a step: with the default slots, 25 in Classic and 42 in the full game.
 
     Uniform draws are in [0, 1).
     """
 
     sapling: Float32[Array, ""]  # uniform draw that decides whether grass gives a sapling
     whims: dict[str, Whims]  # random draws for the mobs of each role
-    appears: dict[str, Float32[Array, ""]]  # uniform draw by role: whether a mob appears
-    place: dict[str, Float32[Array, ""]]  # uniform draw by role: cell on which the mob appears
+    # Uniform draw for each role that decides whether a mob of the role appears.
+    appears: dict[str, Float32[Array, ""]]
+    # Uniform draw for each role that chooses the cell on which the mob appears.
+    place: dict[str, Float32[Array, ""]]
     loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
     # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.
     book: Any = None

@@ -54,7 +54,7 @@ _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
 # Blocks on which the player can place a stone, and blocks on which the player can plant a sapling.
 _FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")
-_MATERIALS = (  # rows: material of a tool, its costs, and whether a furnace is required
+_MATERIALS = (  # rows: material of a tool, costs of the tool, and whether a furnace is required
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
     ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
@@ -64,8 +64,8 @@ _A = Achievement
 _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood", "stone", "iron"))
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # highest health that a mob may have, in points; the state stores it in 5 bits
-BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
-MAX_SIZE = 224  # largest side of the map in cells: 8 bits store -BESIDE to side + BESIDE
+BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
+MAX_SIZE = 224  # largest side of the map in cells: 8 bits store positions -BESIDE to side + BESIDE
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -163,19 +163,21 @@ class CraftParams(Params):
     zombie_health: Any = np.int32(_ZOMBIE.health)  # health of a new zombie in points, at most 31
     cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
     skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
-    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
+    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
-    spawn_zombie_base_chance: Any = np.float32(0.02)  # probability per step in full daylight
-    spawn_zombie_night_chance: Any = np.float32(0.1)  # probability added in full darkness
+    # Probability per step that a zombie appears in full daylight.
+    spawn_zombie_base_chance: Any = np.float32(0.02)
+    # Increase of the probability of a zombie in full darkness.
+    spawn_zombie_night_chance: Any = np.float32(0.1)
     spawn_skeleton_chance: Any = np.float32(0.05)  # probability per step that a skeleton appears
     # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
     # NaN: the angle is drawn at random.
     fractal_noise_angles: Any = ()
 
 
-# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
+# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
     **dict.fromkeys((f"{row.name}_health" for row in CLASSIC.mobs), (1, MOST_HEALTH)),
@@ -184,7 +186,10 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return probability, health and type of mobs that may appear; darkness brings more zombies."""
+    """Return, for each role, probability, health and type of the mob that may appear.
+
+    Zombies are more likely in darkness.
+    """
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)

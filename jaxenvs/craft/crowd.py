@@ -19,7 +19,7 @@ ROW = 256  # stride of a map row in `place_of`; it exceeds the number of cells i
 class Crowd(NamedTuple):
     """Cells of all mob slots, and which of the slots are marked (see `Mob.marked`).
 
-    A marked slot occupies its cell, so no other mob may enter it.
+    A marked slot occupies its cell, so no other mob may enter the cell.
     """
 
     places: tuple[Array, ...]  # cell of every mob slot (`place_of`), in the order of `mobs_of`

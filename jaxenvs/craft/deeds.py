@@ -1,7 +1,7 @@
 """Deeds of the player: collecting from blocks, placing things, and crafting items.
 
 Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
-the row that the action performs, and `do` applies its costs and gains.
+the row that the action performs, and `do` applies the row's costs and gains.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 def choose(moment: Moment) -> Moment:
     """Find the deed (harvest, placement or recipe) that the action performs.
 
-    `Moment.deed` becomes its index in `_deeds`, plus 1; 0 means that the action performs no deed.
+    `Moment.deed` becomes the deed's index in `_deeds`, plus 1; 0 means that there is no deed.
     """
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
@@ -50,7 +50,7 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether the surroundings allow a placement or a recipe; its costs are not checked.
+    """Return whether the surroundings allow a placement or a recipe; costs are not checked.
 
     A recipe is also refused if the item that it makes has reached its highest count or level.
     """
@@ -66,7 +66,8 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 def do(moment: Moment) -> Moment:
     """Carry out the chosen deed (harvest, placement or recipe).
 
-    The costs and gains of all deeds are columns of a table, in which the deed's row is looked up.
+    The costs and gains of all deeds are columns of a table with one row per deed. The row of the
+    chosen deed is looked up.
     """
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)

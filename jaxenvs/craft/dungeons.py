@@ -60,7 +60,7 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
     fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which room i's corridor leads: 0 to i - 1; i stands for the last room.
+    # Index of the room to which room i's corridor leads: 0 to i - 1; index i means the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -85,8 +85,8 @@ def make(
     """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
     `row` has the dungeon's special, fountain and rare blocks. A cell's bits are the bitwise AND of
-    the words that `_plan` returns for its map row and its map column. The uniform draws `lot`, one
-    per cell, decide about moss and rare blocks.
+    the words that `_plan` returns for the cell's map row and map column. The uniform draws `lot`,
+    one per cell, decide about moss and rare blocks.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -114,10 +114,10 @@ def make(
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
     """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte of a word has a bit for each room. Bytes of the first word: whether the row (or
-    column) crosses the room, its edge, its chest, its fountain. Bytes of the second word: whether
-    it crosses the part of the room's corridor along a row, the part along a column, the special
-    block of the first room.
+    Each byte of a word has a bit for each room. The four bytes of the first word: whether the map
+    row (or column) crosses the room, the room's edge, its chest, its fountain. The bytes of the
+    second word: whether the map row (or column) crosses the part of the room's corridor along a
+    row, the part along a column, the special block of the first room.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)

@@ -50,12 +50,14 @@ class CraftEnv(Env):
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
-    reach: int = 14  # mobs appear nearer to the player than this; full game: straight-line distance
+    # Mobs appear only on cells nearer to the player than this distance.
+    # Classic counts steps; the full game measures the straight-line distance, in cells.
+    reach: int = 14
 
     package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time.
-    # The reason is that generating one world takes as long as several hundred steps.
+    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time,
+    # because generating one world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -70,7 +72,7 @@ class CraftEnv(Env):
     pixel_size: ClassVar[int] = 7  # side of a cell in pixels, in the observation `pixels`
     most_seen: ClassVar[float] = 1.0  # highest value that occurs in the symbolic observation
     sight: ClassVar[Any] = sight  # module that computes the edition's observations
-    people: ClassVar[Any] = facts  # module of keyboard keys, panel facts and descriptions
+    people: ClassVar[Any] = facts  # module for keyboard keys, panel facts and text descriptions
 
     def __post_init__(self) -> None:
         """Raise an error if a field of the environment has an invalid value."""
@@ -144,9 +146,9 @@ class CraftEnv(Env):
     def map_features(self) -> Features:
         """Network input with a spatial part, computed from the observation `ids`.
 
-        It is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the cell
-        that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and `body`,
-        the values after the cells in the symbolic observation.
+        The input is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the
+        cell that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and
+        `body`, the values after the cells in the symbolic observation.
         """
         if self.obs != "ids":
             return self.features
@@ -367,7 +369,7 @@ class CraftEnv(Env):
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the reward of a step: its new achievements, plus 0.1 per point of health gained.
+    """Return the reward of a step: new achievements, plus 0.1 per point of health gained.
 
     `gained` is negative if health was lost.
     """

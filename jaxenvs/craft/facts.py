@@ -103,8 +103,8 @@ def sight_of(block: Block) -> Sight:
 def described(view: list[list[Sight]], facing: Any) -> list[str]:
     """Return the lines that describe a view in text.
 
-    They name the cell ahead, the creatures in view and the nearest things, then draw the view. The
-    player stands in the middle of the view.
+    The lines name the cell ahead, the creatures in view and the nearest things, then draw the view.
+    The player stands in the middle of the view.
     """
     row, column = len(view) // 2, len(view[0]) // 2
     down, right = WAYS[int(facing)]
@@ -133,7 +133,7 @@ def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
 
 
 def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """Return text that lists the sights at the given cells, the nearest first.
+    """Return text that lists the visible contents of the cells `places`, the nearest cell first.
 
     Cells are given relative to the player, as (rows down, columns right).
     """
@@ -156,7 +156,10 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Copy a state's world, view, daylight (0 to 1) and days since the start to the host."""
+    """Return a state's world, view, daylight (0 to 1) and days since the start.
+
+    All values are copied to the host.
+    """
     params = env.default_params if params is None else params
     world, view, light, time, day = jax.device_get(_reader(env)(state, params))
     return world, view, float(light), int(time) / max(1, int(day))

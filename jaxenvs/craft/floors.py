@@ -70,9 +70,10 @@ class Hills(NamedTuple):
     wet: float = 0.7  # a cell is sea where the water noise exceeds this value
     clear: float = 0.8  # probability that a ground cell in woods has no tree
     woods: float = 0.5  # a cell belongs to the woods where the wood noise exceeds this value
-    # Distance from the map's middle at which the mountain noise is raised by 1, cells.
+    # Distance from the map's middle, in cells, at which `_traits` raises the mountain noise by 1.
+    # The rise is proportional to the distance.
     plain: float = 5.0
-    peak: float = 1.0  # highest rise of the mountain noise with the distance from the middle
+    peak: float = 1.0  # upper limit of the rise of the mountain noise, see `plain`
 
 
 def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
@@ -80,7 +81,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return a row of HILLS; `named` lists the names of its ground, sea, coast and tree blocks."""
+    """Return a row of HILLS; `named` lists the row's ground, sea, coast and tree blocks by name."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -116,17 +117,18 @@ class FloorDraws(NamedTuple):
 
     # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draws that decide about ore, tree or rare block of each cell; the order of floors is `_ROWS`.
+    # Draw for each cell that decides whether the cell has an ore, a tree or the rare block.
+    # Floors are in the order of `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # For each floor, three draws. They choose the stone that becomes a diamond (used on floor 0
-    # only), the cell of the ladder down, and the cell of the ladder up.
+    # Draws that choose three cells: the stone that becomes a diamond, ladder down, ladder up.
+    # The first draw is used on floor 0 only.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
-    """Draw the random numbers of a world. Where `angles` is not NaN, it replaces drawn angles."""
+    """Draw the random numbers of a world. Values in `angles` replace drawn angles unless NaN."""
     taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
@@ -153,8 +155,8 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     cell_draws = draws.cells[: len(HILLS)]
     hills = by_platform(draws.angles, cell_draws, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    # Without the barrier XLA would fuse world generation into the reordering below.
-    # A GPU would then compute the floors again.
+    # Without the barrier XLA on a GPU would fuse world generation into the reordering below,
+    # and compute the floors again.
     parts = materialised((hills, halls))
     built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
@@ -166,7 +168,10 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Return one array over `rows` per attribute: int32 if it has only integers, else float32."""
+    """Return, for each attribute in `names`, the array of its values in all `rows`.
+
+    An array is int32 if all values are integers, else float32.
+    """
     values = {name: [getattr(row, name) for row in rows] for name in names}
     kind = {True: np.int32, False: np.float32}
     return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
@@ -207,9 +212,10 @@ _SPAN = np.arange(SIZE) - SIZE // 2
 # Euclidean distance of each cell from the middle of the map, in cells.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-# Bit above the block in a cell's byte: whether lava there gives light; `_finished` clears it.
+# Bit above the block in a cell's byte: whether the cell has lava that gives light.
+# `_finished` clears the bit.
 _GLOW = 64
-# Number of cells whose flags share a word, see `_words`, and the mask of the word's low half.
+# Number of cells whose flags share a 32-bit word of `_words`, and the mask of the word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
 
 
@@ -347,9 +353,10 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the middle of the nine rows (or columns) lit by the torch at a ladder on `place`.
+    """Return the middle of the nine map rows that a torch in map row `place` lights.
 
-    Craftax's quirk: its slice starts at `place` - 4, which counts from the map's end if negative.
+    The same holds for columns. The torch stands at the ladder up. Craftax's quirk: Craftax slices
+    the map from `place` - 4; a negative start counts from the map's end.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
@@ -369,7 +376,8 @@ def _chosen(
 ) -> Int32[Array, " 3"]:
     """Draw one cell where the first flag is set and two cells where the second flag is set.
 
-    `words` are the output of `_words`. Return flat indices of the cells; 0 if no cell has the flag.
+    `words` is the output of `_words`. Return the flat index of each cell; 0 if no cell has the
+    flag.
     """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]

@@ -67,7 +67,7 @@ class FullParams(Params):
     max_steps_in_episode: Any = np.int32(100_000)
     day_length: Any = np.int32(300)  # number of steps in a day
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
-    # Mobs vanish at this distance from the player, in steps; at most the field `reach`.
+    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.
@@ -81,7 +81,7 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return probability, health and type of the mobs that may appear.
+    """Return, for each role, probability, health and type of the mob that may appear.
 
     Melee and ranged mobs are three times as likely until the floor is cleared. On the boss floor
     they appear only during a wave, and the wave decides their types.
@@ -176,8 +176,7 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    # Health is at most 17 (at strength 9), so the reward for a change of health in one step
-    # is at least -1.7 and at most 1.7.
+    # Health is at most 17 (at strength 9), so its change gives a reward from -1.7 to 1.7 per step.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 
     def __post_init__(self) -> None:
@@ -193,10 +192,10 @@ class CraftFull(CraftEnv):
 
     @property
     def features(self) -> Features:
-        """Network input for `symbolic`: a dict of flags of each cell and a vector of other values.
+        """Network input that replaces the observation.
 
-        The entries are `cells` and `body`. For `ids` it is `map_features`; pixels are used
-        unchanged.
+        For `symbolic` it is a dict: `cells`, the flags of each cell, and `body`, a vector of the
+        other values. For `ids` it is `map_features`. Pixels are used unchanged.
         """
         if self.obs == "ids":
             return self.map_features

@@ -29,7 +29,7 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
     """Return the facts for the window's panel.
 
-    They are vitals, items, attributes, magic, the floor, the ladder down or the boss, and the time.
+    The facts are vitals, items, attributes, magic, floor, ladder down or boss, and the time.
     """
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])

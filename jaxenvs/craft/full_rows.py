@@ -31,9 +31,10 @@ from .tables import (
 )
 
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
-BESIDE = 16  # how far beyond the map's border a projectile's position is stored, in cells
-# Growth of a counter per step. It is 16 so that all growth values are integers:
-# each point of dexterity above 1 subtracts an eighth, and sleep halves the result.
+BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
+# Growth of a need's counter in a step awake, at dexterity 1.
+# Each further point of dexterity subtracts an eighth, and sleep halves the result.
+# With 16, all these values are integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
@@ -73,8 +74,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # Energy and mana have a wider range here than in a state:
-            # until the end of the step, a potion can leave them outside their limits.
+            # The fields of energy and mana can store values outside the vitals' limits.
+            # A potion can cause such values, which last until the end of the step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
@@ -272,7 +273,7 @@ FULL = Rules(
     placements=_PLACEMENTS,
     needs=NEEDS,
     pace=PACE,
-    # Damage of a blow by the level of the sword, from 0 (bare hand) to 4 (diamond sword).
+    # Damage of a blow for each level of the sword, from 0 (bare hand) to 4 (diamond sword).
     weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),
     mobs=_MOBS,
     projectiles=_PROJECTILES,

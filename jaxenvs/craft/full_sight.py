@@ -1,6 +1,6 @@
 """Observations of the full game: `symbolic` as in Craftax, and the compact `ids`.
 
-They show the lit cells of the view, then 51 values about the player.
+Both show the lit cells of the view, then 51 values about the player.
 """
 
 import functools
@@ -24,18 +24,18 @@ from .state import World
 from .tables import ROLES, Block, Item, Rules
 
 TYPES = 8  # number of type flags for each class of mobs or projectiles
-CLASSES = 5  # number of classes: three roles of mobs, projectiles of mobs, of the player
+CLASSES = 5  # number of classes: three roles of mobs, mobs' projectiles, player's projectiles
 # Items whose count is observed as a tenth of its square root, in Craftax's order.
 _ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
 ROOTS = tuple(_ROOTS.split())
-# These counts and levels are divided by the given number when they are observed.
+# Items whose observed value is their count or level, divided by the given number.
 SHARES = {"books": 2, "pickaxe": 4, "sword": 4}
 VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values after the cells in the symbolic observation
-_FLYING = 5  # in the marks that `by_cell` gives to projectiles, the lowest bit of a type
+_FLYING = 5  # index of the bit for projectile type 0 in the marks (see `spots`) of `by_cell`
 _LIGHT = -8  # index of the daylight among the values after the cells, in `ids` and in `symbolic`
 _WORD = 32  # number of flags in a 32-bit word
 
@@ -46,7 +46,7 @@ class View(NamedTuple):
     block: Array  # `Block` of each cell; OUT_OF_BOUNDS beyond the map's border
     item: Array  # `Item` on each cell; a ladder down is LADDER_DOWN even if it is blocked
     lit: Array  # bool: whether the cell is lit; the player does not observe dark cells
-    mob: Array  # 0 if there is none, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
+    mob: Array  # 0 for no mob, else 1 + 8 * class + type; class 0 melee, 1 passive, 2 ranged
     projectiles: Array  # projectiles shot by mobs: bit i is set if one of type i is on the cell
     missiles: Array  # projectiles shot by the player: bit i is set if one of type i is on the cell
 
@@ -77,7 +77,10 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return how many values each byte of a cell in `ids` can take, and each other byte."""
+    """Return the number of values that each byte of `ids` can take.
+
+    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    """
     cells = 4  # number of bytes per cell: ground, mobs, projectiles, missiles
     size = layout(rules).size - cells * rules.view[0] * rules.view[1]
     return (sight.BYTE,) * cells, (sight.BYTE,) * size
@@ -114,7 +117,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
-    """Return all cells of the player's view, dark ones included; `View.lit` tells them apart."""
+    """Return all cells of the player's view; `View.lit` says which of them are not dark."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)
     row, column = sight.places(rules, world)
     item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
@@ -133,10 +136,10 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """`view` for GPUs: one 32-bit word per cell.
+    """Compute the view on GPUs: return one 32-bit word per cell.
 
     The bytes of a word are ground, mob, projectiles and missiles, encoded as in `Layout`. The last
-    cells may be unused, see `spots.padded`.
+    words may belong to no cell, see `spots.padded`.
     """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
@@ -253,9 +256,9 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
-    """Return the part of an observation `ids` that consists of quantities.
+    """Return the quantities that an observation `ids` contains.
 
-    It is items, enchantments, vitals (health in whole points), attributes and the floor.
+    They are items, enchantments, vitals (health in whole points), attributes and the floor.
     """
     where = layout(rules)
     health, floor = where.health.start, where.flags.start + 4
@@ -321,7 +324,10 @@ def _real(number: Any) -> Float32[Array, ""]:
 def _by_flag(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """Return the flags of each cell: block, item, mobs and projectiles by class and type, lit."""
+    """Return the flags of each cell.
+
+    The flags are block, item, mobs and projectiles by class and type, and whether the cell is lit.
+    """
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)
     flying = mobs + 3 * TYPES
@@ -340,7 +346,7 @@ def _by_flag(
 def _by_word(
     ground: Array, mob: Array, projectiles: Array, missiles: Array
 ) -> Float32[Array, " n"]:
-    """`_by_flag` for GPUs: set each cell's flags as bits of a few words, then extract each bit."""
+    """Compute `_by_flag` on GPUs: set a cell's flags as bits of a few words, then extract them."""
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS

@@ -24,8 +24,8 @@ _BITS = 31  # number of blocks whose bits share an int32; the sign bit is not us
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-# Largest squared distance at which a torch makes a cell visible: distances below 4.75 cells have
-# squares up to 22.
+# Largest squared distance, in cells, at which a torch makes a cell visible.
+# A torch reaches distances below 4.75 cells, so squared distances up to 22.
 _REACH = 22
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
@@ -77,8 +77,8 @@ class Ground:
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
         if not self.has_floors:
-            # The barrier makes XLA read the map only once. If a kernel read the map again
-            # after the step's writes, XLA would have to copy the old map.
+            # The barrier makes XLA read the map only once.
+            # If a kernel read the map after the step's writes, XLA would have to copy the old map.
             # In the full game, `compiler.edges.repack` separates reads from writes instead.
             cell = materialised(cell)
         for written, new in self.writes:
@@ -111,8 +111,8 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
-        Return the ground, in which earlier writes near the torch also set LIT, and the indices and
-        values of the other cells that become lit.
+        Return the ground, in which pending writes near the torch now set LIT as well. Also return
+        the indices and values of the other cells that become lit.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -129,9 +129,9 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """Light the cells around a torch in the map itself, for a ground without pending writes.
+        """Return the ground after lighting the cells around a torch in the map, if `when` is True.
 
-        `lit` instead returns these writes.
+        The ground must have no pending writes. Unlike `lit`, this method writes to the map itself.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -169,8 +169,8 @@ class Ground:
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
         # Without the barrier, XLA would fuse reads of the old map into the scatter.
-        # The scatter then could not update the map in place,
-        # and each of its threads would compute again which cell it writes.
+        # The scatter then could not update the map in place.
+        # Each thread of the scatter would also recompute the index of the cell that it writes.
         where, new = materialised((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
@@ -183,7 +183,7 @@ class Ground:
 
         All indices must be on the map.
         """
-        # An unsigned index saves XLA's instructions for negative ones, which count from the end.
+        # For signed indices, XLA adds instructions that let negative ones count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
@@ -227,7 +227,7 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 def span(blocks: Iterable[int]) -> tuple[int, int]:
     """Encode a set of blocks as its lowest block and a bit mask.
 
-    Bit i of the mask stands for the block that is i above the lowest.
+    Bit i of the mask stands for the block with the number of the lowest block plus i.
     """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
@@ -236,7 +236,7 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    It works for all blocks, because a shift beyond the mask's bits yields 0.
+    The result is correct for all blocks, because a shift beyond the mask's bits yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
@@ -247,8 +247,8 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return an integer for each block: bit 0 if it is in `first`, bit 1 if it is in `second`.
 
-    If one word is enough for both sets, the expression uses each block once. With two uses, XLA
-    would write the blocks to memory on a GPU and read them again.
+    If one word is enough for both sets, the expression uses `blocks` only once. With two uses, XLA
+    on a GPU would write the blocks to memory and read them again.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

@@ -13,7 +13,7 @@ LEVELS = {trait: Action[f"LEVEL_UP_{trait.upper()}"] for trait in TRAITS if trai
 
 
 def level_up(moment: Moment) -> Moment:
-    """Raise the attribute that the action names by 1, for a point of experience."""
+    """Raise the attribute of a level-up action by one point; this costs a point of experience."""
     world, traits = moment.world, dict(moment.world.traits)
     can = able(world, moment.params.max_attribute)
     for trait, action in LEVELS.items():
@@ -23,7 +23,7 @@ def level_up(moment: Moment) -> Moment:
 
 
 def able(world: World, most: Any) -> dict[int, Array]:
-    """Return, for each action that raises an attribute, whether it is possible.
+    """Return, for each action that raises an attribute, whether the action is possible.
 
     `most` is the limit of every attribute; each raise costs a point of experience.
     """

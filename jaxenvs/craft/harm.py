@@ -16,8 +16,8 @@ from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 PIECES = ("helmet", "chestplate", "leggings", "boots")
 FIRE, ICE = 1, 2  # elements of an enchantment, encoded as in `World.charms`
 BOSS_FACTOR = 1.5  # all damage to the player on the boss floor is multiplied by this
-# Fraction of physical damage that each level of a piece of armour blocks, and
-# fraction of fire or ice damage that a piece enchanted with that element blocks.
+# `_TENTH`: fraction of physical damage that each level of a piece of armour blocks.
+# `_FIFTH`: fraction of fire (or ice) damage that a piece enchanted with fire (or ice) blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
 Blow = Any  # three float32 arrays: physical, fire and ice damage; in Classic one int32
@@ -33,8 +33,8 @@ def to_player(
 ) -> Any:
     """Return the points of health that the player loses by an attack of `rows[type]`.
 
-    `dreams` says whether the player sleeps, which raises the damage. In the full game, armour and
-    enchantments reduce it, and the boss floor raises it.
+    `dreams` says whether the player sleeps; sleep raises the damage. In the full game, armour and
+    enchantments reduce the damage, and the boss floor raises it.
     """
     if not rules.is_full:
         awake = of_type([row.damage for row in rows], type)
@@ -47,7 +47,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the points of health that a mob of a type loses by a blow, given its resistance."""
+    """Return the points of health that a blow costs a mob of a type, given the mob's resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)

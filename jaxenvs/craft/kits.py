@@ -53,7 +53,7 @@ KITS = (
 
 
 def equipped(world: World, kit: Any) -> World:
-    """Put the player on the floor of a kit, with its items; `kit` is an index into KITS."""
+    """Put the player on the floor of the kit KITS[kit], with everything that this kit gives."""
 
     def of(values: list[Any]) -> Array:
         return jnp.asarray(of_type(values, kit), jnp.int32)

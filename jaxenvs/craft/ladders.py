@@ -1,7 +1,7 @@
 """Ladders between the nine floors.
 
-When the player changes floors, the old floor's mobs and projectiles are packed into words and the
-new floor's are unpacked.
+When the player changes floors, the mobs and projectiles of the old floor are packed into words, and
+the words of the new floor are unpacked.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ CLEARED = 8  # a floor's ladder down opens after this many kills on the floor
 
 
 def change(moment: Moment) -> Moment:
-    """Take the ladder down or up if the action says so.
+    """On DESCEND take the ladder down, on ASCEND the ladder up, if the action is possible.
 
     The first arrival on each floor gives a point of experience.
     """
@@ -38,7 +38,10 @@ def change(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
-    """Return, for DESCEND and ASCEND, whether it is possible; in god mode no ladder is needed."""
+    """Return whether the actions DESCEND and ASCEND are possible, by action.
+
+    In god mode, no ladder is needed.
+    """
     row, column = world.row, world.column
     under = lies(rules, world, ground.cell(row, column), row, column)
     is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
@@ -51,8 +54,8 @@ def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Arra
 def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:
     """Return the `Item` that lies on a cell of the player's floor.
 
-    The map stores only whether there is an item: at a ladder's position it is the ladder, elsewhere
-    a torch.
+    The map stores only whether an item lies on the cell. At a ladder's position this item is the
+    ladder, elsewhere a torch.
     """
     stairs, last = world.stairs, rules.last_floor
     is_up = (row == stairs["up_row"]) & (column == stairs["up_column"]) & (world.floor < last)
@@ -65,9 +68,9 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """Pack the player's old floor, and unpack the floor `floor`, if the player `moves`.
+    """If `moves` is True, pack the player's old floor and unpack the new one, `floor`.
 
-    Return the packed words of all floors, and the world on the new floor.
+    Return the packed words of all floors, and the world on the player's floor.
     """
     old = jnp.stack(floor_words(rules, world))
     new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
@@ -77,7 +80,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering the floor; if it is new, add a point of experience."""
+    """Record the achievement for entering the floor; if it is newly earned, add a point of `xp`."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

@@ -17,11 +17,11 @@ from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # cost in mana of casting a spell, and of enchanting an item
 SHOT = "arrow2"  # name of the projectile that the player's bow shoots
-CASTS = {  # for each spell: action, achievement for casting it, achievement for learning it
+CASTS = {  # for each spell: action that casts it, achievements for casting and for learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-# Effects of potions: the vital that a potion changes, and by how many points.
+# Effects of potions: pairs of the vital that a potion changes, and the points that it adds.
 # `World.effects` has an index into EFFECTS for each colour of potion.
 EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
@@ -37,7 +37,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 
 def shots(world: World) -> dict[int, Any]:
-    """Return, for the actions that shoot an arrow or cast a spell, whether each is possible."""
+    """Return, for each action that shoots or casts a spell, whether the action is possible."""
     room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
@@ -45,9 +45,10 @@ def shots(world: World) -> dict[int, Any]:
 
 
 def tables(world: World, front: Front) -> dict[int, Any]:
-    """Return, for each of the three enchanting actions, whether the table ahead allows it.
+    """Return, for each of the three enchanting actions, whether the action is possible.
 
-    The table needs a gem of its kind, and the player needs mana and the item to enchant.
+    An enchantment table must be ahead. The player needs a gem (a ruby for fire, a sapphire for
+    ice), mana, and the item to enchant.
     """
     items = world.items
     fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
@@ -89,7 +90,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion and apply its effect; each level draws which effect each colour has."""
+    """Drink a potion and apply its effect, which depends on the potion's colour and the level."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -106,7 +107,7 @@ def drink(moment: Moment) -> Moment:
 
 
 def read(moment: Moment) -> Moment:
-    """Read a book. It teaches a spell that the player does not know yet, if there is one."""
+    """Read a book, and learn one of the spells that the player does not know yet, if any."""
     world = moment.world
     reads = (moment.action == Action.READ_BOOK) & (world.items["books"] > 0)
     fire, ice = world.spells["fireball"], world.spells["iceball"]
@@ -148,11 +149,11 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Draw which piece of armour is enchanted, an index into PIECES.
+    """Draw which piece of armour is enchanted with the element `kind`, an index into PIECES.
 
-    It is drawn among the pieces without enchantment; if there are none, among the pieces of the
-    other element; if all pieces have this element, it is the first. Craftax's quirk: the player
-    need not wear the piece.
+    The piece is drawn among those without enchantment. If all are enchanted, it is drawn among
+    those with the other element. If all have the element `kind`, it is the first. Craftax's quirk:
+    the player need not wear the piece.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

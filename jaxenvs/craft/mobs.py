@@ -32,12 +32,12 @@ class _Turn(NamedTuple):
 
     @property
     def world(self) -> World:
-        """The `World` after the moves of earlier slots."""
+        """Unpacked state of the player and the floor, after the moves of earlier slots."""
         return self.moment.world
 
     @property
     def rows(self) -> tuple[MobRow, ...]:
-        """Rows of the rule table for the mob types of this role."""
+        """Rows of the rule table for the mob types of this mob's role."""
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
@@ -54,8 +54,8 @@ class _Turn(NamedTuple):
         return jnp.abs(self.mob.row - self.world.row) + jnp.abs(self.mob.column - self.world.column)
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
-        """Return whether mobs of this type do not enter a block, although it is not solid."""
-        kinds: dict[frozenset[int], list[int]] = {}  # types by the set of blocks that they avoid
+        """Return whether mobs of this type avoid a block; solid blocks are not considered."""
+        kinds: dict[frozenset[int], list[int]] = {}  # mob types for each set of avoided blocks
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -65,9 +65,9 @@ class _Turn(NamedTuple):
 
     @property
     def besieges(self) -> Any:
-        """True on the boss floor, where melee and ranged mobs never vanish.
+        """True if this is a melee or ranged mob on the boss floor.
 
-        Melee mobs there also chase the player from any distance.
+        Such mobs never vanish, and such melee mobs chase the player from any distance.
         """
         if not self.moment.rules.is_full or self.role == "passive":
             return False
@@ -99,12 +99,14 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """A decision that a behaviour made for a mob."""
+    """The decision of a mob's behaviour: a step, an attack or a shot in the mob's turn."""
 
     step: tuple[Array, Array]
     free: Array  # whether the mob can take the step
-    attacks: Array | None = None  # whether the mob attacks instead of stepping; None: it never does
-    aim: tuple[Array, Array] | None = None  # direction of the mob's shot; None: it does not shoot
+    # Whether the mob attacks instead of taking the step. None: mobs of its role never attack.
+    attacks: Array | None = None
+    # Direction (rows down, columns right) of the mob's shot. None: mobs of its role do not shoot.
+    aim: tuple[Array, Array] | None = None
 
 
 def _melee(turn: _Turn) -> _Intent:
@@ -134,7 +136,7 @@ def _ranged(turn: _Turn) -> _Intent:
     free = turn.is_free(step)
     shoots = (distance >= turn.of("nearest_shot")) & (distance <= turn.of("farthest_shot"))
     shoots = (shoots | (close & ~free)) & (turn.mob.cooldown <= 0) & turn.mob.alive
-    # `once_joined` packs only numbers that are not negative; plus 1, these are 0 to 2.
+    # Add 1, so that values -1 to 1 become 0 to 2: `once_joined` packs only non-negative numbers.
     aim = towards[0] + 1, towards[1] + 1
     shoots, free, down, right = once_joined(shoots, free, *aim, bits=(1, 1, 2, 2))
     return _Intent(step, free, shoots, (down - 1, right - 1))
@@ -161,7 +163,10 @@ def move(moment: Moment) -> Moment:
 
 
 def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
-    """Apply an intent: the mob attacks if it intends to, else it takes the step if that is free."""
+    """Apply a mob's intent: attack if `intent.attacks`, else take the step if it is free.
+
+    Return the world, the crowd and the mob after the turn.
+    """
     world, mob = turn.world, turn.mob
     if intent.attacks is None:
         return world, *turn.done(intent.free, intent.step)
@@ -192,7 +197,7 @@ def _towards(world: World, mob: Mob, axis: Array) -> tuple[Array, Array]:
 
 
 def _drift(step: Array) -> tuple[Array, Array]:
-    """Convert a drawn direction to (rows down, columns right).
+    """Convert a drawn direction, such as `Whims.step`, to (rows down, columns right).
 
     0 is left, 1 right, 2 up, 3 down; higher values mean no step.
     """

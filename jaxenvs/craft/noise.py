@@ -3,8 +3,8 @@
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
 fuse products and sums. Of a million cells of noise, one or two are so close to a threshold that two
 devices generate different blocks; this may also change the cell of a ladder or diamond. From equal
-levels, two devices compute bit-identical steps (integers and floats of the state), unless a draw is
-within rounding of a mob's probability.
+levels, two devices compute bit-identical steps (integers and floats of the state). The exception is
+a random draw that differs by only a rounding error from the probability that a mob appears.
 """
 
 import functools
@@ -23,10 +23,10 @@ from .compiler.barriers import materialised
 def noises(
     lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
-    """Return the noise that each lattice of gradient angles yields.
+    """Return one noise map for each lattice of gradient angles.
 
-    Angles are in turns (full circles). All lattices are processed as one array, so that XLA makes
-    few kernels.
+    Angles are in turns (full circles). Gradients, minima and maxima are computed for all lattices
+    at once, so that XLA makes few kernels.
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))
@@ -38,20 +38,21 @@ def noises(
 def each(
     lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
 ) -> tuple[Float32[Array, "size size"], ...]:
-    """`noises` for GPUs; the last value returned is the transposed noise of the lattice `turned`.
+    """Compute `noises` on GPUs.
 
+    Return the noise map of each lattice, then the transposed noise map of `lattices[turned]`.
     Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
-    cells and loads the gradients that they have in common once. With mixed shapes, each cell would
-    load its gradients separately.
+    cells and loads their common gradients once. With mixed shapes, each cell would load its
+    gradients separately.
     """
-    # Compute the transposed noise from a transposed lattice, not by transposing the noise:
-    # on a GPU, XLA would also transpose everything that it fuses with the transposition.
+    # Compute the transposed noise from a transposed lattice, not by transposing the noise.
+    # XLA on a GPU would also transpose all operations that it fuses with a transposition.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
     order = [i for group in groups.values() for i in group]
-    # Without the barriers, the thread of each cell would compute its gradients from angles,
-    # and each consumer of the noise would compute the noise again.
+    # Without this barrier, the thread of each cell would compute its gradients from angles.
+    # Without the two barriers below, each consumer of the noise would compute the noise again.
     gradients = materialised(_gradients([every[i] for i in order]))
     shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
@@ -61,7 +62,7 @@ def each(
         )
     ]
     raw = materialised(raw)
-    # Each group has separate minimum and maximum reductions.
+    # Reduce each group to its minimum and maximum separately.
     # For one joint array, XLA would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = materialised([(low, high - low) for low, high in ends])
@@ -73,9 +74,9 @@ def each(
 
 
 def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
-    """Return the row components and the column components of the gradients of all lattices.
+    """Return the row components and the column components of all lattices' gradients.
 
-    Both are flat arrays in which the lattices follow one another.
+    Each of the two results is a flat array in which one lattice follows another.
     """
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)
@@ -92,8 +93,8 @@ def _raw(
 ) -> Float32[Array, "size size"]:
     """Return the noise before it is stretched to [0, 1].
 
-    `steep` and `flat` are the row and column components of the gradients. If `turned` is True, they
-    are transposed, and so is the noise.
+    `steep` and `flat` are the row and column components of the gradients. If `turned` is True,
+    `steep` and `flat` are transposed, and the returned noise is transposed as well.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])

@@ -43,7 +43,10 @@ Thing = tuple[Sequence[Field], Any]  # fields of one word, and the NamedTuple wi
 
 
 class Known(NamedTuple):
-    """Values that are already packed, with their words, which `words_of` reuses if unchanged."""
+    """Values and the words into which they are packed.
+
+    `words_of` reuses the words of values that have not changed.
+    """
 
     things: Sequence[Thing] = ()
     words: Sequence[Array] = ()
@@ -65,12 +68,15 @@ def real(name: str) -> Field:
 
 
 def field_of(packing: Packing, name: str) -> Field:
-    """Return the field with the given name among the player's fields."""
+    """Return the field with the given name in `packing.player`."""
     return next(field for group in packing.player for field in group if field.name == name)
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the fields of a NamedTuple into a word; if the fields are arrays, into words."""
+    """Pack the given fields of the NamedTuple `it` into one word.
+
+    If the values are arrays over slots, return one word per slot.
+    """
     return join(*((stored(field, read(it, field.name)), field.bits) for field in fields))
 
 
@@ -83,10 +89,10 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Pack each thing into a word, or reuse its word from `known`.
+    """Pack each thing, a pair (fields, NamedTuple), into a word or reuse its word from `known`.
 
-    `known` has the words of the first things, in the same order. A word is reused if the values of
-    its fields are still the identical traced arrays.
+    `known` has the words of the first things, in the order of `things`. A word is reused if the
+    values of its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -137,7 +143,7 @@ def written(it: Any, values: dict[str, Any]) -> Any:
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Collect values named `attribute.key` into one dict per attribute; keep the others."""
+    """Collect values named `attribute.key` into one dict per attribute; keep all other values."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")

@@ -17,16 +17,16 @@ from .tables import RIPE_AGE, Block
 def grow(moment: Moment) -> Moment:
     """Age all plants, and apply the step's writes to the map, including newly ripe plants.
 
-    Later stages read only the new map: if one read the old map, XLA would have to copy it. Craftax
-    ripens plants after mobs have appeared. The result is the same, because mobs never appear on a
-    plant.
+    Later stages read only the new map: if a stage read the old map, XLA would have to copy the map.
+    Craftax ripens plants after mobs have appeared. The result is the same, because mobs never
+    appear on a plant.
     """
     world, given = _aged(moment)
     return moment._replace(ground=_grown(*given), world=world)
 
 
 def grow_in_light(moment: Moment) -> Moment:
-    """`grow` for the full game, where the stage also lights the cells around a new torch."""
+    """Do the same as `grow`, for the full game; also light the cells around a new torch."""
     (world, given), front = _aged(moment), moment.front
     ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)
@@ -50,7 +50,11 @@ def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any =
 
 
 def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
-    """`_grown` for the full game: if `torch` is True, also light the cells around the new torch."""
+    """Do the same as `_grown`, for the full game; also light the cells around a new torch.
+
+    `torch` says whether a torch was placed at (`row`, `column`); `given` are the arguments of
+    `_grown`.
+    """
     ground, *plants = given
     floor = ground.floor
 
@@ -59,9 +63,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Two scatters, although each costs a kernel on a GPU. In a joint scatter, every
-        # environment would read and list the cells around a torch in every step,
-        # but few environments place a torch.
+        # Use two scatters, although each scatter costs a kernel on a GPU.
+        # In a joint scatter, every environment would read the cells around a torch in every step.
+        # Few environments place a torch in a step.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -71,7 +75,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 def regrown(world: World, front: Front, when: Array) -> Plants:
     """Reset the age of the plant that was eaten, if `when` is True.
 
-    It is the first slot on the cell ahead. If there is none, it is slot 0, as in Craftax.
+    That plant is the first slot on the cell ahead. If no slot is there, it is slot 0, as in
+    Craftax.
     """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))
@@ -80,7 +85,10 @@ def regrown(world: World, front: Front, when: Array) -> Plants:
 
 
 def planted(world: World, front: Front, when: Array) -> World:
-    """Store a new plant in the first free slot; if no slot is free, the block never ripens."""
+    """If `when` is True, store a new plant on the cell ahead in the first free slot.
+
+    If no slot is free, the plant's block is on the map but never ripens.
+    """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)

@@ -47,7 +47,7 @@ def face(moment: Moment) -> Moment:
 
 
 def look(ground: Ground, world: World) -> Front:
-    """Return what later stages need to know about the cell ahead and about stations nearby."""
+    """Return the `Front`: the cell ahead, and whether a crafting table or furnace is near."""
     facing = world.facing
     row = world.row + one(facing == Action.DOWN) - one(facing == Action.UP)
     column = world.column + one(facing == Action.RIGHT) - one(facing == Action.LEFT)
@@ -56,7 +56,7 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    # `_FRONT` stores values from -1 upwards; lower ones occur only after the end of an episode.
+    # `_FRONT` stores positions from -1 upwards. Lower ones occur only after an episode's end.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)

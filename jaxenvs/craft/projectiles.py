@@ -24,7 +24,7 @@ def fly(moment: Moment) -> Moment:
     """Move each mob's projectile by one cell.
 
     Such projectiles hurt the player, and break tables and furnaces. They end at solid blocks and at
-    mobs, which they do not hurt.
+    mobs, but do not hurt mobs.
     """
     for slot in range(len(moment.world.projectiles)):
         moment = _fly(moment, slot)
@@ -48,7 +48,7 @@ def shot(
     aim: tuple[Array, Array],
     when: Array,
 ) -> tuple[Projectile, ...]:
-    """Return the slots after a shot: if `when`, the first free slot gets a projectile.
+    """Return the slots after a shot: if `when` is True, the first free slot gets a projectile.
 
     The projectile starts on the cell of `mob`, the shooter, and flies in the direction `aim`.
     """

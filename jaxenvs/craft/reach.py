@@ -1,8 +1,9 @@
 """Cells near the player on which mobs may appear, as bits of 32-bit words.
 
-The map cells within reach are read once and reduced to two bits each, see `planes`. Counting,
-excluding and choosing cells is then integer arithmetic on words. Classic measures distance in
-steps, the full game in a straight line. CPUs and GPUs run different code with the same results.
+The map cells near the player are read once and reduced to two bits per cell, see `planes`.
+Counting, excluding and choosing cells is then integer arithmetic on words. Classic measures
+distance in steps, the full game in a straight line. CPUs and GPUs run different code with the same
+results.
 """
 
 import functools
@@ -22,8 +23,9 @@ from .state import Mob, World
 from .step import Moment
 from .tables import Block, MobRow, Rules
 
-SIEGE = 6  # on the boss floor, mobs appear on graves at most this many cells from the player
-# Number of cells in a word that holds two bit planes, one in each half.
+# On the boss floor, melee and ranged mobs appear on graves at most this many cells from the player.
+SIEGE = 6
+# Number of cells in a word that holds two bit planes, one plane in each half.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of cells in a word that holds one bit plane
 _OFFSET = 64  # added to rows and columns relative to the player, to make them positive
@@ -32,7 +34,7 @@ _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % 
 
 
 class Reach(NamedTuple):
-    """Table of the cells that are nearer to the player than `reach`, from top to bottom.
+    """Table of the cells that are nearer to the player than `reach`, ordered from top to bottom.
 
     Each row of the table has 16 entries; some entries may be unused.
     """
@@ -57,7 +59,7 @@ class Reach(NamedTuple):
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
         """Return the index in the table of the cell on which a mob is.
 
-        It is -1 if the cell is not in the table or `when` is False.
+        The index is -1 if the cell is not in the table or `when` is False.
         """
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
@@ -74,8 +76,8 @@ class Reach(NamedTuple):
     def cell(self, world: World, number: Array) -> tuple[Array, Array]:
         """Return the map row and map column of a cell, given its index in the table.
 
-        The position is computed, because looking it up in the table would split the kernel on a
-        GPU.
+        The position is computed, because a lookup in the table would split the kernel that XLA
+        makes on a GPU.
         """
         row, first = jnp.int32(1 - self.reach), 1 - self.reach
         if self.straight:
@@ -91,9 +93,10 @@ class Reach(NamedTuple):
 
 @functools.lru_cache
 def disc(reach: int) -> Reach:
-    """Return the table of all cells within a Euclidean distance, for the full game.
+    """Return the table of all cells nearer than `reach` in Euclidean distance, for the full game.
 
-    It has the cells of the square around the disc; each map row of the square takes two table rows.
+    The table also has the other cells of the square around this disc, as unused entries. Each map
+    row of the square takes two table rows.
     """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
     rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
@@ -105,7 +108,10 @@ def disc(reach: int) -> Reach:
 
 @functools.lru_cache
 def diamond(reach: int) -> Reach:
-    """Return the table of all cells within a number of steps, for Classic; they form a diamond."""
+    """Return the table of all cells less than `reach` steps away, for Classic.
+
+    These cells form a diamond.
+    """
     span = np.arange(1 - reach, reach, dtype=np.int32)
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
@@ -118,10 +124,10 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Return two sets of blocks on which mobs appear, for use as bit planes of cells.
+    """Return two sets of blocks on which mobs appear.
 
-    Blocks on which the same mobs appear are in one set. A bit plane says for each cell whether its
-    block is in the set.
+    Blocks on which the same mobs appear are in one set. Each set defines a bit plane, which has one
+    bit per cell: whether the cell's block is in the set.
 
     Raises ValueError if more than two sets are needed.
     """
@@ -139,11 +145,11 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Read the map near the player, and return both bit planes of `planes`.
+    """Read the map near the player, and return both bit planes of `planes`, packed into words.
 
-    A word has 16 cells of the table: its low half is their part of the first plane, its high half
-    their part of the second. Only cells within `mob_despawn_distance` count. On a GPU, the map is
-    read only if `wanted`; otherwise the words are 0.
+    A word stands for 16 cells of the table: its low half has 16 bits of the first plane, its high
+    half 16 bits of the second. Bits are 0 for cells that are not nearer than
+    `mob_despawn_distance`. On a GPU, the map is read only if `wanted`; otherwise the words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -166,7 +172,7 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
 
 def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """`grounds` for the table `disc`, on GPUs, where the cells of a word are in one map row.
+    """Compute `grounds` on GPUs for the table `disc`: the cells of a word are in one map row.
 
     A thread computes a whole word, so the arithmetic on the map row is done once per word.
     """
@@ -185,10 +191,10 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 
 
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
-    """`grounds` for the table `diamond`, on GPUs, where a word holds parts of several map rows.
+    """Compute `grounds` on GPUs for the table `diamond`: a word has cells of several map rows.
 
-    Four threads compute a word. A table packs relative row, relative column and distance of each
-    cell into one integer, so that adding the player's packed position yields the cell.
+    Four threads compute a word. Relative row, relative column and distance of each cell are packed
+    into one integer. Adding the player's packed position yields the cell's map row and map column.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -210,10 +216,13 @@ def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
 
 
 def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
-    """Return for each cell whether it is in the first bit plane (bit 0) and second (bit _CELLS)."""
+    """Return an integer per cell: bit 0 for the first plane, bit _CELLS for the second plane.
+
+    On the boss floor, the second plane has the graves.
+    """
     first, second = planes(rules)
-    # The expression uses each block only a few times. With more uses, XLA on a GPU
-    # would write the blocks to memory and read them again.
+    # The expression uses `cells` only a few times.
+    # With more uses, XLA on a GPU would write the blocks to memory and read them again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -231,12 +240,12 @@ def _far(table: Reach, nearest: int) -> np.ndarray:
 
 
 def _middle(d_row: Array, reach: int) -> Array:
-    """Return the index of the cell in the player's map column, in row `d_row` of the diamond.
+    """Return the table index of the diamond's cell `d_row` rows straight below the player.
 
-    `d_row` is relative to the player.
+    A negative `d_row` means above the player.
     """
     whole = 2 * reach * (reach - 1) + 1  # number of cells in the whole diamond
-    above = jnp.minimum(d_row, 0) + reach - 1  # rows of the diamond's upper half above `d_row`
+    above = jnp.minimum(d_row, 0) + reach - 1  # number of the diamond's rows above row `d_row`
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -252,14 +261,14 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return the bit plane of the cells on which a mob of the given type may appear.
+    """Return the bit plane of the cells on which a mob of the given type may appear, as words.
 
     `grounds` is the output of the function `grounds`. `taken` has the indices of the cells that
     marked mobs take; -1 stands for none. If `siege` is True (on the boss floor), the cells are the
-    graves, which are in the second plane, within the distance SIEGE.
+    graves within the distance SIEGE; the second plane has the graves.
     """
-    # Mob types, grouped by the condition under which they appear:
-    # (value of `MobRow.nearest`, indices of the planes).
+    # Mob types that appear under the same condition, by this condition.
+    # A condition is a pair (value of `MobRow.nearest`, indices of the planes).
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -273,8 +282,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # Join the taken bits before removing them. If they were removed one by one,
-        # XLA on a GPU would write each complement to memory and read it again.
+        # Join the bits of the taken cells, then remove them together from the plane.
+        # If each were removed by itself, XLA on a GPU would store and reload each complement.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -288,14 +297,14 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # On a GPU, keep the words as separate scalars, which XLA fuses into their uses.
+    # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
     # XLA would write an array of words to memory and read it again.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # an index of -1 matches no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices of the planes that contain blocks on which this mob type appears."""
+    """Return the indices of the `planes` that have blocks on which the mob type `row` appears."""
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 

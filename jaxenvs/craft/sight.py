@@ -1,7 +1,7 @@
 """Observations of Craft-Classic: `symbolic` as in Craftax, and the compact `ids`.
 
-They show the blocks and mobs in the view, the inventory, the vitals, the direction, and the
-daylight.
+Both show the blocks and mobs in the view, the inventory, the vitals, the player's direction and
+the daylight.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,10 @@ def layout(rules: Rules) -> Layout:
 
 
 def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return how many values each byte of a cell in `ids` can take, and each other byte."""
+    """Return the number of values that each byte of `ids` can take.
+
+    The first tuple is for the bytes of one cell, the second for the bytes after the cells.
+    """
     counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
     return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
@@ -104,9 +107,9 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Return the block of each cell in the view, and its mobs as a bit mask (see `who`).
+    """Return the block of each cell in the view, and a bit mask of the mobs on each cell.
 
-    Bit i of the mask stands for `channels(rules)[i]`.
+    Bit i of the mask stands for `channels(rules)[i]`, see `who`.
     """
     cells, inside = around(rules, Ground(cells), world)
     mobs = who(rules, world, _groups(rules, world))
@@ -117,12 +120,12 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """`view` for GPUs: flat arrays of the cells' blocks and masks of mobs.
+    """Compute `view` on GPUs: return the cells' blocks and bit masks of mobs, as flat arrays.
 
-    The last cells may be unused, see `spots.padded`.
+    The last entries may belong to no cell, see `spots.padded`.
     """
-    # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells,
-    # and the thread of each cell would compute the positions of all slots.
+    # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells.
+    # The thread of each cell would then compute the positions of all slots.
     given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
     corner, masks = materialised(given)
     seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
@@ -130,7 +133,7 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return pairs of slots and number of types: one for each role of mobs, one for projectiles."""
+    """Return the argument `groups` of `who`: one group for each mob role, then the projectiles."""
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
 
@@ -159,9 +162,9 @@ def who(
     """Return a bit mask of the mobs and projectiles on each cell of the view.
 
     `groups` are pairs (slots, number of types). A group has one bit per type; later groups have
-    higher bits. Craftax's quirk: slots are written one after another, and dead or distant ones
-    clear the bit of their cell. A slot that is up to a view's size beyond the upper or left edge is
-    written at the opposite edge, where it hides earlier slots of its type.
+    higher bits. Craftax's quirk: slots are written one after another, and a dead or distant slot
+    clears the bit of its type on its cell. A slot that is up to a view's size beyond the upper or
+    left edge is written at the opposite edge, where it hides earlier slots of its type.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -218,7 +221,7 @@ def side_by_side(numbers: Sequence[Array], light: int) -> Array:
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
-    """Return the bytes that follow the cells in `ids`: counts, direction, sleeping and daylight."""
+    """Return the bytes after the cells in `ids`: items, vitals, direction, sleeping, daylight."""
     shine = jnp.round(light * 255)
     numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
     return [n.astype(jnp.uint8) for n in numbers]
@@ -305,7 +308,7 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Divide by 10 as Craftax does: XLA turns its float16 division into a product with 0.1."""
+    """Divide by 10 as Craftax does: XLA turns a float16 division by 10 into a product with 0.1."""
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 

@@ -19,11 +19,11 @@ from .tables import APPEARING
 
 
 class Odds(NamedTuple):
-    """Probability, health and type of the mob of each role that may appear in a step."""
+    """Probability, health and type of the mob that may appear in a step, for each role."""
 
-    chances: dict[str, Array]  # probability that a mob appears
-    health: dict[str, Array]  # health in points with which the mob appears
-    types: dict[str, Any]  # type of the mob, an index into `Rules.types(role)`
+    chances: dict[str, Array]  # for each role, probability that a mob appears
+    health: dict[str, Array]  # for each role, health in points with which the mob appears
+    types: dict[str, Any]  # for each role, type of the mob: an index into `Rules.types(role)`
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
@@ -47,7 +47,7 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
         # If all slots of the role are alive, `_filled` marks the first slot again.
-        # So the cell of that slot counts as taken for the roles that follow.
+        # So the cell of that slot counts as taken for the roles that appear after this one.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)

@@ -2,7 +2,7 @@
 
 A kernel over the cells of the view repeats its arithmetic in the thread of each cell. Therefore one
 thread per environment first computes, as words, where all slots are in the view. After a barrier,
-the thread of each cell loads these words and spends only a few instructions on each.
+the thread of each cell loads these words and spends only a few instructions on each word.
 """
 
 from collections.abc import Sequence
@@ -50,15 +50,15 @@ def corner(rules: Rules, world: World) -> Corner:
 def cells_in_row(
     rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
-    """Return the cells of the view: values, whether each is on the map, map rows, map columns.
+    """Return values of the view's cells, whether each cell is on the map, map rows, map columns.
 
-    This is `sight.around` for GPUs; the four arrays are flat and have `padded` cells.
+    This is `sight.around` for GPUs. The four arrays are flat, with `padded(rules)` entries.
     """
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
-    # With unsigned integers, one comparison checks both ends of the range,
-    # and XLA adds no instructions for negative indices, which count from the end.
+    # With unsigned integers, one comparison checks both ends of a range.
+    # For signed indices, XLA also adds instructions that let negative ones count from the end.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
     index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
@@ -104,9 +104,9 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
     """Return one word per slot: its mark in the low MARK_BITS bits, its cell in the higher bits.
 
-    `marks` is a function that computes the mark from the slot's type and the number of types in
-    earlier groups. A slot hides earlier slots of its group and type on the same cell, as in
-    `sight.who`.
+    A mark is an integer that encodes the mob or projectile in the slot. The function `marks`
+    computes the mark from the slot's type and the number of types in earlier groups. A slot hides
+    earlier slots of its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -123,7 +123,7 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
     """Return one array over the cells of the view for each word that `spots` returned.
 
-    It has the word's mark at the word's cell, and 0 elsewhere.
+    Each array has the word's mark at the word's cell, and 0 elsewhere.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
     # At the cell of the word, XOR clears the cell's bits and leaves only the mark.
@@ -132,7 +132,7 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of the view's cell where a slot is written, and whether it is visible there.
+    """Return the index of the view's cell where a slot is written, and whether the slot is visible.
 
     Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
     """

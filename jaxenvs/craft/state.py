@@ -23,8 +23,8 @@ from .tables import ROLES, Rules, of_type
 EARNED_BITS = 31  # number of achievements that one int32 word stores, one bit each
 NO_ACHIEVEMENT = 127  # index of an achievement that stands for "no achievement"
 MOST_KILLS = 63  # highest kill count that a floor stores; 8 kills on a floor open its ladder down
-# Highest number of mob slots, all roles together. It is limited because `Crowd.moved` packs one bit
-# per slot and the 16-bit index of a cell into one 32-bit word.
+# Highest number of mob slots, all roles together.
+# The limit exists because `Crowd.moved` packs one bit per slot and a 16-bit cell into one word.
 MOST_MOBS = 15
 
 
@@ -54,8 +54,8 @@ class Mob(NamedTuple):
     type: Any  # type of the mob, an index into `Rules.types(role)`
     alive: Any
     # Whether the rules treat the mob's cell as occupied (Craftax's `mob_map`).
-    # Craftax's quirk: a revived mob is not marked until it moves;
-    # if two mobs share a cell and one of them leaves, the other loses its mark.
+    # Craftax's quirks: a revived mob is not marked until it moves.
+    # If two mobs are on one cell and one of them leaves, the other is not marked any more.
     marked: Any
 
 
@@ -109,8 +109,8 @@ class World(NamedTuple):
     spells: Any = None  # whether the player has learned each of the spells fireball and iceball
     charms: Any = None  # enchantment of sword, bow and armour: 0 none, 1 fire, 2 ice
     effects: Any = None  # effect of each potion colour, an index into `magic.EFFECTS`
-    # Boss fight: `progress` is the number of waves beaten,
-    # `timer` the number of steps left in which mobs of the current wave may appear.
+    # State of the boss fight. `progress` is the number of waves beaten.
+    # `timer` is the number of steps left in which mobs of the current wave may appear.
     boss: Any = None
     mana_counter: Any = None  # progress to the next point of mana, float32, see `body.gain_mana`
     stairs: Any = None  # cells of the floor's ladders: down_row, down_column, up_row, up_column
@@ -131,8 +131,8 @@ class CraftState(State):
 class FullState(CraftState):
     """State of an episode of the full game."""
 
-    # Values of every floor, packed by `floor_words`. The entry of the player's own floor
-    # may be outdated, because `words` stores that floor.
+    # Values of every floor, packed by `floor_words`.
+    # The entry of the player's floor may be outdated, because `words` stores that floor.
     floors: Int32[Array, "floors floor_words"]
     light: UInt8[Array, "*lit"]  # light of each cell, 0 to 255; empty unless pixels are observed
 
@@ -197,7 +197,7 @@ def pack(rules: Rules, world: World, known: Known = UNKNOWN) -> Int32[Array, " w
 
 
 def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
-    """Pack the player's floor (ladders, mobs, projectiles) into a list of int32 words."""
+    """Pack ladders, mobs and projectiles of the player's floor into a list of int32 words."""
     return words_of(_things_of_floor(rules, world), UNKNOWN)
 
 
@@ -230,7 +230,7 @@ def slots_of(world: World) -> Slots:
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
     """Pack a `World` without its plants into a list of int32 words.
 
-    `World.earned` already consists of words, so they are inserted without change.
+    `World.earned` already consists of words. They are inserted without change.
     """
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
@@ -338,7 +338,8 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
     """Record an achievement given by a traced index `number`, if `when` is True.
 
-    `numbers` lists the possible values of `number`, so that only the words that store them change.
+    `numbers` lists the possible values of `number`, so that only the words of `World.earned` that
+    store one of these achievements change.
     """
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:
@@ -349,7 +350,7 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return a copy of the NamedTuple `it`; where `when` is True, it has the values `new`."""
+    """Return a copy of the NamedTuple `it`: where `when` is True, fields have the values `new`."""
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 

@@ -1,7 +1,7 @@
 """A step of the game: an edition's stages, applied one after another.
 
 Each stage is a function that takes a `Moment`, the intermediate state of the step, and returns the
-next one.
+next `Moment`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _ZERO, _NO = np.int32(0), np.bool_(False)
 
 
 class Front(NamedTuple):
-    """The cell ahead of the player, and whether crafting stations are near the player."""
+    """The cell ahead of the player, and whether a crafting table or a furnace is near."""
 
     row: Any = _ZERO
     column: Any = _ZERO
@@ -46,8 +46,8 @@ class Moment(NamedTuple):
     draws: Draws
     params: Any
     light: Float32[Array, ""]  # daylight before the step, 0 to 1
-    reach: int  # mobs appear nearer to the player than this, see `CraftEnv.reach`
-    # Words packed by `floor_words`, used for the floors where the player is not.
+    reach: int  # distance from the player below which mobs may appear, see `CraftEnv.reach`
+    # Values of every floor, packed by `floor_words`; not used for the player's floor.
     floors: Int32[Array, "floors floor_words"]
     front: Front = Front()  # cell ahead of the player, set by `player.face`
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`

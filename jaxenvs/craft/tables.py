@@ -1,7 +1,7 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition, and the stages of a step read them. So code that both
-editions use never names a block that only one of them has. Classic uses a subset of the full game's
+`Rules` has the tables of one edition, and the stages of a step read these tables. So code that both
+editions use never names a block that only one edition has. Classic uses a subset of the full game's
 blocks, actions and achievements.
 """
 
@@ -85,13 +85,14 @@ class Recipe(NamedTuple):
     """A crafting recipe. It works only near a crafting table."""
 
     action: Action
-    # Item that the recipe makes; if there are several, it raises the first one below `level`.
+    # Item that the recipe makes. If several items are given, the recipe raises the first item
+    # below `level`.
     makes: str | tuple[str, ...]
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
     number: int = 1  # number by which the item's count grows; used if `level` is None
-    level: int | None = None  # level to which the item rises; None: its count grows instead
+    level: int | None = None  # level to which the item rises; None: the item's count grows instead
     below: int | None = None  # recipe works only while the item's count is below this
 
 
@@ -127,13 +128,15 @@ class Need(NamedTuple):
     vital: str  # vital that loses a point
     counter: str  # name of the need's counter, a key of `World.counters`
     limit: int  # counter value, in steps awake, beyond which the vital loses a point
-    asleep: float  # growth per step asleep, relative to a step awake; negative: it falls
-    # When sleep brings the counter below -rest (in steps), the vital gains a point. None: never.
+    # Growth of the counter in a step asleep, relative to a step awake; negative: the counter falls.
+    asleep: float
+    # The vital gains a point when sleep brings the counter below -rest, in steps awake.
+    # None: sleep never gives points.
     rest: int | None = None
 
 
 class Weapon(NamedTuple):
-    """Damage of a blow with an item; in Classic, times the number of such items owned."""
+    """Damage of a blow with an item; in Classic, multiplied by the number of such items owned."""
 
     item: str
     damage: int
@@ -156,11 +159,12 @@ class MobRow(NamedTuple):
     # Fractions of physical, fire and ice damage that the mob blocks when the player hits it.
     resists: tuple[float, float, float] = (0, 0, 0)
     cooldown: int = 0  # number of steps between two attacks of the mob
-    # Distance from the player in steps. Melee mobs approach if they are nearer than this,
-    # ranged mobs approach if they are at least this far away.
+    # Distance from the player in steps. Melee mobs approach if they are nearer than this distance.
+    # Ranged mobs approach if they are at least this distance away.
     chase: int = 0
-    # Threshold for a uniform draw. A melee mob approaches if the draw is below it,
-    # a ranged mob keeps its distance if the draw is above it; else the step is random.
+    # Threshold for a uniform draw per step. A melee mob approaches if the draw is below it.
+    # A ranged mob keeps its distance if the draw is above the threshold.
+    # Otherwise the mob takes a random step.
     gate: float = 0.0
     retreat: int = 0  # ranged mobs retreat if they are at most this many steps from the player
     nearest_shot: int = 0  # lowest distance from the player, in steps, at which ranged mobs shoot
@@ -191,7 +195,7 @@ class Possession(NamedTuple):
     """An achievement for owning an item. It is checked at the end of each step."""
 
     item: str
-    least: int  # count or level of the item from which the achievement is earned
+    least: int  # lowest count or level of the item that earns the achievement
     achievement: Achievement
 
 
@@ -209,14 +213,15 @@ class Rules:
     # Maximum of health, food, drink and energy, without what attributes add in the full game.
     best: int
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
-    overflown: frozenset[Block]  # solid blocks over which projectiles fly all the same
+    overflown: frozenset[Block]  # solid blocks over which projectiles fly nevertheless
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
     pace: int  # amount by which a counter of a need grows in a step awake
-    # Damage of a blow: by weapon in Classic, by the sword's level in the full game; bare hand: 1.
+    # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
+    # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
     mobs: tuple[MobRow, ...]  # mob types; `Mob.type` is the position within the role
     projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
@@ -261,7 +266,7 @@ class Rules:
 
     @functools.cached_property
     def shots(self) -> dict[str, int]:
-        """Type index of each projectile, by its name."""
+        """Type index of each projectile, by the projectile's name."""
         return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
@@ -281,7 +286,7 @@ ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order in which t
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
 ASLEEP_FACTOR = 3.5  # a mob's damage to a sleeping player is multiplied by this
 RIPE_AGE = 600  # age of a plant, in steps, at which it becomes ripe
-# Blocks that occur in no map, among the blocks of both editions.
+# Blocks that both editions define but that occur in no map.
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})
 
 
@@ -299,7 +304,7 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
     The result is a Python number if all values are equal; otherwise the values are packed into a
     few constant words. An array lookup would split the GPU kernel: XLA counts the computation of
-    its index twice and then does not fuse it.
+    the lookup's index twice and then does not fuse the lookup.
     """
     if len(set(values)) == 1:
         return values[0]

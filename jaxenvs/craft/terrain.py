@@ -1,7 +1,7 @@
 """World generation of Craft-Classic: maps distributed as in Craftax-Classic 1.6.1.
 
 One uniform draw per cell decides about ore in stone and trees on grass. Craftax makes four draws
-per cell, one after another, of which it uses at most three.
+per cell, and uses at most three of them.
 """
 
 import functools
@@ -18,7 +18,7 @@ from . import noise
 from .compiler.barriers import materialised
 from .tables import Block
 
-# Probability that a stone becomes coal, else iron, else diamond; diamond needs high mountains.
+# Probability that a stone becomes coal; if not, iron; if not, diamond (high in mountains only).
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
 TREE = 0.2  # probability that a grass cell in woods has a tree
 
@@ -44,7 +44,7 @@ def lattices(size: int) -> tuple[tuple[int, int], ...]:
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
-    """Draw the random numbers of a map. Where `angles` is not NaN, it replaces drawn angles."""
+    """Draw the random numbers of a map. Values in `angles` replace drawn angles unless NaN."""
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
     counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
@@ -114,7 +114,7 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
     """Return a map of flags in which one random allowed cell is True.
 
-    If no cell is allowed, it is the cell (0, 0).
+    If no cell is allowed, the cell (0, 0) is True.
     """
     size = allowed.shape[0]
     earlier = np.tri(size, k=-1, dtype=np.int32)  # element [a, b] is 1 if b < a
@@ -122,7 +122,8 @@ def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "s
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
     rank = rank_of(uniform, total)
-    here = (before <= rank) & (rank < before + in_row)  # whether each row has the chosen cell
+    # For each map row, whether the chosen cell is in this row.
+    here = (before <= rank) & (rank < before + in_row)
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
     place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)

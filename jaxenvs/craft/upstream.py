@@ -1,6 +1,6 @@
 """Conversion of Craftax 1.6.1's states, of both editions, to states of this package.
 
-With it, policies trained on Craft can act in Craftax. This module does not import `craftax`.
+The conversion lets policies trained on Craft act in Craftax. This module does not import `craftax`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from .ground import cells_of
 from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# Craftax's names of the fields that store mobs and projectiles, by their names here.
+# Craftax's names of the fields that store mobs and projectiles, by the names in this package.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
@@ -162,7 +162,7 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
     """Return the counters of the intrinsics.
 
-    They are integers that grow by `pace` per step, where Craftax's floats grow by 1.
+    These counters are integers that grow by `pace` per step; Craftax's are floats that grow by 1.
     """
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)

@@ -43,7 +43,7 @@ class Crossing(SquareGridEnv):
     full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         if self.size % 2 == 0:
             raise ValueError(f"Crossing: size={self.size} must be odd, such as 9")

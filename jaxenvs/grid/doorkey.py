@@ -29,8 +29,8 @@ class DoorKey(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # The grid determines the state. If the key is not on the grid, the agent carries it.
-    # If the agent is in the wall's column, it stands in the open door, which it hides.
+    # The grid determines the state. If the key is not on the grid, the agent carries the key.
+    # An agent in the wall's column stands in the door and hides the door, which must be open.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
@@ -39,7 +39,7 @@ class DoorKey(SquareGridEnv):
         word_wall, word_door, word_agent, word_turn, word_key = words(key, 5)
         wall = 2 + below(word_wall, size - 4)
         door = 1 + below(word_door, size - 3)
-        # Number of free cells left of the wall, which are numbered column by column.
+        # Number of free cells left of the wall. These cells are numbered column by column.
         cells = (wall - 1) * inner
         agent = below(word_agent, cells)
         lying = other(word_key, cells, agent)

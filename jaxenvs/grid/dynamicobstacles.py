@@ -1,8 +1,8 @@
 """Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
 Difference from MiniGrid: a ball that has a free cell next to it always moves. In MiniGrid such a
-ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves
-with one free cell, and once in 10**11 moves with two.
+ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves of
+a ball with one free cell next to it, and once in 10**11 moves of a ball with two.
 """
 
 from typing import ClassVar
@@ -61,7 +61,7 @@ class DynamicObstacles(SquareGridEnv):
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = "DynamicObstacles"
         checks.integer_field(owner, "obstacles", self.obstacles, 1, self.size // 2 + 1)
@@ -193,9 +193,9 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return a bit mask for each ball of the cells around it that are empty or hold a ball.
+    """Return one bit mask per ball: the cells around the ball that are empty or hold a ball.
 
-    Bits are in the order of a 3x3 neighbourhood, row by row.
+    Bits are in the order of the cells of a 3x3 neighbourhood, row by row.
     """
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)

@@ -90,7 +90,7 @@ class GridEnv(GridWorld):
     def generate(self, key: Key) -> Level:
         """Generate a level with MiniGrid's distribution, without a loop that rejects and redraws.
 
-        A class that cannot avoid rejection sets `Level.accepted`. It is False if the drawn level
+        A class that cannot avoid rejection sets `Level.accepted`, which is False if the drawn level
         must be rejected; the caller then draws again.
         """
         raise NotImplementedError
@@ -242,7 +242,7 @@ class GridEnv(GridWorld):
 class SquareGridEnv(GridEnv):
     """Base class of square grid worlds."""
 
-    size: int = 8  # cells on a side, walls included
+    size: int = 8  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 4
     max_size: ClassVar[int] = 127  # 127 is the most that a position, an int8, can represent
@@ -250,7 +250,7 @@ class SquareGridEnv(GridEnv):
     steps_per_cell: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "size", self.size, self.min_size, self.max_size)

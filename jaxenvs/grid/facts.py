@@ -80,7 +80,7 @@ def describe(env: "GridEnv", state: GridState) -> str:
     whole = env.obs in ("full", "rgb_full")
     cells = cells_of(scene, whole)
     if not whole:
-        # The view shows the carried object in this cell, where the agent is.
+        # In a view, the agent's cell shows the carried object, which does not lie on the floor.
         cells[0, 0] = tiles.EMPTY
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
@@ -114,7 +114,7 @@ def _thing(tile: int) -> str:
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Describe each direction in words: the number of free cells, and the tile after them."""
+    """Describe in words, for each direction, the number of free cells and the tile after them."""
     directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
         directions["behind"] = (-1, 0)

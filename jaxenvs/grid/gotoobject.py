@@ -35,7 +35,7 @@ class GoToObject(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 5
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         most = min((self.size - 2) ** 2 - 1, THINGS)
         checks.integer_field("GoToObject", "objects", self.objects, 1, most)

@@ -1,4 +1,4 @@
-"""Memory: see an object, walk down a hallway, go to the same kind (MiniGrid 3.2 `memory.py`)."""
+"""Memory: see an object, then walk to the matching object (MiniGrid 3.2 `memory.py`)."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from .tiles import Colour, Kind
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):
-    """Remember the green key or ball in the first room; go to the same kind at the hallway's end.
+    """See a green key or ball in a room; walk to the matching object at the end of a hallway.
 
     Objects cannot be picked up: action 3 (pick up) has the effect of toggle.
 
@@ -40,7 +40,7 @@ class Memory(SquareGridEnv):
     full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         if self.size % 2 == 0:
             raise ValueError(f"Memory: size={self.size} must be odd, such as 13")

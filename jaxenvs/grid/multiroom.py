@@ -49,7 +49,7 @@ class Room(NamedTuple):
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
-        """Return the room that `packed` encoded in these bits; higher bits are ignored."""
+        """Return the room that `packed` encoded in the lower 28 bits of `word`."""
         return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
@@ -114,7 +114,8 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    # Maximum number of draws per reset; for 8 rooms of side 15, all fail in 1 of 10**22 resets.
+    # Maximum number of draws per reset. For 8 rooms of side 15, all draws fail in 1 of 10**22
+    # resets.
     level_budget: ClassVar[int] = 4096
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"

@@ -31,8 +31,8 @@ CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
 class ObstructedWorld(RoomGrid):
     """Base class of obstructed mazes: rooms and a blue ball to pick up.
 
-    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
-    hands, or after 4 * room_size**2 * rooms_visited steps.
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
+    agent's hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
     room_size: int = 6
@@ -77,8 +77,8 @@ class ObstructedWorld(RoomGrid):
 class ObstructedDoor(ObstructedWorld):
     """One locked door between the agent and the blue ball.
 
-    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
-    hands, or after 4 * room_size**2 * rooms_visited steps.
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
+    agent's hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
     num_rows: int = 1
@@ -121,8 +121,8 @@ class ObstructedMaze(ObstructedWorld):
     In version 0 of the mazes, a green ball that blocks a door may overwrite a key or box that was
     placed before it, and such a maze has no solution. `keys_last` fixes this.
 
-    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
-        hands, or after 4 * room_size**2 * rooms_visited steps.
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
+        agent's hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
     quarters: int = 4  # number of quarters of the maze that have doors, from 1 to 4

@@ -40,7 +40,7 @@ class Plan:
     Methods have the names of MiniGrid's `RoomGrid`, and sample from the same distributions. Until
     `place_agent` is called, the agent is assumed to be in the centre of the middle room.
 
-    An edge is a pair of neighbouring rooms, which can have one door.
+    An edge is a pair of neighbouring rooms; the wall between them can have one door.
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
@@ -164,8 +164,9 @@ class Plan:
         """Add unlocked doors to random edges until all rooms are connected.
 
         MiniGrid adds doors to the edges in random order until the rooms are connected. Here each
-        edge draws a random cost, and every edge up to the smallest cost that connects the rooms
-        gets a door. No new door has the colour `avoid`; None or 6 allows every colour.
+        edge draws a random cost, and every edge with a cost up to a threshold gets a door. The
+        threshold is the smallest cost with which these doors connect all rooms. No new door has the
+        colour `avoid`; None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)
@@ -279,7 +280,10 @@ class Plan:
         return used
 
     def _place(self, words: UInt32[Array, " cells"], grid: Array, room: ArrayLike) -> "_Cell":
-        """Draw a free cell of the room, at least two steps from the agent; one word per cell."""
+        """Draw a free cell of the room, at least two steps from the agent.
+
+        `words` has one random uint32 for each cell of a room, walls included.
+        """
         size = self.env.room_size
         row, column = (x[room] for x in map(jnp.asarray, self._geometry.corner))
         inside = jax.lax.dynamic_slice(grid, (row, column), (size, size))
@@ -305,9 +309,8 @@ class Plan:
         wide = jnp.pad(self.grid, 1, constant_values=tiles.WALL)
         around = jax.lax.dynamic_slice(wide, (row, column), (size + 2, size + 2))
         fine = (around == tiles.EMPTY) | (around == tiles.WALL)
-        ahead = jnp.stack(
-            [fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]]
-        )  # facing right, down, left, up
+        # Whether the cell ahead is free or a wall, for an agent facing right, down, left or up.
+        ahead = jnp.stack([fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]])
         pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
         self.direction, cell = pose // size**2, pose % size**2
         self.row, self.column = row + cell // size, column + cell % size

@@ -38,7 +38,7 @@ class PutNear(SquareGridEnv):
     min_size: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         # Largest number of objects that always fit:
         # wherever the earlier objects were placed, a free cell remains for the next one.

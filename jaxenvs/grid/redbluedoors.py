@@ -34,7 +34,7 @@ class RedBlueDoors(SquareGridEnv):
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
     # The observation `full` determines the state. It does not show a door in whose cell the agent
-    # stands, but such a door must be open, and its side of the room tells its colour.
+    # stands, but such a door must be open, and its colour follows from the side of the room.
     full_shows_all: ClassVar[bool] = True
 
     @property

@@ -38,7 +38,7 @@ class RoomGrid(GridEnv):
     steps_per_cell: ClassVar[int]  # the time limit is steps_per_cell * room_size**2
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "room_size", self.room_size, self.min_room_size, 32)

@@ -42,7 +42,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 
 
 def _plain(code: int) -> dict[int, RGB]:
-    """Return `Look.codes` for a single tile byte. Its colour, black, is not used by the layers."""
+    """Return `Look.codes` for a single tile byte whose layers do not use the tile's colour."""
     return {code: (0, 0, 0)}
 
 

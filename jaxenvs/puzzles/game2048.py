@@ -51,7 +51,8 @@ class Outcomes(NamedTuple):
     """
 
     board: UInt8[Array, "32 4 4"]
-    # The sum is 1; or 0 if the board is full, which a valid move never leaves.
+    # Probability of each board. The probabilities sum to 1.
+    # If the afterstate's board is full (never after a valid move), the sum is 0.
     probability: Float32[Array, "32"]
 
 
@@ -69,8 +70,7 @@ class Game2048(Env):
     Tiles merge in order from the wall towards which they slide, each at most once per move.
 
     After a move that changes the board, a 2 (with probability 0.1 a 4) appears in an empty cell; an
-    episode begins with two tiles. A move that changes nothing still
-    counts as a time step.
+    episode begins with two tiles. A move that changes nothing still counts as a time step.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
@@ -80,8 +80,8 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Bounds of the reward of one step. The upper bound is the sum of all tiles of the fullest board
-    # (4, 8, ... 131072), as if a single move had made all of these tiles.
+    # Lower and upper bound of the reward of one step.
+    # The upper bound is the reward of a move that makes the whole fullest board, 4, 8, ... 131072.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
@@ -296,7 +296,7 @@ def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
 def _may_move(rows: Rows) -> Bool[Array, ""]:
     """Return whether a move is possible: a cell is empty, or two neighbouring tiles are equal."""
     below = _empty(rows[:3] ^ rows[1:])
-    # Column 3 has no right neighbour: it is compared with 0.
+    # A cell of column 3 has no right neighbour, so its tile is compared with 0 (an empty cell).
     right = _empty(rows ^ (rows >> np.uint32(8)))
     return (_empty(rows) | right).any() | below.any()
 

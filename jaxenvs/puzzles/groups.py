@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIFTED = 40  # `chain` stops after this many successive random elements that it already contains
+SIFTED = 40  # `chain` stops when this many successive random elements are already in the chain
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 
@@ -21,8 +21,8 @@ class Chain(NamedTuple):
 
     base: np.ndarray  # int32 (levels,): the base point of each level
     sizes: np.ndarray  # int32 (levels,): number of points in the orbit of each level's base point
-    # uint8 (levels, largest orbit size, points): one permutation for each point of a level's orbit,
-    # which takes the base point to this point. Entry x of a permutation is the image of point x.
+    # uint8 (levels, largest orbit size, points): one permutation for each point of a level's orbit.
+    # The permutation takes the level's base point to this point; entry x is the image of point x.
     transversals: np.ndarray
 
     @property
@@ -79,9 +79,9 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
     """Sift an element through the chain, and return whether the chain did not contain it.
 
-    At each level, sifting multiplies the element by the inverse of a transversal permutation. What
-    is left becomes, unless it is the identity, a generator of the level where sifting stopped and
-    of all levels before it.
+    At each level, sifting multiplies the element by the inverse of a transversal permutation. The
+    chain contains the element if the identity is left at the end. Otherwise, the permutation that
+    is left becomes a generator of the level where sifting stopped and of all levels before it.
     """
     depth = 0
     for level in levels:

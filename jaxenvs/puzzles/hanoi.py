@@ -147,7 +147,7 @@ class Hanoi(Puzzle):
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Encode the board in uint32 words: the lower `disks` bits of each of its uint32."""
+        """Encode the board in uint32 words: the lower `disks` bits of each uint32 of the board."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
@@ -167,8 +167,8 @@ class Hanoi(Puzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
         """Return a lower bound of the number of moves; exact (see `oracle`) for three pegs.
 
-        For more pegs, the disks are split into sets of successive sizes. A table has the optimal
-        number of moves of each set if the other disks were absent, and these numbers are summed.
+        For more pegs, the disks are split into sets of successive sizes. For each set, a table has
+        the optimal number of moves if there were no other disks. The bound is the sum over sets.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)

@@ -22,7 +22,8 @@ from . import sprites
 from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
-LARGEST = 16  # largest `size`; up to it, at most 256 sets of presses leave all lamps unchanged
+# Largest `size`. For all sizes up to it, at most 256 sets of presses leave all lamps unchanged.
+LARGEST = 16
 DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 
 
@@ -30,8 +31,8 @@ class Tables(NamedTuple):
     """Sets of lamps or presses as bit masks in uint32 words, one bit per lamp in reading order."""
 
     presses: np.ndarray  # uint32 (lamps, words): for each press, the lamps that it switches
-    # uint32 (lamps, words): for each press, a set of lamps. The presses for which an odd number of
-    # these lamps are lit are a solution of the board, if it is solvable.
+    # uint32 (lamps, words): for each press, a set of lamps.
+    # The press is in the solution of a solvable board if an odd number of these lamps is lit.
     solution: np.ndarray
     # uint32 (nullity, words): basis of the null space, the sets of presses that change no lamp.
     quiet: np.ndarray
@@ -131,8 +132,9 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of the pressed lamps switch it. The lamps that do so are
-        # column j of `tables.presses`. Row j is the same, because the matrix is symmetric.
+        # Lamp j changes if an odd number of the pressed lamps switch it.
+        # Column j of `tables.presses` has the lamps that switch lamp j.
+        # Row j equals column j, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -166,7 +168,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return for each set whether it has an odd number of bits in common with the board, 1 or 0."""
+    """Return for each set 1 if it has an odd number of bits in common with the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
@@ -185,7 +187,7 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Solve `presses @ x = lamps` over GF(2) for all right-hand sides by Gauss-Jordan elimination.
 
     Returns a matrix that maps the lit lamps of a solvable board to a solution, and a basis of the
-    left null space. The latter is also the null space, because `presses` is symmetric.
+    left null space. This is also a basis of the null space, because `presses` is symmetric.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)

@@ -23,7 +23,7 @@ from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
 
-# Largest number of rows or columns; up to it, `_joined` can pack the bounds of a chamber.
+# Largest number of rows or columns for which `_joined` can pack the bounds of a chamber.
 MOST_SIDE = 125
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell without a path to the target
@@ -59,9 +59,9 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates levels in a loop, num_envs / rows_per_lane at a
-    # time. Some levels of the last iteration are not needed. For mazes, these levels cost more than
-    # additional iterations, so this value is twice the default.
+    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels per iteration of
+    # a loop. Some levels of the last iteration are not needed. For mazes, these unneeded levels
+    # cost more than additional iterations, so this value is twice the default.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
@@ -262,7 +262,7 @@ def _divide(
     there are walls on its right and below it. `_joined` explains the encoding.
     """
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
-    # Height of the chamber, in cells of the map.
+    # Height and width of the chamber, in cells of the map.
     high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high

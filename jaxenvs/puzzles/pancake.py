@@ -130,7 +130,7 @@ class Pancake(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse the widths from the top down.
 
-        Raises `ValueError` unless they are the numbers from 1 to `size`, each once.
+        Raises `ValueError` unless the widths are the numbers from 1 to `size`, each once.
         """
         names = text.split()
         if sorted(names) != sorted(str(width) for width in range(1, self.size + 1)):

@@ -27,9 +27,9 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked - and 0 in a hole marked
-# with a dot. No jump can increase the sum over all pegs. Of some thousand such functions, these two
-# prove the largest number of boards from random play unsolvable.
+# Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked -, 0 in any other hole.
+# No jump can increase the sum over all pegs. These two functions were chosen from some thousand:
+# they prove the largest number of boards from random play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -140,7 +140,9 @@ class PegSolitaire(PackedPuzzle):
         return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
 
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
-        """Return the number of pegs to remove, one per jump; 32 more if proven unsolvable.
+        """Return the number of pegs to remove, plus 32 if the board is proven unsolvable.
+
+        Each jump removes one peg.
 
         No jump increases a pagoda function. A board is therefore unsolvable if one of these
         functions has a lower value for the board than for the goal.
@@ -181,8 +183,9 @@ class PegSolitaire(PackedPuzzle):
             changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
             return board ^ changed.sum(axis=0, dtype=jnp.uint32)
 
-        # Adding 0 times a random number does not change the board. It makes the board vary between
-        # devices, like the key, which `shard_map` requires of the initial carry of a loop.
+        # Adding 0 times a random number does not change the board.
+        # It makes the board vary between devices, as keys do.
+        # `shard_map` requires this of the initial carry of a loop.
         board = self.goal(()) + drawn[0] * np.uint32(0)
         return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
 

@@ -16,7 +16,7 @@ _TRACKED = 4  # number of pieces per pattern database
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the fewest turns that solve a few pieces, indexed by their places."""
+    """A pattern database: the fewest turns that solve a few pieces, by the places of the pieces."""
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
     cells: np.ndarray  # int32 (cells,): places that the tracked stickers can reach
@@ -29,13 +29,14 @@ class Permutations:
     """Tables of a puzzle whose turns permute coloured stickers."""
 
     names: tuple[str, ...]  # names of the actions
-    source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
+    # int32 (actions, stickers): an action changes the colours to new[i] = old[source[action, i]].
+    source: np.ndarray
     inverse: np.ndarray  # int32 (actions,): index of the action that undoes each action
     goal: np.ndarray  # uint8 (stickers,): colour of each sticker when the puzzle is solved
     # int32 (stickers,): index of the next sticker of the same piece, clockwise.
     # The colours of a sticker and of the next sticker together identify the sticker.
     next_on_piece: np.ndarray
-    kind: np.ndarray  # int32 (stickers,): stickers of different kinds never exchange places
+    kind: np.ndarray  # int32 (stickers,): kind of sticker; different kinds never exchange places
 
     @property
     def colours(self) -> int:
@@ -171,7 +172,8 @@ def skewb() -> Permutations:
         axis = np.array(corner)
 
         def turn(vector: tuple[int, ...], axis: np.ndarray = axis) -> tuple[int, ...]:
-            v = np.array(vector)  # rotate by 120 degrees clockwise about the axis
+            # Rotate the vector by 120 degrees clockwise about the axis.
+            v = np.array(vector)
             return tuple(map(int, (axis * (axis @ v) - v - np.cross(axis, v)) // 2))
 
         half = [s for s in stickers if axis @ np.array(s.piece) > 0]
@@ -199,7 +201,7 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # A rotation by 120 degrees leaves one vertex in place. It is an even permutation.
+        # A turn leaves one vertex in place. It is an even permutation of the four vertices.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
@@ -213,7 +215,7 @@ def pyraminx() -> Permutations:
     next_on_piece = np.empty(24, np.int32)
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        # An axial piece: the turn about its vertex takes each sticker to the next one.
+        # On an axial piece, the turn about its vertex takes each sticker to the next sticker.
         if len(same) == 3:
             table = turns[sticker.piece[0]][1]
             next_on_piece[i] = np.flatnonzero(table == i)[0]
@@ -223,7 +225,10 @@ def pyraminx() -> Permutations:
 
 
 def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
-    """Return the next sticker of the same piece, clockwise as seen from outside."""
+    """Return, for each sticker, the index of the next sticker of the same piece, int32 (stickers,).
+
+    The next sticker is the next one clockwise, as seen from outside.
+    """
     next_on_piece = []
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]

@@ -207,7 +207,10 @@ def _rotated(points: np.ndarray, axis: np.ndarray, quarters: float) -> np.ndarra
 
 
 def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
-    """Return the corners of quads in map coordinates, by orthographic projection towards an eye."""
+    """Return the corners of quads in map coordinates, as seen from the viewpoint `EYES[eye]`.
+
+    The projection is orthographic.
+    """
     towards = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
     right = np.cross((0.0, 1.0, 0.0), towards)
     right /= np.linalg.norm(right)

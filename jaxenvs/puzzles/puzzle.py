@@ -255,8 +255,7 @@ class Puzzle(Env):
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
         """Return the board after `steps` random valid actions.
 
-        No action undoes the previous one. If a board has no other valid action, the walk stops
-        there.
+        No action undoes the previous action. If no other action is valid, the walk stops.
         """
         drawn = words(key, max(1, steps))
 
@@ -264,8 +263,8 @@ class Puzzle(Env):
             moves = self.neighbours(instance, walked[0])
             return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
-        # Adding 0 * drawn does not change the value. It makes the value vary between devices, like
-        # the key, which `shard_map` requires of the initial carry of a loop.
+        # Adding 0 * drawn does not change the value, but makes it vary between devices as keys do.
+        # `shard_map` requires this of the initial carry of a loop.
         last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]
 
@@ -277,10 +276,11 @@ class Puzzle(Env):
         boards: PyTree[Array],
         able: Bool[Array, " boards"],
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Choose a random one of `boards` for which `able` is true, and return it and its index.
+        """Choose one of `boards` at random; return the chosen board and its index.
 
-        The board that undoes action `last` is excluded (-1: there was no last action). If no board
-        remains, return `board` and `last`.
+        Only boards for which `able` is True are chosen. If actions have inverses, `boards[a]` is
+        the result of action a, and the board whose action undoes action `last` is excluded; `last`
+        is -1 before the first action. If no board remains, return `board` and `last`.
         """
         if self.inverse is not None:
             undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]

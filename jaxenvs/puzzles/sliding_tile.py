@@ -117,7 +117,8 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        # XLA fuses this unrolled loop with the operation that uses `wrong`, but not a reduction.
+        # XLA fuses this unrolled loop with the operation that uses `wrong`.
+        # XLA would not fuse a reduction in this way.
         for i in range(1, len(goal)):
             wrong |= board[i] ^ goal[i]
         return wrong == 0
@@ -195,8 +196,8 @@ class SlidingTile(PackedPuzzle):
         blank = jnp.int32(0)
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # In the identity permutation the blank is first, while at the goal it is last. The two
-        # permutations differ by a cycle of all numbers, which is `cells - 1` exchanges.
+        # In the identity permutation the blank is in the first cell, at the goal in the last cell.
+        # The two permutations differ by a cycle of all numbers, which is `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -289,12 +290,12 @@ class _Tables(NamedTuple):
     high: int  # mask of the highest bit of each bit field in a word
     filled: np.ndarray  # uint32 (words,): ones in the unused fields of the last word
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,), indexed by cell * numbers + number: the value which this number adds
-    # to the code of the cell's row or column, see `_line_codes`.
+    # Value that a number in a cell adds to the code of the cell's row or column, see `_line_codes`.
+    # int32 (cells * numbers,); the index is cell * numbers + number.
     row_codes: np.ndarray
     column_codes: np.ndarray
-    # uint8 ((size + 1) ** size,): for each code of a row or column, the number of moves that
-    # linear conflicts add to the Manhattan distance.
+    # Number of moves that linear conflicts add to the Manhattan distance.
+    # uint8 ((size + 1) ** size,), by the code of a row or column.
     conflicts: np.ndarray
 
 
@@ -320,7 +321,7 @@ def _tables(n: int) -> _Tables:
 
 
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each number in each cell adds to the code of the cell's row, and to its column's.
+    """Return what each number in each cell adds to the codes of the cell's row and column.
 
     The code of a line (a row or column) is a number in base `n + 1` with one digit per cell. If the
     number in a cell belongs to this line, the digit is 1 + its goal position in the line, else 0.
@@ -339,10 +340,10 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return, by code of a row or column, the number of moves that linear conflicts add.
+    """Return, for each code of a row or column, the number of moves that linear conflicts add.
 
-    A tile that must leave its line to let others pass needs two additional moves. The tiles that
-    may stay are a longest increasing subsequence of the goal positions in the line.
+    A tile that must leave its line (row or column) to let others pass needs two additional moves.
+    The tiles that may stay are a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
@@ -358,8 +359,8 @@ def _conflicts(n: int) -> np.ndarray:
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
     """Return whether a board is solvable.
 
-    This is the case if the permutation of the numbers and the blank's distance from its place have
-    the same parity.
+    This is the case if the parity of the permutation of the numbers equals the parity of the
+    blank's Manhattan distance from its place at the goal.
     """
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)

@@ -130,7 +130,7 @@ class Sokoban(Puzzle):
     def apply(
         self, instance: UInt8[Array, " cells"], board: Stock, action: Int32[Array, ""]
     ) -> Move:
-        """Move the player by one cell; push a box that is in the way if the next cell is free."""
+        """Move the player by one cell; push a box ahead if the cell behind the box is free."""
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
@@ -204,8 +204,8 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Computing in tenths and dividing by 10 would not be exact. XLA may compile the division
-        # to a product with 0.1, which rounds 10.9 up.
+        # Computing in tenths and dividing by 10 would not be exact.
+        # XLA may compile the division to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
@@ -226,7 +226,7 @@ class Sokoban(Puzzle):
         """Return the sum of the boxes' push distances, plus the player's steps to the nearest box.
 
         A push reduces the push distance of one box by at most one, and the player must first walk
-        to a box. A box from which no pushes lead to a target counts 254.
+        to a box. A box in a cell from which no pushes lead to a target counts 254.
         """
         boxes, player = board.boxes.astype(jnp.int32), board.player.astype(jnp.int32)
         pushes = instance[boxes].astype(jnp.int32).sum(dtype=jnp.int32)

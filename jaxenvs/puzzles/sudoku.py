@@ -32,8 +32,8 @@ LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-# Offset of each cell's sprite index: 0, or 19 in every other 3x3 box, where the ground has another
-# colour.
+# Offset of each cell's sprite index: 19 in every other 3x3 box, else 0.
+# Sprites 19 to 37 have a ground of another colour.
 GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
@@ -145,7 +145,8 @@ class Sudoku(Puzzle):
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
         """Return the boards in which one placed digit is missing.
 
-        With `guided`, a board is valid only if the rules would choose the missing cell next.
+        With `guided`, a returned board is valid only if the rules choose the cell of the missing
+        digit next.
         """
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
@@ -256,7 +257,7 @@ def _candidates(board: Board) -> UInt32[Array, "9 9"]:
 
 
 def _tightest(board: Board, candidates: UInt32[Array, "9 9"]) -> Int32[Array, ""]:
-    """Return the index of the empty cell with the fewest candidates, the first one if tied."""
+    """Return the index of the first empty cell among those with the fewest candidates."""
     count = jax.lax.population_count(candidates).astype(jnp.int32)
     order = jnp.where(board == 0, count, 10).reshape(-1) * 128 + np.arange(CELLS, dtype=np.int32)
     return order.min() % 128

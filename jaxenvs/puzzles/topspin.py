@@ -149,7 +149,7 @@ class TopSpin(Puzzle):
         bound = (wrong + 1) // 2
         place = np.arange(self.size, dtype=np.int32)
         here = jnp.where(tokens[:, None] == place, place[:, None], 0)
-        at = here.sum(axis=0, dtype=jnp.int32)  # the place of each token
+        at = here.sum(axis=0, dtype=jnp.int32)  # place of each token in the ring
         for first, table in _patterns(self.size, self.window, self.moves):
             digits = self.size ** np.arange(_tracked(self.size), dtype=np.int32)[::-1]
             entry = (at[first : first + len(digits)] * digits).sum(dtype=jnp.int32)
@@ -199,9 +199,9 @@ class TopSpin(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: the ring runs along the edge of a rectangle.
 
-        It starts in the upper left corner and runs clockwise. The indices are 0 nothing, 1 + i for
-        token i, and 1 + size + i for token i in the turnstile. With `moves="window"` no place is
-        shown as the turnstile, because it may be anywhere.
+        Place 0 is in the upper left corner, and the ring runs clockwise. The indices are 0 nothing,
+        1 + i for token i, and 1 + size + i for token i in the turnstile. With `moves="window"` no
+        place is shown as the turnstile, because the turnstile may be anywhere.
         """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")
@@ -217,11 +217,11 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return 1 + the place of the ring for each tile of a rectangle.
+    """Return, for each tile of a rectangle, 1 + the place of the ring that the tile shows.
 
     Tiles that show no place of the ring have the value 0.
     """
-    half = (size + 1) // 2 + 2  # number of rows plus number of columns
+    half = (size + 1) // 2 + 2  # number of rows plus number of columns of the rectangle
     rows = max(2, 2 * half // 5)
     columns = half - rows
     drawn = np.zeros((rows, columns), np.int32)
@@ -243,8 +243,8 @@ def _tracked(size: int) -> int:
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
     """Build pattern databases that together cover all tokens.
 
-    Each is returned as (first token, flat table). The table has the fewest actions that bring the
-    first and the following tokens to their places.
+    A pattern database is a pair (first token, flat table). The table has the fewest actions that
+    bring this token and the ones after it to their places.
     """
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)

@@ -155,10 +155,10 @@ class TSP(Puzzle):
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
         """Return the length of a minimum spanning tree of the cities left to connect.
 
-        These are home, the traveller's city and the cities that are not visited. The heuristic is
-        admissible, because the rest of the trip is a spanning tree of them. It is consistent,
-        because the edge of a move, together with the tree after the move, spans the cities before
-        the move.
+        These cities are home, the traveller's city and all cities that are not visited. The
+        heuristic is admissible, because the rest of the trip is a spanning tree of these cities. It
+        is consistent: if the edge of a move is added to the tree after the move, the result
+        connects all cities that were left before the move.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
@@ -180,8 +180,8 @@ class TSP(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse one line `x y` per city, with coordinates from 0 to 1, home first.
 
-        A line may end with `visited`, and one line with `here`, where the traveller is; without
-        `here` the traveller is at home. Raises `ValueError` for any other text.
+        A line may end with `visited`. One line may end with `here`: the traveller is in this city.
+        Without `here` the traveller is at home. Raises `ValueError` for any other text.
         """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
@@ -220,8 +220,8 @@ class TSP(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """Return the picture of the unit square as sprite indices.
 
-        They are 0 nothing, 1 city, 2 visited city, 3 city with the traveller, 4 home, 5 home with
-        the traveller. If several cities are in the same tile, the largest index is shown.
+        The indices are 0 nothing, 1 city, 2 visited city, 3 city with the traveller, 4 home, 5 home
+        with the traveller. If several cities are in one tile, the largest of their indices is used.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)
@@ -236,7 +236,7 @@ class TSP(Puzzle):
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
         """Return the positions (x, y), from 0 to 1, of the cities that a step reaches.
 
-        The last step reaches two cities: the last one and home.
+        The last step reaches two cities: the last city and home.
         """
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)

@@ -139,8 +139,8 @@ class TwistyPuzzle(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
         """Return the maximum over the pattern databases.
 
-        Each database has the fewest turns that bring its pieces to their places, at most four
-        pieces; the other pieces are ignored.
+        Each database has the fewest turns that bring a few pieces (at most four) to their places,
+        if the other pieces are ignored.
         """
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
@@ -164,10 +164,10 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of
-        # each gather is the whole expression of the previous gather. The mode "promise_in_bounds"
-        # uses this expression once per gather. Wrapping or clipping the index would use it twice,
-        # so the code of the kernel would double with every gather.
+        # XLA fuses all gathers of this unrolled loop into one GPU kernel.
+        # The index of each gather is then the whole expression of the previous gather.
+        # The mode "promise_in_bounds" uses this expression only once per gather.
+        # Other modes use the index twice, so the kernel's code would double with every gather.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -230,8 +230,9 @@ class TwistyPuzzle(Puzzle):
 class Cube(TwistyPuzzle):
     """Rubik's cube: turn faces until each has one colour.
 
-    In the 2x2 cube only U, F and R turn, so its last corner stays in place and one board is solved.
-    With `all_faces` all six turn, and the solved cube may have any of 24 orientations.
+    In the 2x2 cube only the faces U, F and R turn. The corner opposite them therefore stays in
+    place, and only one board is solved. With `all_faces` all six faces turn, and the solved cube
+    may have any of 24 orientations.
 
     Actions: for each face of U F R (B L D) a quarter turn clockwise, one anticlockwise, and with
         `turns="half"` a half turn.
@@ -262,7 +263,7 @@ class Cube(TwistyPuzzle):
     def faces(self) -> tuple[tuple[str, str], ...]:
         """(index, meaning) pairs for the observation.
 
-        They explain the order of the faces, and of the rows and columns of each face.
+        The pairs explain the order of the faces, and of the rows and columns of each face.
         """
         places = ("`[face, row, column]`", "rows from above, columns from the left")
         return (places, *_faces_of_a_cube())
@@ -350,7 +351,7 @@ class Pyraminx(TwistyPuzzle):
     def faces(self) -> tuple[tuple[str, str], ...]:
         """(index, meaning) pairs for the observation.
 
-        They explain at which vertices the axial and edge stickers of each face are.
+        The pairs explain at which vertices the axial and edge stickers of each face are.
         """
         rows = []
         for face, opposite in enumerate("ULRB"):
@@ -394,7 +395,7 @@ class Skewb(TwistyPuzzle):
     def faces(self) -> tuple[tuple[str, str], ...]:
         """(index, meaning) pairs for the observation.
 
-        They explain the order of the faces, and of the centre and corners of each face.
+        The pairs explain the order of the faces, and of the centre and corners of each face.
         """
         corners = "corners: upper left, upper right, lower left, lower right"
         return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
@@ -430,7 +431,8 @@ def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
 def _skewb_net() -> np.ndarray:
     """Return 1 + the index of the sticker in each tile of the unfolded Skewb, 0 in empty tiles."""
     net = np.zeros((9, 12), np.int32)
-    places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
+    # Row and column of each face in the unfolded Skewb, in units of faces.
+    places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))
     inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))
     for face, (row, column) in enumerate(places):
         for i, (down, right) in enumerate(inside):

@@ -56,7 +56,7 @@ def astar(
     max_length: length of the returned array of actions. If a solution is longer, only its cost and
         length are returned.
     admissible: whether the heuristic never exceeds the true cost; by default true for
-        `domain.heuristic` only. Without it, only unsolvability can be proven, by examining every
+        `domain.heuristic` only. If false, only unsolvability can be proven, by examining every
         reachable board.
     bucket_width: difference in priority below which the order of nodes does not matter. By default
         a quarter of the cheapest action's cost, times the weight if that is above 1.

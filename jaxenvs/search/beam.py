@@ -41,9 +41,9 @@ def beam(
     """Search with a beam of `width` boards for at most `max_length` actions.
 
     Each step keeps the boards with the lowest cost + heuristic. The search ends at the first step
-    that reaches a goal, and returns the cheapest goal of this step. It is fast but proves nothing:
-    `optimal` is never true. Several levels are searched in parallel until the slowest search ends.
-    Works inside `jit`. Raises the same errors as `astar`.
+    that reaches a goal, and returns the cheapest goal of this step. Beam search is fast but proves
+    nothing: `optimal` is never true. Several levels are searched in parallel until the slowest
+    search ends. Works inside `jit`. Raises the same errors as `astar`.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)

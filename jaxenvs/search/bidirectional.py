@@ -36,7 +36,7 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """The action that undoes each action, as in the puzzle.
+        """For each action, the index of the action that undoes it; the puzzle's own array.
 
         If a puzzle has inverse actions, predecessor i is reached by the inverse of action i.
         """
@@ -96,8 +96,8 @@ def bidirectional(
         several levels, which are searched together.
     heuristic: (instance, board) -> estimate of the cost to the goal; by default
         `puzzle.heuristic`. The backward search uses none.
-    admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
-        inconsistent.
+    admissible: whether the heuristic never exceeds the true cost, as proofs require. The heuristic
+        may be inconsistent.
     node_budget: maximum number of nodes that both searches store together.
     terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
         the two searches first meet, without any guarantee on the solution's cost.
@@ -158,8 +158,8 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 class _Both:
     """The forward and the backward search.
 
-    Each iteration continues one of them: the search whose lowest open priority is smaller, as far
-    as `open_list.edge` tells.
+    Each iteration continues the search whose lowest open priority is smaller, judged by the lower
+    bound that `open_list.edge` returns.
     """
 
     def __init__(self, forward: Engine, back: Engine) -> None:
@@ -224,7 +224,7 @@ class _Both:
     def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds on the cost of a solution, and mark finished levels as done.
 
-        Both searches get the same values.
+        Both searches get the same bounds and the same marks.
         """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
         # If a cheaper solution exists, one of the searches has an open node on its path, and the

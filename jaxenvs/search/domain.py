@@ -35,11 +35,11 @@ class Domain:
     num_words: int
     heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
     unit_cost: bool = False  # whether every action costs 1; the search can then omit a sort
-    # (instance, board, action) -> `Move` of this action, which Q* uses.
+    # Function that Q* uses: (instance, board, action) -> `Move` of the action.
     # None: `neighbours` computes the moves of all actions, and one of them is selected.
     apply: Callable[[Any, Any, Any], Move] | None = None
-    # (instance, board) -> bool (actions,): mask of the actions that Q* tries, for domains in which
-    # the mask is cheaper than `neighbours`. Some of these actions may turn out to be invalid.
+    # Function (instance, board) -> bool (actions,): mask of the actions that Q* tries, for domains
+    # in which the mask is cheaper than `neighbours`. The mask may contain invalid actions.
     # None: Q* tries the actions that are valid according to `neighbours`.
     possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 

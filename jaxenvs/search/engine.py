@@ -25,7 +25,7 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
-    # Difference in priority below which the order does not matter.
+    # Difference in priority below which the order of entries does not matter; None: see `FINE`.
     bucket_width: float | None = None
     # Whether this is one of the two searches of `bidirectional`, which then decides when to end.
     to_middle: bool = False
@@ -44,8 +44,10 @@ class Search(NamedTuple):
     # Lower bound on the optimal cost.
     # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
-    lost: Bool[Array, " levels"]  # whether a board was discarded by a heuristic that may be wrong
-    finest: Float32[Array, ""]  # difference in priority below which the order does not matter
+    # Whether a board was discarded because a heuristic that is not admissible was infinite.
+    lost: Bool[Array, " levels"]
+    # Difference in priority below which the order of entries does not matter.
+    finest: Float32[Array, ""]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
@@ -59,7 +61,10 @@ def rows_for(domain: Any, settings: Settings, levels: int) -> int:
 def keys_of(
     domain: Any, boards: Any, many: bool, level: Array | None = None
 ) -> UInt32[Array, "lanes words"]:
-    """Pack boards into keys of the hash table; with many levels, the first word is the level."""
+    """Pack boards into keys of the hash table.
+
+    With many levels, the first word of each key is the index of the level.
+    """
     keys = jax.vmap(domain.pack)(boards)
     if not many:
         return keys
@@ -78,7 +83,8 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        self.steeper = max(1.0, settings.weight)  # factor by which the weight increases priorities
+        # Factor by which a weight above 1 increases priorities.
+        self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
         """Run the search until it ends, and return its result."""
@@ -141,9 +147,10 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, then middle and width of the first bucket ranges.
+        """Return the smallest bucket width, and the middle and the width of the first ranges.
 
-        `bounds` are the heuristics of the start boards.
+        These are the open list's ranges at the start. `bounds` are the heuristics of the start
+        boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
@@ -151,13 +158,14 @@ class Engine:
             finest = jnp.float32(1.0)
         elif self.domain.unit_cost:
             finest = jnp.float32(FINE * self.steeper)
-        else:  # the costs are not known yet: use wide buckets
+        else:  # the costs of the actions are not known yet, so the buckets are wide
             finest = jnp.float32(open_list.UNKNOWN)
         scores = np.float32(self.settings.weight) * bounds
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # With a weight above 1, priorities decrease on the way to a goal: the ranges begin at 0.
+        # With a weight above 1, priorities decrease on the way to a goal, so the ranges also cover
+        # the priorities from 0 up to the priorities of the start boards.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -166,7 +174,10 @@ class Engine:
         return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries, or push it again while the open list moves to new ranges."""
+        """Expand a batch of entries.
+
+        While the open list moves to new ranges, the entries are pushed again instead.
+        """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
@@ -175,7 +186,8 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Costs are never negative, so costlier entries cannot lead to a better goal.
+        # Costs are never negative, so only an entry that costs less than the best goal can lead to
+        # a cheaper goal.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -308,7 +320,8 @@ class Engine:
         score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # If cost and bound are finite, an overflowing priority must not exclude the board.
+        # If cost and bound are finite but the score overflows, the board must still be queued, so
+        # the score is clipped to a finite value.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -339,7 +352,7 @@ class Engine:
         done = search.done
         if self.settings.terminate == "first":
             # Entries with a priority above the best goal's cost are skipped.
-            # They prove no lower bound above this cost.
+            # A skipped entry proves no lower bound above the best goal's cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -363,7 +376,10 @@ class Engine:
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of solutions through entries of at least a priority."""
+        """Return a lower bound on the cost of every solution through an entry.
+
+        `priority` is a lower bound on the priority of the entry.
+        """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
         # A priority is at most max(1, weight) times the cost of a solution.

@@ -25,7 +25,7 @@ MOST = np.finfo(np.float32).max
 # smallest width of a range; smaller numbers are subnormal and may count as 0
 LEAST = np.finfo(np.float32).tiny
 UNKNOWN = np.float32(1e30)  # width of the ranges while the cost of every action is unknown
-GROWTH = 16.0  # largest factor by which the width of the ranges changes at once
+GROWTH = 16.0  # largest factor by which ranges become wider or narrower when they change
 CROWD = 4  # a bucket is crowded if it holds more than CROWD batches of entries
 
 
@@ -244,8 +244,8 @@ def _without_pages(
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
     """Return the indices that sort the entries by bucket (a stable sort).
 
-    If a bucket and an index fit into 32 bits together, they are packed into one uint32 each:
-    sorting one array is faster than sorting two.
+    Bucket and index of each entry are packed into one uint32 if 32 bits are enough: sorting one
+    array is faster than sorting two.
     """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()

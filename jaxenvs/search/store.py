@@ -68,8 +68,8 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    # Whether the new node still looks for a slot. It stops when it gets one, or when it meets its
-    # board in a node that costs no more.
+    # Whether the new node still looks for a slot. The node stops looking when it gets a slot, or
+    # when it finds another node with the same board and a cost that is not higher.
     looks: Bool[Array, " lanes"]
     # Row of an earlier node with the same board and a higher cost, or -1.
     replaced: Int32[Array, " lanes"]
@@ -96,8 +96,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim a slot, the one with the highest row wins.
-        # Among equal boards this is the cheapest one.
+        # If several new nodes claim a slot, the node with the highest row wins.
+        # Among new nodes with equal boards, the node with the highest row is the cheapest.
         # All new rows are higher than the rows in use, so `max` also replaces old nodes.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")

@@ -27,7 +27,7 @@ from .subject import STEPS, Subject, assert_same, at, plan, stack, types_of
 
 try:
     from jax import enable_x64
-except ImportError:  # where `enable_x64` was before jax 0.8
+except ImportError:  # before jax 0.8, `enable_x64` was in `jax.experimental`
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 BATCH = 4  # number of environments in a batch
@@ -139,9 +139,9 @@ def _check_leaves(tree: PyTree, name: str) -> None:
 def check_no_key(subject: Subject) -> None:
     """Check that the state holds no PRNG key, from which a planner could predict random outcomes.
 
-    The state's 32-bit integers are searched for key data: of the keys given to a reset and a step,
-    of the keys for the level and the first state, and of keys split from these. Keys that were
-    modified or split further are not found.
+    The state's 32-bit integers are searched for the data of three groups of keys: the keys given to
+    a reset and a step, the keys for the level and the first state, and keys split from these keys.
+    Keys that were modified or split further are not found.
     """
     env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
@@ -199,8 +199,9 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The batch consists of steps of one episode in reverse order. Each must give the same result as
-    # in the episode, so environments of a batch must not influence each other.
+    # The environments of the batch are at successive steps of one episode, in reverse order. Each
+    # environment must give the same result as in the episode, so environments of a batch must not
+    # influence each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
@@ -276,7 +277,7 @@ def check_ending(subject: Subject) -> None:
     """Check that the last action of `ending`, and no earlier one, terminates the episode.
 
     The actions are played twice: with the default time limit, and with a limit that the last action
-    reaches, which must not be reported as truncation.
+    reaches. In the second case too, the step must not be reported as truncated.
     """
     env, params = subject.env, subject.env.default_params
     try:

@@ -20,13 +20,14 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-# Time limits in steps that are drawn in addition to the default limit.
+# Time limits, in steps, that are drawn in addition to the default time limit.
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
-# Weight of the default limit in the random draw, where each of LIMITS has weight 1.
+# Weight of the default time limit in the random draw, where each of LIMITS has weight 1.
 USUAL = 7 * len(LIMITS)
-# Values of `variation` for `Fuzzer.play`, which the calls use in turn.
+# Values of the argument `variation`, which successive calls of `Fuzzer.play` use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
-# Largest variation of params at which all environments of jaxenvs stay in their spaces.
+# Largest `variation` at which the observations and rewards of all environments of jaxenvs stay in
+# their spaces.
 NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
@@ -48,7 +49,7 @@ def fuzz(
 
     The batch restarts with new levels and params every `length` steps. Observations and rewards
     must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`); by
-    default, this is required only of the default params.
+    default, they must do so only with the default params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -67,7 +68,9 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    near: float = 0.0  # largest variation of params at which spaces are checked
+    # Largest `variation` of params (see `play`) at which observations and rewards must lie in their
+    # spaces.
+    near: float = 0.0
 
     @functools.partial(jax.jit, static_argnums=0)
     def play(
@@ -86,7 +89,7 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            # A pool needs equal params, but they differ here.
+            # The source `pool` needs equal params in all environments, but here the params differ.
             reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state
@@ -112,7 +115,8 @@ class Fuzzer:
     def _vary(self, key: Key, variation: Array) -> Any:
         """Return params with random values per environment.
 
-        The time limit is one of `LIMITS` or the default; float params are near their defaults.
+        The time limit is one of `LIMITS` or the default. Float params are multiplied by random
+        factors, as `play` explains.
         """
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)

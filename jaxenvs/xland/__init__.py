@@ -44,7 +44,7 @@ __all__ = [
     "solve",
 ]
 
-if not TYPE_CHECKING:  # a type checker that sees `__getattr__` accepts any name
+if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
 
     def __getattr__(name: str) -> Any:
         """Import `solve` and `Solution` on first use, because they import the search package."""

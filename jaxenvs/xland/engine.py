@@ -45,7 +45,7 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell in its uint32
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # bit offset of each cell's byte in a uint32
 
 
 class Front(NamedTuple):
@@ -54,12 +54,12 @@ class Front(NamedTuple):
     row: Int32[Array, ""]
     column: Int32[Array, ""]
     tile: UInt32[Array, ""]
-    before: Bool[Array, ""]  # whether the cell is above or left of the grid
-    beyond: Bool[Array, ""]  # whether the cell is below or right of the grid
+    before: Bool[Array, ""]  # whether the cell in front is above or left of the grid
+    beyond: Bool[Array, ""]  # whether the cell in front is below or right of the grid
 
 
 class Moment(NamedTuple):
-    """Inputs of the rules that are constant during a step."""
+    """Action and direction of the agent in a step, encoded for the tests of rules and goals."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
@@ -79,8 +79,8 @@ class Scene(NamedTuple):
     One uint32 holds the tile bytes of four neighbours; from the lowest byte: up, right, down, left.
     """
 
-    agent: UInt32[Array, ""]  # the four neighbours of the agent
-    front: UInt32[Array, ""]  # the four neighbours of the cell in front of the agent
+    agent: UInt32[Array, ""]  # tile bytes of the four neighbours of the agent
+    front: UInt32[Array, ""]  # tile bytes of the four neighbours of the cell in front of the agent
     pocket: UInt32[Array, ""]
 
 
@@ -164,9 +164,10 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
 def _around(
     row: Array, column: Array, direction: Array, height: int, width: int
 ) -> Int32[Array, "8"]:
-    """Return row-major indices of the eight cells that rules can change, ordered as `_NUMBER`.
+    """Return the row-major indices of the eight cells that rules can change.
 
-    Each cell below or right of the grid gets a distinct index that is too large for the grid.
+    The four neighbours of the agent come first, then the four neighbours of the cell in front. Each
+    cell below or right of the grid gets a distinct index that is too large for the grid.
     """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
@@ -187,7 +188,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """Read the cells with eight scalar gathers: XLA fuses these into the kernels that use them."""
+    """Read each cell by a scalar gather, which XLA fuses into the kernels that use the cell."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
@@ -199,7 +200,10 @@ def _read_one_by_one(
 def _written(
     cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
 ) -> UInt8[Array, " cells"]:
-    """Write the eight cells of `scene`; `where` packs the agent's row, column and direction."""
+    """Return `cells` with the eight cells of `scene` written to them.
+
+    `where` packs the agent's row, column and direction.
+    """
     # Without the barrier XLA would fuse the rules into this scatter and compute them again for each
     # byte that it writes. The fused kernel would also read the agent's old pose, so a scan could
     # not update the state in place: XLA would copy the state first.

@@ -85,7 +85,7 @@ class XLand(GridWorld):
     size: int = 9  # cells on a side of the grid, walls included
     num_rules: int = 18  # largest number of rules of a task; a lower limit speeds up CPU steps
     num_tiles: int = 23  # largest number of tiles on the map at the start
-    # Default task as text for `parse_ruleset`, where `;` also ends a line; "": a small example.
+    # Default task, as text for `parse_ruleset`; `;` also ends a line. "": a small example task.
     task: str = ""
     view_size: int = 5
     see_through_walls: bool = True
@@ -117,7 +117,7 @@ class XLand(GridWorld):
         _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
-        """Return `params` (default: `default_params`) with this task as their ruleset.
+        """Return `params` (default: `default_params`) with `ruleset` as their task.
 
         The ruleset is padded to `num_rules` rules and `num_tiles` tiles.
 
@@ -152,7 +152,7 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        # Largest values of (kind or row, colour or column).
+        # Largest values of a pair that is (kind, colour) or (row, column).
         place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
@@ -219,7 +219,7 @@ class XLand(GridWorld):
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the transpose of `view(state)`."""
+        """Return the view with axes (column, row): the transpose of `view(state)`."""
         cells = self._window(state)
         return self._occluded(cells, tiles.is_any(cells, tiles.OPAQUE))
 

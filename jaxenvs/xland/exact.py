@@ -4,8 +4,8 @@ The script draws tasks one after another, because the number of random uint32 th
 depends on the task. This module draws in about a thousand parallel lanes, which start at different
 positions in the stream of random uint32. A lane may start in the middle of one of the script's
 tasks, but it soon reaches a position where a task of the script begins; from there on it draws the
-same tasks as the script. The script's sequence is then put together from the lanes: the task that
-follows another is the one that begins where the other ends.
+same tasks as the script. The script's sequence is then put together from the lanes: the next task
+is always the task that begins where the previous task ends.
 
 The script lists unused tiles by iterating over a `set`. If many tiles are used, the iteration order
 depends on all tiles of the set. Such crowded tasks, and tasks that no lane has drawn, are drawn one
@@ -29,8 +29,8 @@ from .rulesets import PackedRuleset, Ruleset
 SEED = 42
 LANES, TASKS = 1024, 128  # number of parallel lanes; number of tasks per lane
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-# Overlap of successive lanes. Its unit is the standard deviation of the number of uint32 that a
-# lane needs.
+# Overlap of successive lanes, in standard deviations of the number of random uint32 that the tasks
+# of a lane need.
 SLACK = 4.0
 FAR = 2048  # more random uint32 than any task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
@@ -164,7 +164,7 @@ def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: l
 
 
 def _unused(listed: tuple[Pair, ...], used: list[Pair]) -> list[Pair]:
-    """Return the unused tiles in the order in which CPython iterates over a set.
+    """Return the tiles of `listed` that are not in `used`, in the order of CPython's set iteration.
 
     The script draws from tiles in this order, so the task sets depend on it.
     """
@@ -203,7 +203,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 
 
 def _step(recipe: Recipe) -> int:
-    """Return the distance between the start positions of successive lanes, in random uint32."""
+    """Return the number of random uint32 between the start positions of successive lanes."""
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
     for _ in range(PILOT):

@@ -104,9 +104,9 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """Return the states after the action and its first n rules, for each n, and whether each wins.
+    """Return the states during a step, and whether the goal is reached in each of them.
 
-    Index n of the leading axis is the state to which only the first n rules were applied.
+    Index n of the leading axis is the state after the action and the first n rules only.
     """
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)

@@ -25,8 +25,8 @@ from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
 # Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order.
-# `LEFT` is `RIGHT` and the goal tiles. `MADE` is `RIGHT` and the floor: a rule that makes floor
-# removes the tiles that it tests.
+# `LEFT` is `RIGHT` plus the tiles of kind `GOAL`. `MADE` is `RIGHT` plus the floor; a rule that
+# makes floor removes the tiles that the rule tests.
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
@@ -44,7 +44,8 @@ RULES = (
 )  # fmt: skip
 FIRST_PAIR = 6  # index of the first kind in `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-# From this number of used tiles on, CPython iterates over the set of unused tiles in another order.
+# If at least this many tiles are used, CPython iterates over the set of unused tiles in an order
+# that differs from `_LISTED`.
 CROWDED = 15
 
 _WORDS = 3  # number of uint32 in a bit mask with one bit for each tile of a list
@@ -157,12 +158,12 @@ class Drawn(NamedTuple):
     """Generated task, and where its random numbers end."""
 
     ruleset: PackedRuleset
-    crowded: Bool[Array, ""]  # whether a tile was drawn when CROWDED or more were in use
+    crowded: Bool[Array, ""]  # whether a tile was drawn when CROWDED or more tiles were in use
     end: Array  # position after the last random number of this task
 
 
 class _Drawing(NamedTuple):
-    """State of the generator while it draws a task; `level` is the current depth in the tree."""
+    """State of the generator during a task; `level` is the current depth in the tree of rules."""
 
     at: Array  # position of the next random number in its source
     free: UInt32[Array, "lists words"]  # bit masks of the tiles that goal and rules do not use
@@ -233,7 +234,7 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a goal; return it packed, its two tiles (or one and 0) and the next position."""
+    """Draw a goal; return the packed goal, its two tiles (or one and 0) and the next position."""
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))

@@ -1,9 +1,9 @@
 """Analysis of a task that ignores positions; it proves tasks unwinnable and finds dead ends.
 
 The analysis relaxes the task: it replaces a board by an inventory, which lists the objects on the
-map and in the pocket without their positions. An object can then be approached from any side,
-carried anywhere and put next to any other object. A goal that is impossible in the relaxed task is
-impossible on every board; a goal that is possible in the relaxed task may still be impossible.
+map and in the pocket without their positions. In the relaxed task, the agent can approach an object
+from any side, carry it anywhere and put it next to any other object. A goal that cannot be reached
+in the relaxed task cannot be reached on any board; the converse is false.
 """
 
 import functools
@@ -69,7 +69,7 @@ class _Fact(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """Possible outcomes of moving a single object and no other."""
+    """Possible outcomes for an object if the agent moves only this object."""
 
     tiles: frozenset[int]  # tile bytes that the object can turn into, including its own
     # Tile bytes that the object can have when action `PUT` puts it in front of the agent.
@@ -85,9 +85,9 @@ def analyse(
     """Search the inventories of a task for a path to the goal and for dead ends.
 
     beside: tile bytes next to the agent at the start, which the agent need not approach.
-    walled: where no agent can stand next to a goal tile, which cannot be carried. The dict maps
-        the tile byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which every
-        goal tile of that colour has a wall.
+    walled: walls next to goal tiles. The agent can neither stand on these sides of a goal tile nor
+        carry the tile elsewhere. The dict maps the byte of a goal tile to the sides (0 up, 1 right,
+        2 down, 3 left) on which every goal tile of that colour has a wall.
 
     The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
     `ValueError` for a batch of rulesets.
@@ -208,9 +208,10 @@ class _Task:
                 yield self._picked(tile)
 
     def _open(self, tile: int) -> list[int]:
-        """Return the sides on which the tile can be, seen from a walkable cell next to it.
+        """Return the sides of the agent on which the tile can be.
 
-        If the tile has a wall on one side, there is no walkable cell on that side.
+        The agent cannot stand where the tile has a wall: a tile with a wall above it is never
+        below the agent.
         """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]

@@ -77,7 +77,7 @@ def parse_ruleset(text: str) -> Ruleset:
 
 
 def format_ruleset(ruleset: Ruleset) -> str:
-    """Return a ruleset as text that `parse_ruleset` can read, without empty rules and tiles.
+    """Return a ruleset as text for `parse_ruleset`; empty rules and tiles are left out.
 
     Raises `ValueError` for a batch of rulesets, and for bytes that encode no kind or no tile.
     """
@@ -161,7 +161,7 @@ def _rule(statement: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
 
 
 def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
-    """Parse a test such as `near(red ball, agent)`; call `fail`, which raises, if it is wrong."""
+    """Parse a test such as `near(red ball, agent)`; if the text is wrong, call `fail` to raise."""
     found = _CALL.fullmatch(text)
     if found is None:
         fail(f"`{text}` is not a test; write {', '.join(TESTS.values())}")

@@ -41,7 +41,7 @@ class Plan(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Arrangement of rooms, given as a function that builds it for any grid size."""
+    """Arrangement of rooms: a function from the size of the grid to a `Plan`, and allowed sizes."""
 
     plan: Callable[[int], Plan]
     smallest: int  # smallest allowed size of the grid, in cells on a side
@@ -54,7 +54,7 @@ class Map(NamedTuple):
     grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
     free: np.ndarray  # row-major indices of the floor cells
     first: np.ndarray  # for each door: row-major index of the first cell where it can be
-    step: np.ndarray  # for each door: index difference of successive cells where it can be
+    step: np.ndarray  # for each door: index difference between successive cells where it can be
     cells: np.ndarray  # for each door: number of cells where it can be
 
 

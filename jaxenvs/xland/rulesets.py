@@ -55,11 +55,11 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the sides (up, right, down,
-# left) on which the other tile may be.
+# Flags in the highest byte of packed rules and goals. Bits 0 to 3 (up, right, down, left) are the
+# sides on which a tile may be: tile b next to tile a, or tile a next to the agent.
 # `ON_PUT` marks rules and goals that action `PUT` triggers in addition to `FORWARD`.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
-ON, TILE_AT, AGENT_AT = 1, 2, 3  # value of the highest byte of packed goals that test one cell
+ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell
 _ALL = 15
 
 
@@ -131,7 +131,7 @@ class Ruleset(Struct):
     def packed(self) -> "PackedRuleset":
         """Return the ruleset in the encoding that `engine.advance` reads.
 
-        Kinds of tiles and colours above 15 lose their high bits.
+        Tile kinds and colours above 15 lose their high bits.
         """
         return PackedRuleset(
             goal=_packed_goal(self.goal),

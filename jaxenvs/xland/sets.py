@@ -1,8 +1,9 @@
 """Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
-xminigrid downloads its task sets as pickles. This module instead reproduces the script that
-generated them, which takes seconds to a few minutes, and compares the result with checksums of the
-script's output. Whether the published pickles equal the script's output could not be checked.
+xminigrid downloads its task sets as pickles, which a script of xminigrid generated. This module
+instead generates the tasks of that script, which takes seconds to a few minutes, and compares them
+with checksums of the script's output. Whether the published pickles equal the script's output could
+not be checked.
 """
 
 import contextlib

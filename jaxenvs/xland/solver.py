@@ -1,8 +1,8 @@
 """Solver: find out whether a task can be won in a level, and in how many steps.
 
-First an analysis without positions (`inventory.py`) proves some tasks unwinnable for which a search
-would never finish. Then A* searches with the environment's step function. Its nodes are boards: the
-grid and the agent, without the time.
+First an analysis without positions (`inventory.py`) proves that some tasks are unwinnable; a search
+would never finish on these tasks. Then A* searches with the environment's step function. The nodes
+of the search are boards: the grid and the agent, without the time.
 """
 
 import functools
@@ -24,7 +24,8 @@ from .tiles import Kind
 
 # Number of rules to which rulesets are padded, so that most of them use the same compiled program.
 NUM_RULES = 18
-# The heuristic follows chains of at most this many rules, where each makes an input of the next.
+# The heuristic follows chains of at most this many rules; in a chain, each rule makes an input of
+# the next rule.
 LEVELS_OF_RULES = 4
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
 # Environment steps that the heuristic adds: `_PAIR` for a rule on two tiles if one or both are
@@ -168,15 +169,15 @@ def _neighbours(ruleset: PackedRuleset, board: _Board) -> Move:
 
 
 class _Facts(NamedTuple):
-    """Tiles that the goal (index 0) and the rules (from 1) name, and their distances on a board."""
+    """Goal (index 0) and rules (from index 1), and the distances of their tiles on a board."""
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
     tiles: UInt32[Array, "facts 2"]  # tile bytes that each condition names; 0 for none
-    # Manhattan distance from the agent to the nearest such tile.
-    # 0 if the agent carries such a tile, infinite if there is none.
+    # For each entry of `tiles`, Manhattan distance from the agent to the nearest tile of this byte.
+    # 0 if the agent carries such a tile, infinite if the board has no such tile.
     away: Float32[Array, "facts 2"]
-    apart: Float32[Array, " facts"]  # Manhattan distance between the two tiles of `away`
+    apart: Float32[Array, " facts"]  # Manhattan distance between the two tiles used for `away`
 
 
 def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
@@ -198,8 +199,8 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     """Return a lower bound on the number of steps to the goal, at least 1 unless the task is won.
 
-    The bound uses only goal tiles that no rule makes. The agent has to come within two cells of
-    such a tile, so its distance minus 1 is a lower bound.
+    The bound uses only the tiles that the goal names and no rule makes. The agent has to come
+    within two cells of such a tile, so the distance from agent to tile minus 1 is a lower bound.
     """
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
@@ -209,7 +210,7 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Estimate the number of steps to the goal as a sum over the rules that it needs.
+    """Estimate the number of steps to the goal as a sum over the rules that the goal needs.
 
     Not admissible. The estimate is infinite if a missing tile cannot be made.
     """

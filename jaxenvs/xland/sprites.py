@@ -85,7 +85,7 @@ LOOKS = (
 
 class _XLandSprites(Sprites):
     def sprite(self, code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
-        """Return the index of a tile's sprite; tile bytes from `NUM_CODES` on get the last one."""
+        """Return the index of a tile's sprite; too large tile bytes get the last sprite."""
         return super().sprite(jnp.minimum(jnp.asarray(code), NUM_CODES - 1), agent, lit)
 
 

@@ -1,4 +1,4 @@
-"""Wrapper for RL² trials: several episodes with one task, which recurrent agents treat as one.
+"""Wrapper for RL² trials: several episodes of one task that recurrent agents treat as one episode.
 
 An agent keeps its recurrent state between the episodes of a trial, so it can learn the task.
 
@@ -155,10 +155,10 @@ class Trials(Wrapper):
         """Return None: no known sequence of actions ends a whole trial."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return the state of a trial of which the fraction `share` is over, in steps and episodes.
+        """Return `state` with step and episode counts at the fraction `share` of their limits.
 
-        Learners give each environment of a batch another fraction, so that the trials of the batch
-        do not all end in the same step.
+        Learners give each environment of a batch a different fraction, so that the trials of the
+        batch do not all end in the same step.
         """
         share = jnp.asarray(share, jnp.float32)
         time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
@@ -173,7 +173,7 @@ class Trials(Wrapper):
         return Reset(obs, TrialState(time=zero, env=state, task=level.task, episode=zero))
 
     def step(self, key: Key, state: TrialState, action: Any, params: Any = None) -> Step:
-        """Advance by one action; if that ends an episode but not the trial, start the next one."""
+        """Advance by one action; start the next episode if only the episode ends, not the trial."""
         if not isinstance(state, TrialState):
             kind = type(state).__name__
             raise TypeError(f"step: Trials needs a state from its reset or step, got {kind}")

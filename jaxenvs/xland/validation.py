@@ -119,7 +119,10 @@ def _check_place(goal: np.ndarray, size: int) -> None:
 
 
 def _check_goal(goal: np.ndarray, rules: np.ndarray, init_tiles: np.ndarray) -> None:
-    """Check that each goal tile is on the map or made by a rule, and can be held or stood on."""
+    """Check that each tile of the goal is on the map or made by a rule.
+
+    The tile that a goal `HOLD` or `ON` names must also be one that can be held or stood on.
+    """
     flags = np.array([form.flags for form in RULES])[rules[..., 0]]
     pair = (flags & BESIDE_TILE) != 0
     product = np.where(pair[..., None], rules[..., 5:7], rules[..., 3:5])

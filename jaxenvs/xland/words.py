@@ -8,7 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Spatial relations in words, by the end of the names of `Goal` and `Rule` (UP for `AGENT_UP`).
+# Spatial relations in words; the keys are the last parts of the names of `Goal` and `Rule`, such as
+# UP for `AGENT_UP`.
 # "Above" and "left" are directions of the grid, whichever way the agent faces.
 PLACES = {
     "NEAR": "next to",
@@ -61,7 +62,7 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    if kind == Rule.HOLD:  # never "vanishes": floor would stay in the pocket as an object
+    if kind == Rule.HOLD:  # do not say "vanishes": floor stays in the pocket as an object
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
     place = PLACES[kind.name.removeprefix("AGENT_")]

@@ -71,7 +71,7 @@ class LearnerPart(Part):
 
         A trial is several episodes of one task, drawn from the set of tasks called `tasks` (one of
         `task_sets`). `part` selects a part of this set by its start and end, as fractions of the
-        set's fixed order. `lengths` may give `episodes`, the number of episodes in a trial, and
-        `steps`, its number of steps. Raises `ValueError` if the environment has no such set.
+        set's fixed order. `lengths` may give `episodes` and `steps`, the numbers of episodes and of
+        steps in a trial. Raises `ValueError` if the environment has no such set.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")

@@ -15,7 +15,7 @@ class Part:
     `Wrapper` forwards their members to the wrapped environment.
     """
 
-    if TYPE_CHECKING:  # declared for type checkers; `Env` defines them
+    if TYPE_CHECKING:  # members that `Env` defines, declared here for type checkers
 
         @property
         def name(self) -> str: ...

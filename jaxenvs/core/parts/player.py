@@ -36,8 +36,8 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment with another action space lists keys in `Controls.actions` and the
-        element of the space that each one selects in `Controls.values`.
+        keys. An environment with another action space lists keys in `Controls.actions`, and in
+        `Controls.values` the element of the space that each of these entries selects.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -97,12 +97,12 @@ class PlayerPart(Part):
         """Return a picture of the state that shows more than its tiles, or None if there is none.
 
         The default is None. The picture is about as large as the tiles at `tile_size` pixels per
-        tile, which is static under `jit`.
+        tile. `tile_size` is static under `jit`.
         """
         return None
 
     def view_tiles(self, state: Any) -> Int[Array, "height width"] | None:
-        """Return the part of the state that the agent sees as indices into `atlas`.
+        """Return the agent's view of the state, drawn as a map of tiles: indices into `atlas`.
 
         None, the default, if there is no such view.
         """

@@ -1,6 +1,6 @@
-"""`UpstreamPart`, a base class of `Env`: comparison with the package that it reproduces.
+"""`UpstreamPart`, a base class of `Env`: members for comparison with the reproduced package.
 
-`ending`, which the checks of `jaxenvs check` use, is here too.
+The class also has `ending`, which the command `jaxenvs check` uses.
 """
 
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ from .success import SuccessInInfo, with_success
 
 @struct
 class StickyParams(Struct):
-    """Params of `StickyAction`: params of the wrapped environment and a probability."""
+    """Params of `StickyAction`: params of the wrapped environment and the repeat probability."""
 
     env: Any
     # Probability that a step repeats the previous action.
@@ -103,7 +103,7 @@ class ActionRepeat(SuccessInInfo):
     num_repeats: int
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("ActionRepeat", "num_repeats", self.num_repeats, 1)
         advice = (

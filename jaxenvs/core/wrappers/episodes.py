@@ -119,7 +119,7 @@ class TimeLimit(Wrapper):
     max_episode_steps: int
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("TimeLimit", "max_episode_steps", self.max_episode_steps, 1)
         refuse_self_resetting(self.env, "TimeLimit", "write AutoReset(TimeLimit(env, steps))")
@@ -131,9 +131,7 @@ class TimeLimit(Wrapper):
         return stepped._replace(truncated=(stepped.truncated | late) & ~stepped.terminated)
 
     def time_limit(self, state: Any, params: Any) -> ArrayLike:
-        """Return the time limit: `max_episode_steps` or the wrapped environment's, if it is
-        smaller.
-        """
+        """Return `max_episode_steps`, or the wrapped environment's limit if that is smaller."""
         inside = super().time_limit(state, params)
         return jnp.minimum(jnp.asarray(inside, jnp.int32), self.max_episode_steps)
 
@@ -149,17 +147,17 @@ class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
     In such a step, `obs` and the state are the first of the next episode. Reward, `terminated`,
-    `truncated` and the info belong to the episode that ended. As in `make_vec`, `info["final_obs"]`
-    is its last observation, and `info["final_mask"]` is the mask of its legal actions, present only
-    if `env` can forbid an action. `make_vec` is faster for batches, because it generates levels
-    only for done episodes. Gymnasium's `Autoreset` needs a separate step for each reset, as
-    `make_vec(..., autoreset="next_step")` does.
+    `truncated` and the info belong to the episode that ended. As in `make_vec`, the info adds
+    `final_obs`, the last observation of this episode, and `final_mask`, the mask of the legal
+    actions in its last state, present only if `env` can forbid an action. `make_vec` is faster for
+    batches, because it generates levels only for done episodes. Gymnasium's `Autoreset` needs a
+    separate step for each reset, as `make_vec(..., autoreset="next_step")` does.
     """
 
     resets_itself = True
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 

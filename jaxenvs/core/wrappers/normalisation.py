@@ -32,7 +32,7 @@ class Moments(Struct):
     def like(cls, values: PyTree[Array]) -> "Moments":
         """Return initial statistics, as Gymnasium's `RunningMeanStd` has them.
 
-        The mean is 0, the variance 1, and the count 1e-4, so that the first value outweighs them.
+        The mean is 0 and the variance 1. The count is 1e-4, so the first value outweighs both.
         """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
@@ -82,8 +82,8 @@ class NormalizeObservation(StatefulWrapper):
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
     as in Gymnasium's wrapper for vector environments and in PureJaxRL; first observations of
     episodes are then normalised, but do not update the statistics. `update_running_mean=False`
-    freezes the statistics, for evaluations. The last digits may differ between two compiled
-    programs.
+    freezes the statistics, for evaluations. The last digits of the observations may differ between
+    two compiled programs.
     """
 
     epsilon: float = 1e-8  # constant added to the variance
@@ -94,7 +94,7 @@ class NormalizeObservation(StatefulWrapper):
     fully_observed = False  # the next observation depends on the statistics, which are not observed
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         _check_positive("NormalizeObservation", self.epsilon)
 
@@ -106,9 +106,10 @@ class NormalizeObservation(StatefulWrapper):
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Return the statistics at the start of an episode, which continue from the previous one.
+        """Return the statistics at the start of an episode.
 
-        The first observation updates them, unless `shared` is set.
+        They continue from the previous episode. The first observation updates the statistics,
+        unless `shared` is set.
         """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
@@ -135,7 +136,7 @@ class RewardScale(Struct):
     """State of `NormalizeReward`."""
 
     total: Float32[Array, ""]  # discounted sum of the current episode's rewards so far
-    moments: Moments  # running mean and variance of these sums over all steps
+    moments: Moments  # running mean and variance of `total` over all steps
 
 
 class NormalizeReward(SuccessInInfo, StatefulWrapper):
@@ -157,7 +158,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     reward_range = (-float("inf"), float("inf"))
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         _check_positive("NormalizeReward", self.epsilon)
         if not 0 <= self.gamma <= 1:
@@ -183,8 +184,8 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    It is called where only some environments of a batch make a step. Statistics over the whole
-    batch would then include environments that make no step.
+    This check is made where only some environments of a batch make a step. Statistics over the
+    whole batch would then include environments that make no step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

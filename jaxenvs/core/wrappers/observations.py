@@ -41,9 +41,9 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """Replaces integers in observations by one-hot vectors, uint8.
 
-    Each entry along the last axis becomes a vector as long as the entry has possible values, and
-    these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a `Discrete(n)`
-    becomes (n,).
+    Each entry along the last axis becomes a vector with one element per possible value of the
+    entry, and these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a
+    `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class FrameStack(StatefulWrapper):
     count: int = 4
 
     def __post_init__(self) -> None:
-        """Check the fields."""
+        """Raise an error if a field has an invalid value."""
         super().__post_init__()
         checks.integer_field("FrameStack", "count", self.count, 1)
 
@@ -108,7 +108,7 @@ class FrameStack(StatefulWrapper):
 def boxes(space: Space, owner: str) -> list[Box]:
     """Return the Box spaces of all leaves of an observation, in JAX's order of flattening.
 
-    Raises `ValueError`, which begins with `owner`, for other spaces.
+    Raises `ValueError`, whose message begins with `owner`, for other spaces.
     """
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
@@ -132,7 +132,7 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 def _counts(box: Box) -> list[int]:
     """Return the number of possible values of each entry along the last axis.
 
-    If it differs along the other axes, the largest number counts.
+    If the numbers differ along the other axes, the largest one counts.
     """
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()

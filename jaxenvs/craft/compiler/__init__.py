@@ -2,8 +2,8 @@
 
 Reason: on a CPU, XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A
 step of Craft is such a chain: each mob moves after the mobs before it, and everything ends in a few
-packed words. Unless barriers interrupt the chain, XLA computes its beginning again for nearly every
-result.
+packed words. Unless barriers interrupt the chain, XLA computes the chain's beginning again for
+nearly every result.
 
 * `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
 * `edges`: barriers after stages of a step, listed in a table for each edition.

@@ -10,8 +10,8 @@ T = TypeVar("T")
 def materialised(tree: T) -> T:
     """Return the pytree of arrays unchanged; on a GPU, XLA computes it before its consumers.
 
-    The threads of the next kernel then read the values instead of computing them again. A CPU needs
-    `once` instead, because XLA removes this barrier there before it fuses operations.
+    The threads of the next kernel then read the values instead of computing them again. On a CPU,
+    use `once` instead, because there XLA removes this barrier before it fuses operations.
     """
     return jax.lax.optimization_barrier(tree)
 

@@ -27,7 +27,7 @@ def settle(name: str) -> Rule:
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge: after it, XLA on a CPU does not recompute these fields of `World`."""
+    """Return an edge: after it, XLA on a CPU does not recompute the fields `names` of `World`."""
 
     def edge(moment: Moment) -> Moment:
         fields = [field_of(moment.rules.packing, name) for name in names]
@@ -66,7 +66,8 @@ def _repacked(
     Return the world, its words, and the int32 scalars `more`, which XLA also computes only once.
     This holds on GPUs as well as on CPUs.
     """
-    # Pass these also as unpacked scalars, because some kernels read only one of them.
+    # Pass the player's position and floor also as unpacked scalars.
+    # Some kernels read only one of these values.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

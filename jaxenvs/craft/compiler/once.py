@@ -16,15 +16,19 @@ once = settled  # returns a pytree of arrays unchanged; on a CPU, XLA computes t
 
 
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
-    """`once` for several integers: they are packed into one word, which XLA computes once.
+    """Return several integers unchanged; on a CPU, XLA computes them only once.
 
-    The word is then unpacked. `bits` has the width of each integer; by default each has one bit.
+    The integers are packed into one word, to which `once` is applied, and then unpacked. `bits` has
+    the number of bits of each integer; by default each has one bit.
     """
     return kept(*zip(values, bits or (1,) * len(values), strict=True))
 
 
 def held(fields: Sequence[Field], it: Any) -> Any:
-    """`once` for fields of a NamedTuple, which pass through one packed word, see `once_joined`."""
+    """Return the NamedTuple `it`; on a CPU, XLA computes the given fields of `it` only once.
+
+    As in `once_joined`, the fields are packed into one word and unpacked again.
+    """
     values = [stored(field, read(it, field.name)) for field in fields]
     joined = once_joined(*values, bits=[field.bits for field in fields])
     found = {f.name: value_of(f, value) for f, value in zip(fields, joined, strict=True)}

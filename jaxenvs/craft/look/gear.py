@@ -68,7 +68,7 @@ QUIVER = changed(missiles.ARROW2, _diagonal)
 def _star(x: float, y: float, radius: float, waist: float) -> Shape:
     """Return the shape of a star with four points around (x, y).
 
-    Between the points, the star has corners that are `waist` away from both of its axes.
+    Between two points, the star has a corner at the distance `waist` from both axes of the star.
     """
     points = ((0, -radius), (waist, -waist), (radius, 0), (waist, waist))
     both = (*points, *((-across, -down) for across, down in points))

@@ -46,7 +46,7 @@ SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, list
     "111101111001",
 )
 ARMOUR = tuple(gear.ARMOUR)
-KEY = 0  # value of a byte of an overlay through which the ground is visible
+KEY = 0  # value of the bytes of an overlay's transparent pixels, which show the ground
 
 
 class Place(NamedTuple):
@@ -99,9 +99,10 @@ class Numbers(NamedTuple):
     """Indices of an edition's sprites in the arrays that `grounds` and `overlays` return."""
 
     blank: int  # index of the ground of an empty inventory cell
-    icons: tuple[int, ...]  # index of each place's ground for count 0; 1, 2, ... follow
-    # An overlay shows a player or mob and the projectile on the same cell. Its index is
-    # the number of the player or mob, times `flights`, plus the number of the projectile.
+    # For each entry of PLACES, index of the ground that shows count 0; counts 1, 2, ... follow.
+    icons: tuple[int, ...]
+    # An overlay shows the player or a mob, and a projectile on the same cell.
+    # Its index is the number of the player or mob, times `flights`, plus the projectile's number.
     standing: dict[str, int]  # number of each mob, by name; the player's numbers are in `sprites`
     flying: dict[str, int]  # number of each projectile flying left; +1 right, +2 up, +3 down
     flights: int
@@ -127,7 +128,7 @@ def numbers(rules: Rules) -> Numbers:
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
     """Return the icons of a place for counts 0, 1, 2, ...
 
-    If the item can be enchanted, all of these icons follow with fire, then with ice.
+    If the item can be enchanted, all of these icons follow again with sparks of fire, then of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -166,8 +167,8 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
     Bytes are KEY where the ground is visible. The first overlays are all pairs of a creature and a
-    projectile, which is painted over the creature; the projectile varies fastest, and "none" comes
-    first for both. The numbers 0 to MOST follow.
+    projectile, which is painted over the creature. The projectile varies fastest. The first
+    creature and the first projectile are "none". The numbers 0 to MOST follow.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]
@@ -183,7 +184,7 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
 def _number(number: int, size: int) -> tuple[Layer, ...]:
     """Return the drawing of a number of one or two digits, white with black around it.
 
-    It is in the lower right corner of the tile.
+    The number is in the lower right corner of the tile.
     """
     digits = [int(mark) for mark in reversed(str(number))]
     if size < LARGE:
@@ -196,7 +197,7 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
 
 @functools.lru_cache(maxsize=64)  # cached: all two-digit numbers use the same digit shapes
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
-    """Return the drawing of a digit at a place: 0 is the lower right corner, 1 is left of it."""
+    """Return the drawing of a digit: place 0 is the tile's lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)
     return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
 
@@ -205,7 +206,7 @@ def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
 def _small_digit(number: int, place: int) -> Shape:
     """Return the shape of a digit for small tiles, at a place as in `_digit`.
 
-    It is 3 tenths of a tile wide and 4 tenths high.
+    The digit is 3 tenths of a tile wide and 4 tenths high.
     """
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place

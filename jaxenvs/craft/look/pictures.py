@@ -28,7 +28,9 @@ NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
 VARIANTS = 4  # number of different noise patterns for a tile
 AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
 SHADES = AWAKE_SHADES + LEVELS
-NOISE_CELLS = 16  # most noise cells along a tile's side; in larger tiles, noise cells grow
+# Highest number of noise cells (squares of one grey value) along a tile's side.
+# In tiles with more pixels per side, a noise cell covers several pixels.
+NOISE_CELLS = 16
 NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # colours (RGB) that are mixed in at night and during sleep
 NEAR = 0.55  # darkness of the player's cell, as a fraction of the darkness at the edge of the view
 
@@ -72,7 +74,7 @@ def picture(
 def darkness(
     rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
 ) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
-    """Return the level of darkness of each cell, and the index of its noise pattern.
+    """Return the level of darkness and the index of the noise pattern of each cell.
 
     The pattern changes with the time step `time`.
     """
@@ -87,7 +89,7 @@ def darkness(
 
 
 def shaded(rgb: Any, level: Any, noise: Any) -> Any:
-    """Return the colours `rgb` darkened to a level, and mixed with grey noise if it is dark.
+    """Return the colours `rgb` at a level of darkness; in dark levels, grey noise is mixed in.
 
     Colours are integers; their last axis is RGB.
     """
@@ -144,7 +146,7 @@ def gathered(
     `rows_of_pixels` has the rows of all sprites, (sprites * size, size * 3).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # An unsigned index saves XLA's instructions for negative indices, which count from the end.
+    # For signed indices, XLA adds instructions that let negative ones count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
@@ -153,9 +155,9 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
     """Return `draw(*given)`, a uint8 array of the given shape, without fusing it with later code.
 
     XLA on a CPU would fuse `draw` with the reshape after it and write a picture pixel by pixel,
-    which takes four times as long. So `draw` is a branch of a `cond`, whose result keeps its shape:
-    XLA writes whole rows of a tile. The other branch is never taken, which the compiler cannot
-    know. On other platforms, `draw` is called directly.
+    which takes four times as long. So `draw` is a branch of a `cond`. The result of a `cond` keeps
+    its shape, and XLA writes whole rows of a tile. The other branch is never taken, but the
+    compiler cannot know this. On other platforms, `draw` is called directly.
     """
 
     def branch(*given: Any) -> Array:
@@ -169,6 +171,6 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 def _zero(given: Any) -> UInt8[Array, ""]:
     """Return a zero that depends on the inputs.
 
-    Because it depends on them, `vmap` adds a batch axis to it wherever it adds one to `draw`.
+    Therefore `vmap` adds a batch axis to the zero wherever `vmap` adds one to the result of `draw`.
     """
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

@@ -109,13 +109,13 @@ def inventory(
 class Shade(NamedTuple):
     """Weights with which each cell mixes sprites, noise and the colour of night.
 
-    They are in units of 1 / WHOLE; their sum is at most WHOLE.
+    Weights are integers in units of 1 / WHOLE; the three weights of a cell sum to at most WHOLE.
     """
 
     seen: UInt16[Array, "all_rows columns"]  # weight of the sprites' colours
     noise: UInt16[Array, "all_rows columns"]  # weight of the grey noise
     night: UInt16[Array, "all_rows columns"]  # weight of the colour NIGHT
-    # Not a weight: a number that is added to the noise bytes, so that they change with time.
+    # Number that is added to the noise bytes, so that the noise changes with time; not a weight.
     turn: UInt16[Array, "all_rows columns"]
 
 
@@ -178,7 +178,7 @@ def _turns(rules: Rules) -> np.ndarray:
 def _grain(rows: int, columns: int, size: int) -> np.ndarray:
     """Return the noise of each pixel before `Shade.turn` is added.
 
-    It is uint8 (rows, size, columns, size * 3), equal for the three colours of a pixel.
+    The array is uint8 (rows, size, columns, size * 3), equal for the three colours of a pixel.
     """
     side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
     grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)

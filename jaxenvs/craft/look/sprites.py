@@ -37,7 +37,7 @@ class Numbers(NamedTuple):
     drawings: tuple[tuple[Layer, ...], ...]  # drawings of overlays 1, 2, ...; overlay 0 is nothing
     pairs: tuple[tuple[Block, int], ...]  # pairs of a block and an overlay that have a sprite
     placed: np.ndarray  # sprite index for each overlay on each block, int32 (blocks, overlays)
-    icons: dict[str, int]  # sprite of each icon with a count of 0; counts 1, 2, ... follow
+    icons: dict[str, int]  # sprite index of each icon with a count of 0; counts 1, 2, ... follow
     most: int  # highest count that is drawn
     blank: int  # sprite index of the blank tile
     total: int
@@ -58,7 +58,7 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
-    """Return the drawings of all overlays, and the first overlay of each mob and projectile."""
+    """Return the drawings of all overlays, and each mob's and projectile's first overlay number."""
     drawings = [*creatures.PLAYER]
     overlays = {}
     for mob in rules.mobs:
@@ -71,7 +71,7 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Return all pairs of a block and an overlay that can be on it.
+    """Return all pairs of a block and an overlay that can be on that block.
 
     A mob can be on blocks that it can enter. The player can also be off the map, killed by lava
     there, see `player.move`.
@@ -126,7 +126,7 @@ def atlas(rules: Rules, size: int) -> np.ndarray:
 def _count(number: int, size: int) -> tuple[Layer, ...]:
     """Return the drawing of a count: white digits with a black rim.
 
-    In large tiles it takes a smaller part of the tile.
+    In large tiles, the digits take a smaller part of the tile.
     """
     share = 1.0 if size < LARGE else 0.6
     corner = 1 - share

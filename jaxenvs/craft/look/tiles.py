@@ -32,8 +32,8 @@ def tiles(
 def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
     """Return the number of the overlay (player, mob or projectile) on each cell of the view.
 
-    If a cell has several, it is the last one that Craftax draws: mobs hide the player, and
-    projectiles hide both.
+    If a cell has several overlays, the one that Craftax draws last is returned: mobs hide the
+    player, and projectiles hide the player and mobs.
     """
     first = numbers(rules).overlays
     return flying(rules, world, world.projectiles, first, standing(rules, world, first))
