@@ -1,4 +1,4 @@
-"""Observations of boards: the objects of a game, those of all games by name, or sprites."""
+"""Observations of boards: objects by number or by name, bit planes, or sprites."""
 
 import jax.numpy as jnp
 import numpy as np
