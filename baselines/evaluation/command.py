@@ -56,6 +56,7 @@ EXAMPLES = (
     "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
+_play_randomly = jax.jit(random_episodes, static_argnums=(0, 2))  # compiled once for all seeds
 
 
 def main(argv: list[str]) -> int:
@@ -173,7 +174,7 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
     if args.random:
-        played = jax.jit(lambda key: random_episodes(policy.env, key, count))(key_here)
+        played = _play_randomly(policy.env, key_here, count)
         result["random"] = _figures(played)
         line += f"; random play {_words(result['random'])}"
     if package is not None:
