@@ -251,12 +251,17 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the learning curves of a recorded run; their title names id, learner and preset."""
+    """Return the learning curves of a recorded run.
+
+    Their title names id, learner, preset, and the field `game` if it was given.
+    """
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
+    game = re.search(r" game=\S+", record["command"])
+    title += game[0] if game else ""
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 

@@ -155,6 +155,11 @@ def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
     assert kinds == [("sampled", 2), ("greedy", 1)]
 
 
+def test_titles_of_curves_name_the_game(tmp_path):
+    made = run_of(tmp_path / "run", "PuzzleScript-v0", fields={"game": "relay", "levels": "train"})
+    assert record.curve(record.summary(made, "")).title == "PuzzleScript-v0 game=relay"
+
+
 def test_other_evaluations_of_a_run_are_recorded(tmp_path):
     for seed in (0, 1):
         evaluated(tmp_path, seed)
