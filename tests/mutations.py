@@ -402,7 +402,8 @@ MUTATIONS = {
     ),
     "the first row of a rule varies slowest": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)\n",
+        "    is_found, at = matches.next_tuple(p, able, counts, pointer, matches.is_vertical(p, rule))\n",
+        "    vertical = matches.is_vertical(p, rule)\n"
         "    mirrored = jax.tree.map(lambda leaf: leaf[::-1], pointer)\n"
         "    is_found, at = matches.next_tuple(p, able[::-1], counts[::-1], mirrored, vertical)\n"
         "    at = jax.tree.map(lambda leaf: leaf[::-1], at)\n",
@@ -410,8 +411,8 @@ MUTATIONS = {
     ),
     "a later match is not checked again": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "able, simple, vertical = waiting & found,",
-        "able, simple, vertical = waiting,",
+        "able, simple = waiting & found,",
+        "able, simple = waiting,",
         PLAYS,
     ),
     "a loop forgets the changes before it": Mutation(
@@ -424,7 +425,7 @@ MUTATIONS = {
     "a rule to the left is scanned from the right": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
         "index, ranks = turn.target - before, []",
-        "to_left = tables.direction[rule] == 2\n"
+        "to_left = p.tables.direction[rule] == 2\n"
         "    index = jnp.where(to_left, total - 1 - turn.target, turn.target - before)\n"
         "    ranks = []",
         PLAYS,
@@ -461,8 +462,8 @@ MUTATIONS = {
     ),
     "late rules run before the movement": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)",
-        "end = tables.end.all",
+        "end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)",
+        "end = p.tables.end.all",
         PLAYS,
     ),
 }

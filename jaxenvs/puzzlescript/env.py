@@ -377,7 +377,8 @@ def _has(game: Game, number: int) -> bool:
 def _draw(word: UInt32[Array, ""]) -> Draw:
     """Return the function `draw` of a turn: number i is a hash of `word` and i, in [0, 1)."""
 
-    def draw(number: Int32[Array, ""]) -> Float32[Array, ""]:
-        return uniform(mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1))))
+    return jax.tree_util.Partial(_number, word)
 
-    return draw
+
+def _number(word: UInt32[Array, ""], number: Int32[Array, ""]) -> Float32[Array, ""]:
+    return uniform(mix(word ^ mix(number.astype(jnp.uint32) + np.uint32(1))))

@@ -45,10 +45,11 @@ def turn(
     machine: Machine, tables: Tables, game: Any, board: Board, action: Any, drawn: Any
 ) -> tuple[Board, Any]:
     """Play an action after `drawn` random numbers were used; numbers come from `DRAWS`."""
-    numbers = jnp.asarray(DRAWS, jnp.float32)
-    return machine.play(
-        tables, game, board, action, lambda i: numbers[(i + drawn) % np.int32(len(DRAWS))]
-    )
+    return machine.play(tables, game, board, action, jax.tree_util.Partial(_number, drawn))
+
+
+def _number(drawn: Any, i: Any) -> Any:
+    return jnp.asarray(DRAWS, jnp.float32)[(i + drawn) % np.int32(len(DRAWS))]
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript.machine import START, Machine, Packer
 
 DIGITS = 8  # of a digest
-BATCH = 15  # plays at once
+BATCH = 40  # plays at once, in three groups
 QUICK = 14  # inputs of a random play in the default tests
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 

@@ -6,23 +6,90 @@ jumps back to its first group if something changed. A random group applies one o
 `matches.py`), drawn at random.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, UInt8
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from . import matches, planes, replacements, sizes
-from .matches import Literals, Tested
+from .matches import Literals
 from .replacements import Draw
-from .state import ENDS, MOVES, RULES, Program, Turn, fresh, select
+from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
 
 MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
 MOST_LOOPS = 200  # number of loop jumps after which the engine skips all remaining rules
 
 
-def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
-    """Test the next rules; apply the first that has an effect. If none has, go on behind them."""
+class Next(NamedTuple):
+    """The next rule with an effect."""
+
+    rule: Int32[Array, ""]  # its index, or the index of the next rule of a random group
+    is_found: Bool[Array, ""]  # whether there is such a rule among the tested ones
+    found: UInt32[Array, "rows gaps side words"]  # its matches, see `matches.of_rule`
+    changing: UInt32[Array, "rows gaps side words"]  # its matches that would change something
+    changes: Bool[Array, ""]  # whether a match of one of its rows would change something
+    last: Int32[Array, ""]  # index of the last tested rule
+    barrier: Bool[Array, ""]  # whether the group or loop that ends with `last` may be repeated
+
+
+class Choice(NamedTuple):
+    """What a micro-step applies of a rule that is not in a random group."""
+
+    at: Place  # next tuple, if the rule is not `simple`
+    is_found: Bool[Array, ""]  # whether there is such a tuple
+    starts: UInt32[Array, "side words"]  # all starts to apply now, if the rule is `simple`
+    left: UInt32[Array, "side words"]  # starts that wait for the next micro-step
+    waiting: UInt32[Array, "rows gaps side words"]  # see `Turn.waiting`
+    changes: Bool[Array, ""]  # whether one of `starts` changes something
+
+
+class Scan(NamedTuple):
+    """The tuples of a rule in a random group."""
+
+    before: Int32[Array, ""]  # number of tuples of the group's earlier rules
+    total: Int32[Array, ""]  # the same number with the tuples of this rule
+    at: Place  # tuple with the index `Turn.target`
+    is_hit: Bool[Array, ""]  # whether the rule has that tuple
+
+
+def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
+    """Test the next rules; apply the first that has an effect. If none has, go on behind them.
+
+    In a phase without rules, return the turn as it is. Also return whether a rule was applied.
+    """
+    in_rules = (turn.phase == RULES) | (turn.phase == LATE)
+    end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
+    runs = in_rules & (turn.rule < end)
+    chosen = _next(p, turn, found, end)
+    rule, applies = chosen.rule, chosen.is_found
+    choice = _choice(p, turn, chosen)
+    at, is_found = choice.at, choice.is_found & applies
+    in_random, scan = jnp.bool_(False), None
+    if p.size.draws:
+        in_random, scan = p.tables.random[turn.rule], _scan(p, turn, chosen.found, rule)
+        at = select(in_random, scan.at, at)
+        is_found = jnp.where(in_random, scan.is_hit, is_found)
+    starts = jnp.where(runs & applies, choice.starts, jnp.uint32(0))
+    where = replacements.targets(p, rule, at, runs & is_found, starts)
+    turn, altered = replacements.replaced(p, turn, *where, draw)
+    applied = _applied(p, turn, choice, rule, altered)
+    after = select(applies, applied, _go_on(p, turn, chosen.last, chosen.barrier))
+    if scan is not None:
+        after = select(in_random, _random_group(p, turn, scan, rule, altered, draw), after)
+    after = select(runs, after, turn)
+    over = fresh(after)._replace(
+        phase=jnp.where(turn.phase == RULES, MOVES, ENDS).astype(jnp.int32),
+        vacated=jnp.zeros_like(turn.vacated),
+        place=jnp.int32(-2),
+    )
+    is_over = in_rules & (after.rule >= end) & ~after.applying
+    return select(is_over, over, after), runs & (applies | in_random)
+
+
+def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Next:
+    """Test the rules of the window, and return the first that has an effect."""
     size, tables = p.size, p.tables
-    end = jnp.where(turn.phase == RULES, tables.late.all, tables.end.all)
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
     is_valid, barrier = _window(p, turn, window, end)
     tests = matches.tested(p, found, window)
@@ -31,21 +98,15 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
     active &= is_valid & ~tables.random[window]
     place = jnp.where(turn.applying, jnp.int32(0), planes.first(active))
-    one = jax.tree.map(lambda leaf: leaf[place], tests)
-    applied = _apply(p, turn, one, window[place], has_change[place].any(), draw)
-    passed = _go_on(p, turn, turn.rule + is_valid.sum(dtype=jnp.int32) - 1, barrier)
-    after = select(active.any() | turn.applying, applied, passed)
-    if size.draws:
-        one = jax.tree.map(lambda leaf: leaf[0], tests)
-        in_random = tables.random[window[0]] & (turn.rule < end)
-        after = select(in_random, _random_group(p, turn, one, window[0], draw), after)
-    after = select(turn.rule >= end, turn, after)
-    over = fresh(after)._replace(
-        phase=jnp.where(turn.phase == RULES, MOVES, ENDS).astype(jnp.int32),
-        vacated=jnp.zeros_like(turn.vacated),
-        place=jnp.int32(-2),
+    rule, tests = window[place], jax.tree.map(lambda leaf: leaf[place], tests)
+    return Next(
+        rule,
+        active.any() | turn.applying,
+        *matches.of_rule(p, tests, rule),
+        changes=has_change[place].any(),
+        last=turn.rule + is_valid.sum(dtype=jnp.int32) - 1,
+        barrier=barrier,
     )
-    return select((after.rule >= end) & ~after.applying, over, after)
 
 
 def _window(
@@ -98,42 +159,49 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
     return jnp.where(closed | (added == 0), queue, (kept | added).astype(jnp.uint8))
 
 
-def _apply(
-    p: Program,
-    turn: Turn,
-    tests: Tested,
-    rule: Int32[Array, ""],
-    changes: Bool[Array, ""],
-    draw: Draw,
-) -> Turn:
-    """Apply a rule, or the part of it that one micro-step can apply.
+def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
+    """Choose what to apply of a rule.
 
     For a rule with one row, no ellipsis and no random numbers, this is every match that no earlier
     match overlaps. For any other rule, it is the next tuple that still matches and has an effect.
     """
-    size, tables = p.size, p.tables
-    found, changing = matches.of_rule(p, tests, rule)
+    tables, rule, found = p.tables, chosen.rule, chosen.found
     waiting = jnp.where(turn.applying, turn.waiting, found)
     nowhere = turn.pointer._replace(gap=jnp.full_like(turn.pointer.gap, matches.NOWHERE))
     pointer = select(turn.applying, turn.pointer, nowhere)
-    able, simple, vertical = waiting & found, tables.simple[rule], matches.is_vertical(p, rule)
-    is_idle = ~turn.applying & ~changes  # whether only the rule's commands have an effect
+    able, simple = waiting & found, tables.simple[rule]
+    is_idle = ~turn.applying & ~chosen.changes  # whether only the rule's commands have an effect
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
-    counts = able & changing
-    if size.draws:  # whether a draw has an effect is not known in advance
+    counts = able & chosen.changing
+    if p.size.draws:  # whether a draw has an effect is not known in advance
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
-    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)
-    where = replacements.targets(p, rule, at, is_found & ~simple, starts)
-    after, altered = replacements.replaced(p, turn, *where, draw)
-    sure = jnp.where(simple, planes.some(starts & tests.head_changes[0]), is_found)
-    altered = jnp.where(tables.draws[rule], altered, sure) if size.draws else sure
+    is_found, at = matches.next_tuple(p, able, counts, pointer, matches.is_vertical(p, rule))
+    return Choice(
+        at=select(simple, pointer, at),
+        is_found=is_found & ~simple,
+        starts=starts,
+        left=jnp.where(is_idle, jnp.uint32(0), left),
+        waiting=waiting,
+        changes=planes.some(starts & chosen.changing[0, 0]),
+    )
+
+
+def _applied(
+    p: Program, turn: Turn, choice: Choice, rule: Int32[Array, ""], altered: Bool[Array, ""]
+) -> Turn:
+    """Go on in a rule of which `choice` was applied; `altered` says whether a cell changed."""
+    tables = p.tables
+    simple = tables.simple[rule]
+    sure = jnp.where(simple, choice.changes, choice.is_found)
+    altered = jnp.where(tables.draws[rule], altered, sure) if p.size.draws else sure
     is_same = tables.first[rule] == tables.first[turn.rule]
-    after = after._replace(
-        waiting=jnp.where(simple, waiting.at[0, 0].set(left), waiting),
-        pointer=select(simple, pointer, at),
-        applying=jnp.where(simple, planes.some(left) & ~is_idle, is_found),
+    waiting = choice.waiting
+    after = turn._replace(
+        waiting=jnp.where(simple, waiting.at[0, 0].set(choice.left), waiting),
+        pointer=choice.at,
+        applying=jnp.where(simple, planes.some(choice.left), choice.is_found),
         changed=(is_same & turn.changed) | altered,
         passes=jnp.where(is_same, turn.passes, 0),
         any_changed=turn.any_changed | altered,
@@ -152,42 +220,51 @@ def _finished(p: Program, turn: Turn, rule: Int32[Array, ""]) -> Turn:
     return _go_on(p, turn, turn.rule, tables.last[rule] & (turn.changed | jumps))
 
 
+def _scan(
+    p: Program, turn: Turn, found: UInt32[Array, "rows gaps side words"], rule: Int32[Array, ""]
+) -> Scan:
+    """Count the tuples of a rule in a random group, and find the one with index `turn.target`."""
+    numbers = matches.number_of(found)
+    before = jnp.maximum(turn.counted, 0)
+    total = before + jnp.prod(numbers, dtype=jnp.int32)
+    index, ranks = turn.target - before, []
+    for row in range(p.size.rows):  # in the order of tuples, the match of row 0 varies fastest
+        ranks.append(index % jnp.maximum(numbers[row], 1))
+        index = index // jnp.maximum(numbers[row], 1)
+    at = matches.nth(found, jnp.stack(ranks), matches.is_vertical(p, rule))
+    return Scan(before, total, at, (turn.target >= 0) & (turn.target < total))
+
+
 def _random_group(
-    p: Program, turn: Turn, tests: Tested, rule: Int32[Array, ""], draw: Draw
+    p: Program,
+    turn: Turn,
+    scan: Scan,
+    rule: Int32[Array, ""],
+    altered: Bool[Array, ""],
+    draw: Draw,
 ) -> Turn:
     """Go on in a random group: count its tuples, draw the index of one, find it and apply it.
 
     Each micro-step handles the tuples of one rule. The group is scanned twice.
     """
     tables = p.tables
-    found, _ = matches.of_rule(p, tests, rule)
-    numbers = matches.number_of(found)
-    before = jnp.maximum(turn.counted, 0)
-    total = before + jnp.prod(numbers, dtype=jnp.int32)
-    after = turn._replace(counted=total, rule=turn.rule + 1)
+    after = turn._replace(counted=scan.total, rule=turn.rule + 1)
     # First scan: count. At its end, draw an index, or leave the group if it has no tuples.
     chosen = turn._replace(
         counted=jnp.int32(0),
         rule=tables.first[rule],
-        target=jnp.floor(draw(turn.drawn) * total.astype(jnp.float32)).astype(jnp.int32),
+        target=jnp.floor(draw(turn.drawn) * scan.total.astype(jnp.float32)).astype(jnp.int32),
         drawn=turn.drawn + 1,
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
-    counting = select(tables.last[rule], select(total > 0, chosen, none), after)
-    # Second scan: find the tuple and apply it.
-    index, ranks = turn.target - before, []
-    for row in range(p.size.rows):  # in the order of tuples, the match of row 0 varies fastest
-        ranks.append(index % jnp.maximum(numbers[row], 1))
-        index = index // jnp.maximum(numbers[row], 1)
-    at = matches.nth(found, jnp.stack(ranks), matches.is_vertical(p, rule))
-    where = replacements.targets(p, rule, at, jnp.bool_(True))
-    applied, altered = replacements.replaced(p, turn, *where, draw)
-    applied = applied._replace(
+    counting = select(tables.last[rule], select(scan.total > 0, chosen, none), after)
+    # Second scan: the rule that has the tuple was applied.
+    applied = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]),
         counted=jnp.int32(-1),
         target=jnp.int32(-1),
     )
-    seeking = select(turn.target < total, _left(p, applied, altered), after)
+    seeking = select(scan.is_hit, _left(p, applied, altered), after)
     return select(turn.target < 0, counting, seeking)
 
 

@@ -54,7 +54,7 @@ def literals(p: Program, turn: Turn) -> Literals:
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
     """Return the plane of each literal; for a negative literal, the other cells of the level."""
     numbers = numbers.astype(jnp.int32)
-    plane = found[jnp.abs(numbers)]
+    plane = found.at[jnp.abs(numbers)].get(mode="promise_in_bounds")
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 

@@ -7,11 +7,11 @@ without an object, a micro-step handles one cell, in the engine's order.
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import matches, planes
 from .planes import DOWN, LEFT, OPPOSITE, RIGHT, UP
-from .state import LATE, Program, Turn
+from .state import ENDS, LATE, MOVES, Program, Turn
 
 # Index of the movement bit of each direction, in the order right, down, left, up. The order of the
 # movement bits is up, down, left, right, action.
@@ -22,9 +22,12 @@ def _or(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
     return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
 
 
-def step(p: Program, turn: Turn) -> Turn:
-    """Move objects; when none moves any more, clear all movements and go on to the late rules."""
-    size = p.size
+def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
+    """Move objects; when none can move any more, clear all movements and leave this phase.
+
+    In another phase, return the turn as it is. Also return whether an object moved.
+    """
+    size, runs = p.size, turn.phase == MOVES
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
@@ -34,19 +37,24 @@ def step(p: Program, turn: Turn) -> Turn:
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
+    movers = jnp.where(runs, movers, jnp.uint32(0))
     is_over = ~planes.some(movers).any()
     again = singly & is_over & (turn.place >= 0)  # a pass that moved something is repeated
-    ends = is_over & ~again
-    place = jnp.where(singly, _place(movers), turn.place)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
-    return turn._replace(
+    is_done = ~planes.some(moves[:, :4]).any()  # whether nothing is left that could move
+    ends = runs & ((is_over & ~again) | is_done)
+    place = jnp.where(singly, _place(movers), turn.place)
+    late = p.tables.late.all
+    following = jnp.where(late < p.tables.end.all, LATE, ENDS)
+    after = turn._replace(
         objects=_moved(p, turn.objects, movers),
         moves=jnp.where(ends, jnp.uint32(0), moves),
         vacated=turn.vacated | _or(movers, 1),
-        place=jnp.where(again, -1, place),
-        phase=jnp.where(ends, LATE, turn.phase).astype(jnp.int32),
-        rule=jnp.where(ends, p.tables.late.all, turn.rule),
+        place=jnp.where(runs, jnp.where(again, -1, place), turn.place),
+        phase=jnp.where(ends, following, turn.phase).astype(jnp.int32),
+        rule=jnp.where(ends, late, turn.rule),
     )
+    return after, ~is_over
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:

@@ -32,12 +32,13 @@ def replaced(
         clear, new = clear | more_clear, new | more_new
         turn = turn._replace(drawn=drawn)
     base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *turn.objects.shape[1:])])
-    altered = jnp.bool_(False)
+    difference = jnp.zeros_like(base)
     for i in range(len(patterns)):
         after = base & ~jnp.where(clear[i, :, None, None], where[i], jnp.uint32(0))
         after |= jnp.where(new[i, :, None, None], where[i], jnp.uint32(0))
-        altered |= (after != base).any() if size.draws else False
+        difference |= after ^ base
         base = after
+    altered = (difference != 0).any() if size.draws else jnp.bool_(False)
     objects, moves = base[: size.objects], base[size.objects :].reshape(turn.moves.shape)
     return turn._replace(objects=objects, moves=moves), altered
 
@@ -87,7 +88,7 @@ def at_once(
     axis = p.tables.direction[rule] % 2  # RIGHT or DOWN, the order of matches
     blocked = jnp.zeros_like(waiting)
     for by in range(1, p.size.cells):
-        overlaps = by < p.tables.length[rule, 0]
+        overlaps = by < p.tables.length[rule][0]
         blocked |= jnp.where(overlaps, planes.forth(waiting, axis, by), jnp.uint32(0))
     return waiting & ~blocked & able, waiting & blocked
 

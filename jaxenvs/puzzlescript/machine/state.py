@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from .sizes import BITS, Size, Tables
@@ -74,14 +75,21 @@ class Row:
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
 
-    def __getitem__(self, index: Any) -> Array:
-        index = index if isinstance(index, tuple) else (index,)
-        return _wide(self.table[(self.game, *index)])
+    def __getitem__(self, index: Array) -> Array:
+        """Return the entries at `index` on the first axis of the row.
+
+        The entry of an index behind the end is unspecified. The rows of all games are indexed as
+        one array: with an index of two parts, XLA would launch a kernel of its own to join them.
+        """
+        games, count, *shape = self.table.shape
+        joined = self.table.reshape(games * count, *shape)
+        place = self.game * np.int32(count) + index.astype(jnp.int32)
+        return _wide(joined.at[place].get(mode="promise_in_bounds"))
 
     @property
     def all(self) -> Array:
         """The whole row."""
-        return _wide(self.table[self.game])
+        return _wide(self.table.at[self.game].get(mode="promise_in_bounds"))
 
 
 def _wide(read: Array) -> Array:
@@ -162,4 +170,4 @@ def fresh(turn: Turn) -> Turn:
 
 def select(condition: Array, one: Any, other: Any) -> Any:
     """Return the pytree `one` if `condition` is True, else `other`."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(condition, a, b), one, other)

@@ -11,14 +11,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
-from . import ending, groups, matches, movement, planes
+from ...core.settle import settled
+from . import ending, groups, lanes, matches, movement, planes
 from .replacements import Draw
 from .sizes import BITS, Size, Tables
 from .state import (
     DONE,
     ENDS,
-    LATE,
-    MOVES,
     RULES,
     Board,
     Program,
@@ -52,8 +51,17 @@ class Machine(NamedTuple):
         The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
         are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
         rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
-        action, in [0, 1); it is required if `size.draws` is True.
+        action, in [0, 1); it is required if `size.draws` is True. A batch is played faster on a CPU
+        if `draw` is a `jax.tree_util.Partial` (see `lanes.py`).
         """
+        play = self._play
+        if draw is None or isinstance(draw, jax.tree_util.Partial):
+            play = lanes.batched(play)
+        return play(tables, game, board, action, draw)
+
+    def _play(
+        self, tables: Tables, game: Array, board: Board, action: Array, draw: Any
+    ) -> tuple[Board, Array]:
         program = Program.of(self.size, tables, game, self.again_limit)
         is_start = action == START
         turn = _pushed(program, empty_turn(self.size, board), action)
@@ -79,12 +87,17 @@ class Machine(NamedTuple):
 
 
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
-    """Go on in a turn by one step of its phase; a turn that is over stays as it is."""
+    """Go on in a turn: rules, then movement, then the end of the turn, as far as each is due.
+
+    A turn that is over stays as it is.
+    """
     found = matches.literals(p, turn)
-    in_rules = (turn.phase == RULES) | (turn.phase == LATE)
-    after = select(in_rules, groups.step(p, turn, found, draw), turn)
-    after = select(turn.phase == MOVES, movement.step(p, turn), after)
-    return select(turn.phase == ENDS, ending.step(p, turn, found), after)
+    after, applied = groups.step(p, turn, found, draw)
+    objects, moves = settled((after.objects, after.moves))
+    after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
+    # The end of the turn reads `found`. If this micro-step changed objects, the next one ends it.
+    due = (after.phase == ENDS) & ~applied & ~moved
+    return select(due, ending.step(p, after, found), after)
 
 
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
