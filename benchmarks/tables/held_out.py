@@ -23,13 +23,14 @@ def _played(line: Line) -> str:
     run, name = line
     fields = run["evaluations"][name]["fields"]
     trained = run["evaluations"]["train"]["fields"]
-    return _set({k: v for k, v in fields.items() if trained.get(k) != v}) or "those of training"
+    changed = _set({k: v for k, v in fields.items() if trained.get(k) != v})
+    return f"`{changed}`" if changed else "the same"
 
 
 COLUMNS: dict[str, Column] = {
     "trained with `--set`": lambda line: f"`{_set(line[0]['evaluations']['train']['fields'])}`",
     "steps per seed": lambda line: short(line[0]["steps"]),
-    "evaluated on": lambda line: f"`{_played(line)}`",
+    "evaluated with `--set`": _played,
     "wins of each seed": lambda line: ", ".join(map(percent, _wins(line, "here"))),
     "mean": lambda line: percent(statistics.fmean(_wins(line, "here"))),
     "random play": lambda line: percent(statistics.fmean(_wins(line, "random"))),
