@@ -402,8 +402,7 @@ MUTATIONS = {
     ),
     "the first row of a rule varies slowest": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
-        "    is_found, at = matches.next_tuple(p, able, counts, pointer, matches.is_vertical(p, rule))\n",
-        "    vertical = matches.is_vertical(p, rule)\n"
+        "    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)\n",
         "    mirrored = jax.tree.map(lambda leaf: leaf[::-1], pointer)\n"
         "    is_found, at = matches.next_tuple(p, able[::-1], counts[::-1], mirrored, vertical)\n"
         "    at = jax.tree.map(lambda leaf: leaf[::-1], at)\n",

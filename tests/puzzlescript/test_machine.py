@@ -11,7 +11,7 @@ import plays
 import pytest
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript.machine import START, Machine, Packer
+from jaxenvs.puzzlescript.machine import START, Machine, Packer, matches
 
 DIGITS = 8  # of a digest
 BATCH = 40  # plays at once, in three groups
@@ -136,6 +136,19 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     for part in parts(found, quick(found), QUICK):
         assert not mistakes(found, part, play, QUICK)
     assert play._cache_size() == 1  # one compiled program plays all games
+
+
+@pytest.mark.parametrize("count", (6, 62, 124, 129))
+def test_unions_of_planes_by_parts_are_the_unions(count):
+    draw = np.random.default_rng(count)
+    sets = draw.integers(2**32, size=(20, -(-count // 32)), dtype=np.uint32)
+    sets[:, -1] &= np.uint32((1 << (count - 1) % 32 + 1) - 1)
+    base = jnp.asarray(draw.integers(2**32, size=(count, 5, 2), dtype=np.uint32))
+    base &= jnp.asarray(draw.integers(2**32, size=base.shape, dtype=np.uint32))
+    rare = jnp.where(draw.random((count, 1, 1)) < 0.4, base, jnp.uint32(0))
+    expected = matches.unions(jnp.asarray(sets), rare)
+    assert jnp.array_equal(matches.unions_by_parts(jnp.asarray(sets), rare), expected)
+    assert len(np.unique(expected)) > 3
 
 
 @pytest.mark.full

@@ -177,7 +177,8 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     if p.size.draws:  # whether a draw has an effect is not known in advance
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
-    is_found, at = matches.next_tuple(p, able, counts, pointer, matches.is_vertical(p, rule))
+    vertical = matches.is_vertical(p, rule)
+    is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)
     return Choice(
         at=select(simple, pointer, at),
         is_found=is_found & ~simple,

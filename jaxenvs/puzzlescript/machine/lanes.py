@@ -23,8 +23,8 @@ GROUP = 16  # number of environments that a CPU plays together
 def batched(play: Play) -> Play:
     """Return `play`, with the program of this module under `vmap`.
 
-    Raises `ValueError` if the tables have a batch axis. `draw` is None or a `jax.tree_util.Partial`, because all
-    values that differ between environments must be arguments.
+    Raises `ValueError` if the tables have a batch axis. `draw` must be None or a
+    `jax.tree_util.Partial`, because all values that differ between environments must be arguments.
     """
 
     @jax.custom_batching.custom_vmap

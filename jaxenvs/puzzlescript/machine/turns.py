@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
-from ...core.settle import settled
+from ...core.settle import stored
 from . import ending, groups, lanes, matches, movement, planes
 from .replacements import Draw
 from .sizes import BITS, Size, Tables
@@ -93,8 +93,10 @@ def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     """
     found = matches.literals(p, turn)
     after, applied = groups.step(p, turn, found, draw)
-    objects, moves = settled((after.objects, after.moves))
+    objects, moves = stored((after.objects, after.moves))
     after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
+    # On a GPU, XLA would otherwise move all objects again in every thread that reads one of them.
+    after = after._replace(objects=jax.lax.optimization_barrier(after.objects))
     # The end of the turn reads `found`. If this micro-step changed objects, the next one ends it.
     due = (after.phase == ENDS) & ~applied & ~moved
     return select(due, ending.step(p, after, found), after)
