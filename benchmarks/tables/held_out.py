@@ -13,6 +13,11 @@ def _set(fields: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in fields.items())
 
 
+def _trained(line: Line) -> str:
+    """Return the fields in the run's command."""
+    return "`" + line[0]["command"].partition(" --set ")[2].partition(" --")[0] + "`"
+
+
 def _wins(line: Line, of: str) -> list[float]:
     run, name = line
     return [seed[of]["terminated_rate"] for seed in run["evaluations"][name]["seeds"]]
@@ -28,7 +33,7 @@ def _played(line: Line) -> str:
 
 
 COLUMNS: dict[str, Column] = {
-    "trained with `--set`": lambda line: f"`{_set(line[0]['evaluations']['train']['fields'])}`",
+    "trained with `--set`": _trained,
     "steps per seed": lambda line: short(line[0]["steps"]),
     "evaluated with `--set`": _played,
     "wins of each seed": lambda line: ", ".join(map(percent, _wins(line, "here"))),
