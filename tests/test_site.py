@@ -283,7 +283,8 @@ def test_a_picture_is_the_same_each_time_and_small(id, id_pages):
         for path in TUTORIALS
     ],
 )
-def test_the_code_of_a_tutorial_runs(path, capsys):
+def test_the_code_of_a_tutorial_runs(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # one tutorial writes a folder of games
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     assert blocks

@@ -156,6 +156,26 @@ def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
     assert kinds == [("sampled", 2), ("greedy", 1)]
 
 
+def test_titles_of_curves_name_the_game(tmp_path):
+    made = run_of(tmp_path / "run", "PuzzleScript-v0", fields={"game": "relay", "levels": "train"})
+    assert record.curve(record.summary(made, "")).title == "PuzzleScript-v0 game=relay"
+
+
+def test_other_evaluations_of_a_run_are_recorded(tmp_path):
+    for seed in (0, 1):
+        evaluated(tmp_path, seed)
+        found = {"fields": {"levels": "test"}, "params": {}, "episodes": 8, "policy": {}}
+        found |= {"seeds": [{"seed": seed, "here": {"mean_return": 0.5}}], "date": "today"}
+        (tmp_path / f"{seed}" / "eval-levels.json").write_text(json.dumps(found))
+    table = tmp_path / "table.json"
+    assert record.main([str(table), str(tmp_path / "0")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert line["evaluations"]["levels"]["fields"] == {"levels": "test"}
+    assert record.main([str(table), str(tmp_path / "1")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert [seed["seed"] for seed in line["evaluations"]["levels"]["seeds"]] == [0, 1]
+
+
 def test_runs_without_an_evaluation_by_seed_share_a_panel():
     steps = {"steps": [1, 2]}
     records = [
