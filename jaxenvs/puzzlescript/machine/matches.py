@@ -2,7 +2,8 @@
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
 brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
-skips. A tuple has one match for each row of a rule; the rule is applied to every tuple in turn.
+skips (the gap). A tuple has one match for each row of a rule; the rule is applied to every tuple in
+turn.
 """
 
 from typing import NamedTuple
@@ -22,10 +23,10 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 
 
 class Tested(NamedTuple):
-    """Planes of the cells at which a part of a row starts to match.
+    """Bit planes of the cells at which a part of a row (pair of brackets) of a rule can start.
 
-    `head` is the part before the first ellipsis, or the whole row; `tail` is the part after the
-    last ellipsis.
+    `head` is for the part before the first ellipsis, or for the whole row if it has none; `tail` is
+    for the part after the last ellipsis.
     `head_changes` and `tail_changes` contain only those matches that would change something. The
     leading axes are the tested rules, if there are several, and their rows.
     """
@@ -45,9 +46,9 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 
 
 def literals(p: Program, turn: Turn) -> Literals:
-    """Return the plane of each positive literal (see `Tables`), indexed by the literal.
+    """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
 
-    No literal has index 0, which holds the cells of the level.
+    The literal is the index. No literal is 0; index 0 holds the cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]
@@ -63,7 +64,10 @@ def literals(p: Program, turn: Turn) -> Literals:
 
 
 def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array, "..."]:
-    """Return the union of the planes of each set; `base` has all planes."""
+    """Return the union of the planes of each set.
+
+    `sets` has a bit mask of each set's planes, and `base` has all planes.
+    """
     member = planes.flags(sets, len(base))
     kept = jnp.where(member[:, :, None, None], base, jnp.uint32(0))
     return jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (1,))
@@ -116,7 +120,7 @@ def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
-    """Test every row of some rules in all cells."""
+    """Find the cells at which each row (pair of brackets) of the given rules matches."""
     tables = p.tables
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
     head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
@@ -133,9 +137,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
 def _segment(
     p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
-    """Return the starts of sequences of cells that match the patterns.
+    """Return the cells at which a sequence of cells starts that matches `patterns` one by one.
 
-    Also return the starts of those sequences in which a cell would change.
+    The sequence extends in `direction`, and only the first `length` patterns are used. The second
+    result has only the starts of those sequences in which the rule would change a cell.
     """
     match = matching(p, found, patterns)
     change = _changing(p, found, patterns) & match
@@ -151,7 +156,10 @@ def _segment(
 def row_results(
     p: Program, tests: Tested, rules: Int32[Array, " w"]
 ) -> tuple[Bool[Array, "w rows"], Bool[Array, "w rows"]]:
-    """Return whether each row matches somewhere, and whether one match would change something."""
+    """Return for each row of each rule whether it has a match.
+
+    The second result says whether at least one of these matches would change something.
+    """
     head, changes = tests.head, tests.head_changes
     length = p.tables.length[rules]
     if p.size.tail:
@@ -170,8 +178,10 @@ def row_results(
 
 
 def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
-    """Return the starts of parts of `length` cells, at most `most`, from which an ellipsis of any
-    length leads to a cell of `tail`.
+    """Return the cells at which a part of a row can start so that the rest of the row fits.
+
+    The part has `length` cells, at most `most`, and an ellipsis follows that skips any number of
+    cells. `tail` has the cells at which the rest of the row, behind this ellipsis, can start.
     """
     by = 1
     while by < p.size.side:
@@ -194,8 +204,8 @@ def of_rule(
 ) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
     """Return where each row of a rule matches, and where a match would change something.
 
-    Each result has one plane for each gap, see `Place`. It contains the cells at which the matches
-    start.
+    Each result has one plane for each gap, the number of cells that an ellipsis skips (see
+    `Place`). The plane contains the cells at which the matches with this gap start.
     """
     size, length = p.size, p.tables.length[rule]
     found, change = tests.head[:, None], tests.head_changes[:, None]
@@ -221,7 +231,10 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each gap, the starts of rows whose part after the ellipsis starts in `tail`."""
+    """Return where rows start whose part after the ellipsis starts at a cell of `tail`.
+
+    There is one plane for each gap, the number of cells that the ellipsis skips.
+    """
     direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
@@ -243,7 +256,8 @@ def first(
 ) -> tuple[Bool[Array, "*batch"], Place]:
     """Return whether there is a match, and the first match.
 
-    Matches are ordered line by line, or column by column if `vertical`; in one cell, by gap.
+    Matches are ordered line by line, or column by column if `vertical`. Matches that start at the
+    same cell are ordered by their gap, the number of cells that the ellipsis skips.
     """
     cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
     lines = (cells != 0).any(axis=-1)
@@ -261,7 +275,10 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return for each row a mask of the places after `at`, in the order that `first` uses."""
+    """Return for each row a mask of all possible matches after the match `at` of this row.
+
+    The order of matches is that of `first`.
+    """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)
@@ -284,12 +301,13 @@ def next_tuple(
 ) -> tuple[Bool[Array, ""], Place]:
     """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    A tuple is suitable if all its matches are in `able` and at least one is in `counts`. In the
-    order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
+    A tuple has one match for each row of the rule. It is suitable if all of them are in `able`, the
+    matches that still hold, and at least one is in `counts`, those that would change something. In
+    the order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
     """
     rows, later = p.size.rows, behind(p, pointer, vertical)
-    # Four candidates of each row: the first match in `able` and in `counts`, and the first match
-    # after `pointer` in `able` and in `counts`.
+    # For each row, four candidates for its match in the next tuple: the first match in `able`, the
+    # first in `counts`, and the first after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
     exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)

@@ -31,8 +31,9 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
-    # If a movement is on a layer of a cell without an object, the next object that arrives there
-    # takes it over. Then the order of cells matters, so they are handled one at a time.
+    # A cell may have a movement on a layer on which it has no object. The next object of the layer
+    # that arrives there takes it over. Then the order of cells matters, so they are handled one at
+    # a time.
     is_stale = planes.some(_or(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
@@ -94,7 +95,10 @@ def _at_once(
 def _next_cell(
     p: Program, turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return the movers of one cell: column by column, the first after `turn.place` with any."""
+    """Return, by layer and direction, the one cell whose objects move next; no cell if none can.
+
+    It is the first cell after `turn.place`, counted column by column, with an object that can move.
+    """
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
@@ -106,12 +110,15 @@ def _next_cell(
 
 
 def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
-    """Return the index of the only cell with movers; cells are counted column by column."""
+    """Return the index of the only cell whose objects move; cells are counted column by column."""
     return planes.first(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
-    """Return all objects, after each object in a cell of its layer's `movers` has moved."""
+    """Return the cells of each object after a movement.
+
+    `movers` has, by layer and direction, the cells whose objects of the layer move.
+    """
     mine = movers[p.tables.layer.all]
     after = objects & ~_or(mine, 1)
     for d in range(4):

@@ -33,7 +33,7 @@ def rank(found: Bool[Array, "*batch n"]) -> Int32[Array, "*batch n"]:
 
 
 def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
-    """Move every bit by `by` cells in a direction."""
+    """Return the plane with every bit moved by `by` cells; bits that leave the plane are lost."""
     if by == 0:
         return plane
     if direction in (DOWN, UP):
@@ -71,7 +71,7 @@ def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
 
 
 def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
-    """Move a plane in the direction `order[direction]`."""
+    """Move the bits of each plane by `by` cells in the direction `order[direction]`."""
     if by == 0:
         return plane
     chosen = direction[..., None, None]
@@ -87,7 +87,7 @@ def some(plane: Plane) -> Bool[Array, "*batch"]:
 
 
 def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*batch count"]:
-    """Unpack the first `count` bits of words."""
+    """Return the first `count` bits of the words as flags; the lowest bit of a word comes first."""
     places = index(count)
     found = jnp.take(words, places // WORD, axis=-1)
     return (found >> (places % WORD).astype(jnp.uint32) & 1).astype(jnp.bool_)
