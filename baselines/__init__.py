@@ -22,7 +22,17 @@ from jaxenvs.core.extras import require
 from . import old_names
 
 # Python packages that the extra `train` installs.
-NEEDED = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
+NEEDED = (
+    "chex",
+    "flax",
+    "matplotlib",
+    "mctx",
+    "optax",
+    "orbax",
+    "rich",
+    "typing_extensions",
+    "tyro",
+)
 GYM = "gym:"  # prefix of the ids of Gymnasium environments, which Ray actors step
 
 require(NEEDED, "train")

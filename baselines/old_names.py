@@ -46,6 +46,7 @@ RENAMED = {  # old module -> new modules that have its attributes
     "exploration": ("core.bonuses",),
     "networks": ("networks.policies",),
     "ray.gym_worlds": ("ray.gym_envs",),
+    "run.loop": ("run.loop",),
     "stated": ("core.policy_statement",),
 }
 
@@ -53,6 +54,7 @@ MEMBERS = {  # old module -> old names of classes and functions -> new names
     "exploration": {"asked": "of_settings", "shown": "visible", "rewarded": "add_bonus"},
     "networks": {"named": "load_network", "check_answers": "check_outputs"},
     "replay_buffer": {"Lots": "SlotDraws"},
+    "run.loop": {"layout": "partition"},
     "settings": {
         "Scaled": "Scaling",
         "Remembering": "Memory",

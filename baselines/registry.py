@@ -14,7 +14,7 @@ from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
 
 from . import GYM
 from .core.devices import ALONE, Devices
-from .core.learner import Algorithm, Learner
+from .core.learner import Algorithm, Learner, Network
 from .core.moments import Normalised, has_floats
 from .core.planning import LEARNED, TRUE, Search, search_of
 from .core.puzzles import has_goal, has_unit_cost
@@ -67,7 +67,7 @@ def training_env(name: str, env: Env, settings: Any) -> Env:
     return row.wrapped(env, vars(settings))
 
 
-def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Any:
+def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Network:
     """Return the policy network for a jaxenvs environment or, with Ray, a Gymnasium environment.
 
     Raises `KeyError` if `settings` lacks a name in `row.shape`, the settings of the network.

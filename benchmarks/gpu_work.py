@@ -34,6 +34,7 @@ from jax.stages import Compiled, Traced
 
 import jaxenvs
 from jaxenvs.commands.parser import Parser
+from jaxenvs.core.starts import tree_bytes
 
 from .gpu_model import hlo, kernel_time
 from .harness import contestants, instrument
@@ -227,11 +228,6 @@ def _launches(kernels: Iterable[hlo.Kernel]) -> int:
 
 def _microseconds(kernels: Iterable[hlo.Kernel]) -> float:
     return sum(kernel.count * kernel.microseconds for kernel in kernels)
-
-
-def tree_bytes(tree: Any) -> int:
-    """Return the total bytes of all arrays in a pytree."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def _parser() -> Parser:

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 from jax.stages import Compiled
 
+from jaxenvs.core.starts import tree_bytes
+
 from . import gpu_work
 from .harness import instrument
 from .harness.contestants import Contestant
@@ -35,7 +37,7 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
     stored = jax.eval_shape(rollout, key, state)[1]
     compiled = gpu_work.compile_here if here else gpu_work.compile_ahead
     bytes_of_state, pool = gpu_work.state_bytes(contestant)
-    kept = gpu_work.tree_bytes(stored)
+    kept = tree_bytes(stored)
     return {
         "env_id": contestant.env_id,
         "num_envs": contestant.num_envs,

@@ -6,31 +6,44 @@ Every environment plays random actions of one game, or of a folder of games; epi
 restarted. The engine plays random inputs in the first level of a file. `--engine` is the command of
 tests/puzzlescript/engine.js with a checkout of increpare/PuzzleScript. Rates are per second of
 processor time of one core, the best of the repeats.
+
+With `--collection FOLDER`, or the variable JAXENVS_PUZZLESCRIPT_GAMES, it also measures one batch
+of 64 different games of size "small" from the folder, next to the engine in the same games.
 """
 
 import json
+import os
 import random
+import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 import jaxenvs
-from jaxenvs.puzzlescript import collection, load
+from jaxenvs.puzzlescript import Game, GameError, PuzzleScript, boards, collection, load
+from jaxenvs.puzzlescript.features import report
+from jaxenvs.puzzlescript.machine import Machine
+from jaxenvs.puzzlescript.machine.lanes import GROUP
+from jaxenvs.puzzlescript.tables import Level
 
 from .harness import device_lock, instrument
 from .tables.cpu import GAMES
 from .tables.text import tabulated
 
 INPUTS = 3_000  # number of inputs that the engine plays
+MANY, EACH = 64, 500  # games of a collection in a batch; inputs that the engine plays in each
 
 
-def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
-    """Play random actions; return turns per second and the time of compilation."""
-    env = jaxenvs.make("PuzzleScript-v0", game=game, observation="planes")
+def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact") -> dict[str, Any]:
+    """Play random actions; return turns per second, the time of compilation, and micro-steps."""
+    env = PuzzleScript(game=game, observation="planes", size=size)
     batch = jaxenvs.make_vec(env, lanes, reset_source="exact")
 
     def play(key: jax.Array, state: Any) -> Any:
@@ -57,21 +70,43 @@ def measure(game: str, lanes: int, steps: int, repeats: int) -> dict[str, Any]:
         "num_envs": lanes,
         "per_processor_second": lanes * steps / min(seconds[1:]),  # the first run warms up
         "compile_seconds": compile_seconds,
+        **micro_steps(env, compiled(jax.random.key(0), state)[0].env),
     }
 
 
-def engine_speed(command: str, game: str) -> float | None:
-    """Return the inputs per second that the original engine processes in a game's first level.
+def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
+    """Return micro-steps of a turn: the mean of all environments, and of the slowest of each group.
 
-    `command` starts the engine. If `game` is a folder with several games, return None.
+    A CPU plays a batch in groups of environments, each of which goes on until its slowest
+    environment is done.
     """
+    found = env.collection
+
+    def one(instance: boards.Instance, words: jax.Array, action: jax.Array) -> jax.Array:
+        board = boards.unpacked(found, instance, words)
+        machine = Machine(found.size)
+        game, draw = instance.game, jax.tree_util.Partial(lambda _: jnp.float32(0.5))
+        return machine.play(found.tables, game, board, action, draw)[1]
+
+    actions = jax.random.randint(jax.random.key(0), state.board.shape[:1], 0, 4)
+    counts = jax.jit(jax.vmap(one))(state.instance, state.board, actions)
+    groups = np.asarray(counts)[np.argsort(state.instance.game, stable=True)]
+    slowest = [part.max() for part in np.split(groups, range(GROUP, len(groups), GROUP))]
+    return {"mean_steps": float(groups.mean()), "slowest_steps": float(np.mean(slowest))}
+
+
+def engine_speed(command: str, game: str, count: int = INPUTS) -> float:
+    """Return inputs per second of the engine in the first levels of all files of `game`."""
     paths = collection.paths(game)
-    if len(paths) > 1:
-        return None
-    levels = load(paths[0]).levels
+    return len(paths) * count / sum(_engine_seconds(command, path, count) for path in paths)
+
+
+def _engine_seconds(command: str, path: Path, count: int) -> float:
+    """Return the engine's processor seconds for random inputs in the first level of a file."""
+    levels = load(path).levels
     level = next(i for i, each in enumerate(levels) if not isinstance(each, str))
-    inputs = random.Random(0).choices(range(4), k=INPUTS)
-    source = paths[0].read_text("utf-8")
+    inputs = random.Random(0).choices(range(4), k=count)
+    source = path.read_text("utf-8")
     request = {"source": source, "level": level, "inputs": inputs, "speed": True}
     done = subprocess.run(
         command.split(),
@@ -80,7 +115,33 @@ def engine_speed(command: str, game: str) -> float | None:
         text=True,
         check=True,
     )
-    return INPUTS / json.loads(done.stdout)["seconds"]
+    return json.loads(done.stdout)["seconds"]
+
+
+def small_games(folder: str, count: int) -> list[Path]:
+    """Return the first files of a folder whose games fit into size "small" with all levels."""
+    found = []
+    for path in sorted(Path(folder).glob("*.txt")):
+        try:
+            game: Game = load(path)
+            is_small = report(game).fits == "small"
+        except GameError:
+            continue
+        if is_small and any(isinstance(each, Level) for each in game.levels):
+            found.append(path)
+        if len(found) == count:
+            break
+    return found
+
+
+def many_games(args: Any) -> dict[str, Any]:
+    """Measure one batch of many different games of a collection."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path in small_games(args.collection, MANY):
+            shutil.copy(path, folder)
+        row = measure(folder, args.lanes, args.steps, args.repeats, "small")
+        row["engine"] = engine_speed(args.engine, folder, EACH) if args.engine else None
+    return {**row, "game": "a collection"}
 
 
 @instrument.program
@@ -88,7 +149,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure as the command-line arguments ask; print a table and write `--json`."""
     parser = instrument.parser("puzzlescript", __doc__)
     add = parser.add_argument
-    add("games", nargs="+", help="shipped names, files or folders of games")
+    add("games", nargs="*", help="shipped names, files or folders of games")
+    add(
+        "--collection",
+        default=os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES"),
+        help=f"folder of games, of which {MANY} are one batch",
+    )
     add("--lanes", type=int, default=1024, help="environments (default: %(default)s)")
     add("--steps", type=int, default=20, help="turns of a repeat (default: %(default)s)")
     add("--repeats", type=int, default=3, help="repeats (default: %(default)s)")
@@ -100,4 +166,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         row["engine"] = engine_speed(args.engine, game) if args.engine else None
         rows.append(row)
         print(tabulated([row], GAMES).plain(), flush=True)
+    if args.collection:
+        rows.append(many_games(args))
+        print(tabulated(rows[-1:], GAMES).plain(), flush=True)
     instrument.write(args.json, {**instrument.about(), "rows": rows})

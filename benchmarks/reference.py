@@ -30,11 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import jaxenvs
-from jaxenvs.baselines.core.episodes import first_episodes
+from jaxenvs.baselines.core.episodes import random_episodes
 from jaxenvs.baselines.evaluation import record
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.presets import names, preset
@@ -43,7 +42,6 @@ from jaxenvs.commands.fields import FLAG
 from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_same_task
 from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
-from jaxenvs.core.masking import legal, legal_actions
 
 from .harness import instrument
 
@@ -130,18 +128,7 @@ def random_play(id: str) -> dict[str, Any]:
     `succeeded` is None if the environment does not define success.
     """
     env = jaxenvs.make(id)
-    space = env.action_space
-
-    def draw(key: Any, state: Any) -> Any:
-        mask = legal_actions(env, state)
-        if mask is None:
-            return space.sample(key)
-        return jax.random.categorical(key, legal(jnp.zeros(mask.shape, jnp.float32), mask))
-
-    def act(key: Any, obs: Any, state: Any) -> Any:
-        return jax.vmap(draw)(jax.random.split(key, EPISODES), state)
-
-    play = jax.jit(lambda key: first_episodes(env, act, key, EPISODES))
+    play = jax.jit(lambda key: random_episodes(env, key, EPISODES))
     episodes = play(jax.random.key(SEED))
     returns, succeeded = np.asarray(episodes.returns, np.float64), episodes.succeeded
     return {

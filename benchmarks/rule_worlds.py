@@ -18,6 +18,7 @@ import jax
 from jaxtyping import Array
 
 import jaxenvs
+from jaxenvs.core.starts import tree_bytes
 from jaxenvs.xland import SETS, Ruleset, XLand, sample_ruleset
 
 from . import gpu_work
@@ -88,7 +89,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
 def state_bytes(contestant: Contestant) -> float:
     """Return the size in bytes of one environment's state; its task does not count."""
     state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
-    return gpu_work.tree_bytes(state) / contestant.num_envs
+    return tree_bytes(state) / contestant.num_envs
 
 
 def count(args: argparse.Namespace) -> dict[str, Any]:

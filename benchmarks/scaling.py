@@ -32,6 +32,7 @@ from jaxenvs.baselines.core.devices import DEVICES, Devices
 from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
+from jaxenvs.core.starts import tree_bytes
 
 from . import gpu_work
 from .gpu_model import hlo
@@ -128,7 +129,7 @@ def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
     key = jax.eval_shape(lambda: jax.random.key(0))
     runner = jax.eval_shape(learner(id, num_envs, Devices()).init, key)
     asked = {"id": id, "num_envs": num_envs, "devices": count, "minibatches": minibatches}
-    return {**asked, **found, "exchanged_bytes": gpu_work.tree_bytes(runner.weights)}
+    return {**asked, **found, "exchanged_bytes": tree_bytes(runner.weights)}
 
 
 def measure(

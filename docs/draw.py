@@ -1,13 +1,15 @@
-"""Redraw the pictures of this folder: `python docs/draw.py [RUN]`.
+"""Redraw the pictures of this folder.
 
-RUN is a trained run in Grid-DoorKey-8x8-v0, whose policy the pictures of `watch` show. Without it
-all other pictures are drawn.
+RUN is the directory of a run in Grid-DoorKey-8x8-v0. With it, the pictures of `watch` are drawn
+too: they show its policy. Learning curves have a separate command,
+`python -m jaxenvs.baselines.evaluation.record TABLE --picture PNG`.
 """
 
 import itertools
 import os
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ import pygame
 
 import jaxenvs
 from jaxenvs import registry, xland
+from jaxenvs.baselines.storage.runs import Run
+from jaxenvs.commands.parser import Parser
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
@@ -180,26 +184,51 @@ def sheet(
     return screen.pixels(surface)
 
 
-def main(run: str | None = None) -> None:
-    """Draw all pictures, or without `run` the pictures that need none."""
-    gif.write_png(HERE / "grid.png", contact_sheet())
-    gif.write_png(HERE / "craft.png", craft_sheet())
-    gif.write_png(HERE / "craft-sprites.png", craft_sprites())
-    gif.write_png(HERE / "craft-floors.png", floors_sheet())
-    gif.write_png(HERE / "puzzles.png", puzzle_sheet())
-    gif.write_png(HERE / "puzzlescript.png", puzzlescript_sheet())
-    gif.write_png(HERE / "xland.png", task_sheet())
+SHEETS = {
+    "grid": contact_sheet,
+    "craft": craft_sheet,
+    "craft-sprites": craft_sprites,
+    "craft-floors": floors_sheet,
+    "puzzles": puzzle_sheet,
+    "puzzlescript": puzzlescript_sheet,
+    "xland": task_sheet,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draw the pictures; return the exit code, 2 if RUN is no run."""
+    parser = Parser("python docs/draw.py", __doc__)
+    parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="directory of a run")
+    run = parser.parse_args(argv).run
+    if run is not None:
+        try:
+            Run.open(run)
+        except ValueError as error:
+            print(f"draw.py: {error}", file=sys.stderr)
+            return 2
+    draw_sheets()
+    if run is not None:
+        draw_policy(run)
+    return 0
+
+
+def draw_sheets() -> None:
+    """Draw the pictures that need no run."""
+    for name, picture in SHEETS.items():
+        gif.write_png(HERE / f"{name}.png", picture())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"
     play.main([*shot.split(), "--keys", " ".join(keys), "--screenshot", f"{HERE}/play-craft.png"])
     shot = f"Grid-DoorKey-8x8-v0 --seed 1 --frames 99 --screenshot {HERE}/play.png"
     play.main([*shot.split(), "--keys", WALK])
-    if run is None:
-        return
+
+
+def draw_policy(run: Path) -> None:
+    """Draw the pictures of `watch`, which show the policy of a run."""
     watch.main(f"{run} --seed 2 --frames 12 --screenshot {HERE}/watch.png".split())
     watch.main(f"{run} --envs 16 --frames 44 --screenshot {HERE}/wall.png".split())
     watch.main(f"{run} --seed 2 --frames 90 --gif {HERE}/watch.gif".split())
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main())

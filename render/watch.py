@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from jaxenvs.commands.parser import UsageError, make_env, number, run_params
+from jaxenvs.commands.parser import UsageError, make_env, number, run_fields, run_params
 from jaxenvs.core import registry
 from jaxenvs.core.env import Env
 from jaxenvs.core.typed import program
@@ -97,9 +97,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError(
             f"name a run folder, or --random ID; `{program()} watch --help` has examples"
         )
-    if options.fields:
-        raise UsageError("--set needs random play; a run has its own environment")
-    params = run_params(options.params)
+    params, fields = run_params(options.params), run_fields(options.fields)
     if not Path(run).is_dir():
         raise UsageError(f"no run folder {run}; `jaxenvs train ID --out DIR` creates one")
 
@@ -108,7 +106,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
 
         try:
             given = (options.best, params, options.simulations)
-            policy = load_policy(run, options.run_seed, *given)
+            policy = load_policy(run, options.run_seed, *given, fields=fields)
         except RunError as error:
             raise UsageError(str(error)) from error
         return policy.env_id, policy.env, of_policy(policy, options.greedy)

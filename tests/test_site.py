@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import jaxenvs
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.commands.page import Page, Section, page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,6 +153,56 @@ def test_the_docstring_of_a_learner_is_its_page_if_it_has_no_file(pages, tmp_pat
     assert first == "learners/index.md" and {"learners/c51.md", "learners/qr-dqn.md"} <= listed
 
 
+# Form of a learner's page; further sections may follow.
+FORM = re.compile(
+    r"""\# .+\n
+    \n\*\*Idea\.\*\*\ (?P<idea>.+?)\n
+    \n```\n(?P<equation>.+?)\n```\n(?:\n(?!\*\*).+?\n)?
+    \n\*\*Source\.\*\*\ (?P<source>.+?)\n
+    \n\*\*When\ to\ use\ it\.\*\*\ (?P<when>.+?)\n
+    \n```\n(?P<command>.+?)\n```\n(?:\n.+?\n)?
+    \n\#\#\ Results\n\n(?P<curve>[^\n]+)\n\n(?P<results>.+?)\n
+    \n\#\#\ Failures\n\n(?P<failures>.+)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_pages_of_learners_have_the_same_form(name, pages):
+    """A new learner has no page yet, then its module's docstring is its page."""
+    path = DOCS / "learners" / f"{name}.md"
+    if not path.exists():
+        module = ROOT / "baselines" / f"{ALGORITHMS[name].module[1:].replace('.', '/')}.py"
+        assert f"--algo {name}" in pages.docstring_page(name, module)
+        return
+    found = FORM.fullmatch(path.read_text("utf-8"))
+    assert found, f"{path.name} differs from the form"
+    part = {key: text.replace("\n", " ") for key, text in found.groupdict().items()}
+    assert 2 <= len(re.findall(r"[.!)](?= |$)", part["idea"])) <= 4, part["idea"]
+    assert re.search(r"[=←]|max_", part["equation"])
+    assert re.search(r"\]\(https://|PPO as above", part["source"])
+    assert f"--algo {name}" in part["command"] or name in ("ppo", "ppo-ray")
+    assert re.match(r"!\[Learning curves?:? .+\]\(\.\./\S+\.png\)$|No curve: ", part["curve"])
+
+
+def test_the_pictures_of_learners_are_in_the_folder():
+    for path in (DOCS / "learners").glob("*.md"):
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", path.read_text("utf-8")):
+            assert (path.parent / picture).is_file()
+
+
+def test_the_pictures_are_not_drawn_for_help_or_an_unknown_run(monkeypatch, capsys):
+    spec = importlib.util.spec_from_file_location("draw", DOCS / "draw.py")
+    draw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw)
+    monkeypatch.setattr(draw, "draw_sheets", lambda: pytest.fail("drawn"))
+    with pytest.raises(SystemExit, match="0"):
+        draw.main(["--help"])
+    assert "directory of a run" in capsys.readouterr().out
+    assert draw.main(["nothing"]) == 2
+    assert "draw.py: nothing" in capsys.readouterr().err
+
+
 def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     chosen = ["Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0"]
     monkeypatch.setenv("IDS", " ".join(chosen))
@@ -232,7 +283,8 @@ def test_a_picture_is_the_same_each_time_and_small(id, id_pages):
         for path in TUTORIALS
     ],
 )
-def test_the_code_of_a_tutorial_runs(path, capsys):
+def test_the_code_of_a_tutorial_runs(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)  # one tutorial writes a folder of games
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     assert blocks

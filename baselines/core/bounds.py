@@ -1,6 +1,7 @@
 """Bounds of a learner's settings, declared in the types of their fields.
 
-The field `gamma: Share = 0.99`, for example, accepts numbers from 0 to 1.
+The field `gamma: Share = 0.99`, for example, accepts numbers from 0 to 1. Each numeric field
+declares bounds; `check` of the settings class adds only the relations between settings.
 """
 
 import functools
@@ -14,32 +15,48 @@ T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
-    """Range of the numbers that a setting accepts, from `least` to `most`, both included."""
+    """Range of the numbers that a setting accepts, from `least` to `most`, both included.
+
+    If the setting is a tuple, each of its numbers must be in the range.
+    """
 
     least: float = 0.0
     most: float = math.inf
     open: bool = False  # whether `least` itself is not accepted
+    below: bool = False  # whether `most` itself is not accepted
     infinite: bool = False  # whether infinity is accepted
+    hint: str = ""  # end of the error message, such as values to try
 
-    def check(self, name: str, value: float) -> None:
+    def check(self, name: str, value: float | tuple[float, ...]) -> None:
         """Raise `ValueError` if the setting `name` has a value outside the bounds."""
+        each = "each be " if isinstance(value, tuple) else "be "
+        for number in value if isinstance(value, tuple) else (value,):
+            if limit := self._violated(number):
+                hint = f"; {self.hint}" if self.hint else ""
+                raise ValueError(f"{name}={value} must {each}{limit}{hint}")
+
+    def _violated(self, value: float) -> str:
+        """Return the limit that `value` violates, such as "at least 1"; "" if there is none."""
+        upper = f"{'below' if self.below else 'at most'} {self.most:g}"
+        lower = f"{'above' if self.open else 'at least'} {self.least:g}"
         if math.isinf(value) and value >= self.least and not self.infinite:
-            limit = "finite"
-        elif self.open and not self.least < value <= self.most:
-            limit = f"above {self.least:g} and at most {self.most:g}"
-        elif self.least > -math.inf and not value >= self.least:  # `not >=` is also true for NaN
-            limit = f"at least {self.least:g}"
-        elif value > self.most:
-            limit = f"at most {self.most:g}"
-        else:
-            return
-        raise ValueError(f"{name}={value} must be {limit}")
+            return "finite"
+        too_low = not value > self.least if self.open else not value >= self.least  # true for NaN
+        too_high = value >= self.most if self.below else value > self.most
+        if self.open and (too_low or too_high) and self.most < math.inf:
+            return f"{lower} and {upper}"
+        if too_low and self.least > -math.inf:
+            return lower
+        return upper if too_high else ""
 
 
-USUAL = Bounds()  # bounds of fields that declare none: finite numbers of at least 0
 Count = Annotated[int, Bounds(least=1)]
+NonNegativeInt = Annotated[int, Bounds()]
+NonNegative = Annotated[float, Bounds()]
+Positive = Annotated[float, Bounds(open=True)]
 Share = Annotated[float, Bounds(most=1.0)]
 Rate = Annotated[float, Bounds(most=1.0, open=True)]
+Widths = Annotated[tuple[int, ...], Bounds(least=1, hint="widths of layers, such as 64 64")]
 Signed = Annotated[float, Bounds(least=-math.inf)]
 Unlimited = Annotated[float, Bounds(infinite=True)]
 # Type of a setting that `--sweep` accepts. In a sweep, the number is a traced array, an input of

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
+from jaxenvs.core.masking import legal, legal_actions
 
 from . import statistics
 from .learner import Learner
@@ -84,6 +85,21 @@ def first_episodes(
     memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
     carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
     return jax.lax.while_loop(lambda carry: carry[4].any(), play, carry)[5]
+
+
+def random_episodes(env: Env, key: Array, count: int) -> Episodes:
+    """Play episodes with uniformly drawn legal actions, see `first_episodes`."""
+
+    def draw(key: Array, state: Any) -> Array:
+        mask = legal_actions(env, state)
+        if mask is None:
+            return env.action_space.sample(key)
+        return jax.random.categorical(key, legal(jnp.zeros(mask.shape, jnp.float32), mask))
+
+    def act(key: Array, obs: Any, state: Any) -> Array:
+        return jax.vmap(draw)(jax.random.split(key, count), state)
+
+    return first_episodes(env, act, key, count)
 
 
 @functools.lru_cache(maxsize=64)

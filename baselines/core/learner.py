@@ -7,10 +7,11 @@ take. `over_seeds` trains several seeds in one program.
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jaxtyping import Array, PyTree
+from typing_extensions import TypeVar
 
 from jaxenvs import Env
 from jaxenvs.core import distributions
@@ -27,11 +28,17 @@ PACKAGE = "jaxenvs.baselines"
 
 
 @runtime_checkable
+class Reader(Protocol):
+    """Function that converts an observation to the network's input."""
+
+    def __call__(self, obs: Any, /) -> Any: ...
+
+
+@runtime_checkable
 class Network(Protocol):
     """Interface of a policy network. Its methods take one observation; `jax.vmap` them for a batch.
 
-    `memory` is the recurrent state, () for a feed-forward network. Networks of some learners have
-    further methods; recurrent Q-networks, for example, have a method `values`.
+    `memory` is the recurrent state, () for a feed-forward network.
     """
 
     @property
@@ -40,15 +47,15 @@ class Network(Protocol):
         ...
 
     @property
-    def read(self) -> Callable[[Any], Any]:
+    def read(self) -> Reader:
         """Function that converts an observation to the network's input."""
         ...
 
-    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+    def init(self, key: Array, obs: PyTree[Array], /) -> PyTree[Array]:
         """Return initial weights, a dict whose entry "params" contains the trainable weights."""
         ...
 
-    def apply(self, weights: PyTree[Array], *inputs: Any, **more: Any) -> Any:
+    def apply(self, weights: PyTree[Array], /, *inputs: Any, **more: Any) -> Any:
         """Return the outputs for an observation, such as an actor-critic's logits and value."""
         ...
 
@@ -68,21 +75,18 @@ class Network(Protocol):
         memory: PyTree[Array],
         obs: PyTree[Array],
         done: PyTree[Array],
-        *given: PyTree[Array],
     ) -> Any:
         """Return the outputs for successive observations (steps, ...) of one environment.
 
         The recurrent state begins as `memory` and is reset after each step where `done` (steps,) is
-        True. `given` are further inputs (steps, ...), which some networks need.
+        True.
         """
         ...
 
-    # Only type checkers see `__getattr__`: at run time, `isinstance` would require it of a network.
-    if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
-            """Declare that networks may have attributes beyond this protocol."""
-            ...
+# Class of a learner's network. It is covariant: a function of a `Learner` with a `Network` also
+# accepts a learner with a more specific network.
+N = TypeVar("N", default=Network, covariant=True)
 
 
 class Algorithm(NamedTuple):
@@ -142,15 +146,16 @@ class Algorithm(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Learner(Generic[S]):
+class Learner(Generic[S, N]):
     """Static inputs of a learner: environment, network, settings and devices.
 
-    Hashable, so `jit` can close over it.
+    Hashable, so `jit` can close over it. `Learner[Settings, QNetwork]` is the type of a learner
+    whose functions need a `QNetwork`.
     """
 
     algorithm: Algorithm
     env: Any  # VectorEnv of this device's environments; for learners of puzzles, the puzzle
-    network: Network | Any  # policy network; learners of puzzles have other networks
+    network: N  # policy network; learners of puzzles have other networks
     settings: S
     devices: Devices = ALONE
 
@@ -182,7 +187,7 @@ class Learner(Generic[S]):
         after, metrics = update(learner, runner._replace(params=params))
         return after._replace(params=None), metrics
 
-    def _swept(self, runner: Any) -> "Learner":
+    def _swept(self, runner: Any) -> "Learner[S, N]":
         """Return the learner, with settings replaced by the runner's values of swept settings.
 
         Swept values are traced arrays, so one compiled program trains all combinations of them.

@@ -14,6 +14,7 @@ CRAFT_CLASSIC_IDS = r"Craft-Classic-Ids-v\d+"
 CARTPOLE = r"Classic-CartPole-v\d+"
 PENDULUM = r"Classic-Pendulum-v\d+"
 EIGHT_PUZZLE = r"Puzzle-SlidingTile-3x3-v\d+"
+GAMES = r"PuzzleScript-v\d+"
 
 
 class Preset(NamedTuple):

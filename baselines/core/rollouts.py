@@ -6,6 +6,7 @@ recurrent state of a network is any pytree of arrays, `()` for a feed-forward ne
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -61,6 +62,13 @@ class Runner(NamedTuple):
     found: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 
+    @property
+    def replay(self) -> PyTree[Array]:
+        """Old name of `replay_buffer`, which works for one release, with a warning."""
+        message = "Runner.replay is now replay_buffer; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.replay_buffer
+
 
 # Fields of `Runner` whose arrays have an environment axis; the devices divide this axis among them.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
@@ -99,6 +107,14 @@ Choose = Callable[..., Chosen]
 # Function that stores a step in the runner and returns the runner. Its arguments are learner,
 # runner, mask, action, step, and the environment states before any auto-reset.
 Record = Callable[..., Any]
+
+
+def init(learner: Learner, key: Array) -> Runner:
+    """Return the initial training state: new weights and newly reset environments.
+
+    If the settings select an exploration bonus, the state includes its untrained networks.
+    """
+    return Runner(**begin(learner, key))
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
+from .bounds import NonNegativeInt
+
 
 class Stage(NamedTuple):
     """Period of a run in which its planned number of updates did not change."""
@@ -41,7 +43,8 @@ class Scheduled:
     # One pair for each time that the run was resumed with other `total_steps`: the number of
     # updates made before, and the number of updates that the run was planned to have until then.
     plans: tuple[tuple[int, int], ...] = ()
-    rate_since: int = 0  # update at which the learning-rate schedule started or last restarted
+    # update at which the learning-rate schedule started or last restarted
+    rate_since: NonNegativeInt = 0
 
     restarts: ClassVar[bool] = True  # whether a resumed run may restart its learning rate
 

@@ -1,17 +1,31 @@
 """Base classes of the learners' settings; each learner's module subclasses one and adds fields."""
 
 import dataclasses
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
-from .bounds import USUAL, Count, Rate, Share, Swept, Unlimited, bounds
+from jaxenvs.core.checks import counted
+
+from .bounds import (
+    Bounds,
+    Count,
+    NonNegative,
+    NonNegativeInt,
+    Rate,
+    Share,
+    Swept,
+    Unlimited,
+    Widths,
+    bounds,
+)
 from .schedules import Scheduled
 
 # Largest int32: a run counts its updates, gradient steps and replay-buffer slots in int32.
 LARGEST = 2**31 - 1
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
+EPSILON_SHARE = "it is the share of the run over which epsilon falls"
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
@@ -30,8 +44,8 @@ class Checked(Scheduled):
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                declared.get(name, USUAL).check(name, value)
+            if name in declared and isinstance(value, (int, float, tuple)):  # not a swept array
+                declared[name].check(name, value)
             if get_origin(field.type) is Literal and value not in allowed:
                 raise ValueError(f"{name}={value}: choose one of {', '.join(allowed)}")
         self.check_plans()
@@ -90,18 +104,18 @@ class Common(Checked):
     total_steps: Count = 1_000_000
     num_envs: Count = 64  # number of environments that step in parallel
     rollout_steps: Count = 128  # steps that each environment makes between two updates
-    learning_rate: Swept[float] = 1e-3  # initial learning rate
+    learning_rate: Swept[NonNegative] = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
     optimiser: Optimiser = "adam"  # optimiser to which the clipped gradients are passed
-    weight_decay: Swept[float] = 0.0  # weight decay of layer kernels; needs adamw or muon
-    hidden: tuple[int, ...] = (128, 128)  # widths of the network's hidden layers
-    embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
+    weight_decay: Swept[NonNegative] = 0.0  # weight decay of layer kernels; needs adamw or muon
+    hidden: Widths = (128, 128)  # widths of the network's hidden layers
+    embed: NonNegativeInt = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
     # number of features of each row and column of a square board, which share weights; 0: off
-    lines: int = 0
+    lines: NonNegativeInt = 0
     bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
     # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators
     unroll: Count = 1
@@ -112,7 +126,6 @@ class Common(Checked):
 
     def check(self) -> None:
         super().check()
-        self.check_widths("hidden")
         self.check_share(self.num_envs, "a rollout")
         if len(self.conv) % 2 or min(self.conv, default=1) < 1:
             raise ValueError(
@@ -131,14 +144,6 @@ class Common(Checked):
         `what` names these steps in the message, such as "a rollout". In this base class the method
         does nothing, because learners need not split rollouts into minibatches.
         """
-
-    def check_widths(self, name: str) -> None:
-        """Raise `ValueError` if field `name` has a layer width of 0: XLA would divide by zero."""
-        widths = getattr(self, name)
-        if min(widths, default=1) < 1:
-            raise ValueError(
-                f"{name}={widths} are widths of layers: give at least 1 for each, such as 64 64"
-            )
 
     @property
     def steps_per_update(self) -> int:
@@ -206,21 +211,17 @@ class Memory:
 class Exploration(Common):
     """Settings of epsilon-greedy exploration: epsilon falls linearly, and then stays constant."""
 
-    epsilon_start: Swept[float] = 1.0  # initial probability of a random action
-    epsilon_end: Swept[float] = 0.05  # final probability of a random action
-    epsilon_share: Swept[float] = 0.5  # fraction of the run's updates over which epsilon falls
+    epsilon_start: Swept[Share] = 1.0  # initial probability of a random action
+    epsilon_end: Swept[Share] = 0.05  # final probability of a random action
+    # fraction of the run's updates over which epsilon falls
+    epsilon_share: Swept[Annotated[float, Bounds(most=1.0, open=True, hint=EPSILON_SHARE)]] = 0.5
 
     def check(self) -> None:
         super().check()
-        if not self.epsilon_end <= self.epsilon_start <= 1.0:
+        if not self.epsilon_end <= self.epsilon_start:
             raise ValueError(
                 f"epsilon_start={self.epsilon_start} and epsilon_end={self.epsilon_end} are "
                 f"probabilities of random actions: give 1 >= start >= end >= 0"
-            )
-        if not 0.0 < self.epsilon_share <= 1.0:
-            raise ValueError(
-                f"epsilon_share={self.epsilon_share} is the share of the run over which epsilon "
-                f"falls: give more than 0, at most 1"
             )
 
     def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
@@ -230,31 +231,25 @@ class Exploration(Common):
 
 
 @dataclasses.dataclass(frozen=True)
-class Replay(Exploration):
-    """Settings shared by learners that sample windows (successive steps) from a replay buffer."""
+class Buffer(Common):
+    """Settings of a replay buffer, from which windows (successive steps) are sampled."""
 
-    capacity: int = 200_000  # number of steps that the replay buffer stores, over all environments
-    warm_up: int = 10_000  # steps, over all environments, before the first gradient step
-    gradient_steps: Count = 32  # gradient steps per update
-    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
-    n_step: Count = 3  # number of rewards that a TD target adds up before it bootstraps
-    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
-    target_every: Count = 1  # gradient steps between updates of the target network
-    priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
-    importance: Share = 0.4  # initial exponent (beta) of the importance weights; it rises to 1
+    # number of steps that the replay buffer stores, over all environments
+    capacity: NonNegativeInt = 200_000
+    warm_up: NonNegativeInt = 10_000  # steps, over all environments, before the first gradient step
 
     def check(self) -> None:
         super().check()
         if self.slots < self.least_slots:
             raise ValueError(
-                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; {self.window} needs {self.least_slots}: give capacity="
-                f"{self.least_slots * self.num_envs} or more, or fewer num_envs"
+                f"capacity={self.capacity} leaves {counted(self.slots, 'slot')} for each of "
+                f"{counted(self.num_envs, 'environment')}; {self.window} needs {self.least_slots}: "
+                f"give capacity={self.least_slots * self.num_envs} or more, or fewer num_envs"
             )
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"the {self.reach} steps of {self.window}; give at least "
+                f"the {counted(self.reach, 'step')} of {self.window}; give at least "
                 f"{self.reach * self.num_envs}"
             )
 
@@ -262,6 +257,34 @@ class Replay(Exploration):
     def slots(self) -> int:
         """Number of slots that the replay buffer has for each environment."""
         return self.capacity // self.num_envs
+
+    @property
+    def window(self) -> str:
+        """A window, or the setting that determines its length, as text for errors."""
+        return "a transition"
+
+    @property
+    def reach(self) -> int:
+        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
+        return 1
+
+    @property
+    def least_slots(self) -> int:
+        """Smallest number of slots per environment with which a window can always be sampled."""
+        return self.reach + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay(Exploration, Buffer):
+    """Settings shared by the epsilon-greedy learners with a replay buffer."""
+
+    gradient_steps: Count = 32  # gradient steps per update
+    batch_size: Count = 128  # transitions or sequences per gradient step, on all devices together
+    n_step: Count = 3  # number of rewards that a TD target adds up before it bootstraps
+    target_rate: Rate = 0.01  # Polyak coefficient of the target network; 1 copies the weights
+    target_every: Count = 1  # gradient steps between updates of the target network
+    priority: Share = 0.0  # exponent of prioritised replay; 0: uniform sampling
+    importance: Share = 0.4  # initial exponent (beta) of the importance weights; it rises to 1
 
     @property
     def window(self) -> str:
@@ -301,7 +324,7 @@ class QLearning(Replay):
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
     # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power), the
     # others with values between these (Ape-X uses 7); 0: all environments use the same epsilon
-    epsilon_power: float = 0.0
+    epsilon_power: NonNegative = 0.0
 
     @property
     def spacing(self) -> int:

@@ -13,11 +13,26 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number, run_params, unwritable
+from jaxenvs.commands.parser import (
+    Parser,
+    UsageError,
+    guarded,
+    number,
+    run_fields,
+    run_params,
+    unwritable,
+)
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
-from ..core.episodes import EVALUATION, Episodes, achievements, first_episodes, table
+from ..core.episodes import (
+    EVALUATION,
+    Episodes,
+    achievements,
+    first_episodes,
+    random_episodes,
+    table,
+)
 from ..core.policy import Policy
 from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
@@ -37,9 +52,11 @@ EXAMPLES = (
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
     "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/games --set levels=test --random",
     "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
+_play_randomly = jax.jit(random_episodes, static_argnums=(0, 2))  # compiled once for all seeds
 
 
 def main(argv: list[str]) -> int:
@@ -49,12 +66,12 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     args = _parser().read(argv)
-    params = run_params(args.params)
+    params, fields = run_params(args.params), run_fields(args.fields)
     try:
         run = Run.open(args.run)
         config = run.config
         seeds, given = range(config.seeds), (args.best, params, args.simulations)
-        policies = [load_policy(args.run, seed, *given) for seed in seeds]
+        policies = [load_policy(args.run, seed, *given, fields=fields) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
@@ -64,6 +81,7 @@ def _run(argv: list[str]) -> int:
             "greedy": args.greedy,
             "policy": describe(policies[0], args.greedy),
             "best": args.best,
+            "fields": {**config.fields, **fields},
             "params": {**config.params, **params},
             **({"chosen_by": _chosen_by(run)} if args.best else {}),
             "seeds": [
@@ -134,8 +152,9 @@ def _parser() -> Parser:
         "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
+    made.add_argument("--random", action="store_true", help="also play random legal actions")
     made.add_best()
-    made.add_params()
+    made.add_fields("levels=test")
     made.add_simulations()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
@@ -144,7 +163,8 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    `here` holds the results in jaxenvs, and `there` the results in the package of `--in`.
+    `here` holds the results in jaxenvs, `random` the results of random play with `--random`, and
+    `there` the results in the package of `--in`.
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
@@ -153,6 +173,10 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
         played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
+    if args.random:
+        played = _play_randomly(policy.env, key_here, count)
+        result["random"] = _figures(played)
+        line += f"; random play {_words(result['random'])}"
     if package is not None:
         played = upstream.play(policy, package, key_there, count, greedy)
         result["there"] = there = _figures(played)

@@ -20,7 +20,8 @@ from jaxenvs.puzzles.puzzle import Move, Puzzle, PuzzleLevel
 
 from ..core.learner import Learner
 from ..puzzles import davi, latent_states, world
-from ..puzzles.latent_states import Code
+from ..puzzles.cost_to_go import CostToGo
+from ..puzzles.latent_states import Code, Networks
 from ..storage.heuristics import trained
 
 
@@ -78,7 +79,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
     return PLANNERS[learner.algorithm.name](learner, weights)
 
 
-def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
+def of_davi(learner: Learner[davi.Settings, CostToGo], weights: PyTree[Array]) -> Planner:
     """Return a planner that searches the true puzzle with the learned heuristic."""
     by_action = functools.partial(davi.action_costs, learner, weights)
     return Planner(
@@ -89,7 +90,7 @@ def of_davi(learner: Learner[davi.Settings], weights: PyTree[Array]) -> Planner:
     )
 
 
-def of_world(learner: Learner[world.Settings], weights: PyTree[Array]) -> Planner:
+def of_world(learner: Learner[world.Settings, Networks], weights: PyTree[Array]) -> Planner:
     """Return a planner that searches the learned model, with the learned heuristic."""
     domain = learned_domain(learner, weights)
     return Planner(
@@ -104,7 +105,9 @@ def of_world(learner: Learner[world.Settings], weights: PyTree[Array]) -> Planne
 PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi, "world": of_world}
 
 
-def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> search.Domain:
+def learned_domain(
+    learner: Learner[world.Settings, Networks], weights: PyTree[Array]
+) -> search.Domain:
     """Return the learned model of a puzzle in the form that search algorithms need.
 
     Its states and its goal are codes, the bits of latent states. The heuristic of a code is the
@@ -120,7 +123,7 @@ def learned_domain(learner: Learner[world.Settings], weights: PyTree[Array]) -> 
         return Move(after, jnp.ones(actions, jnp.float32), changed)
 
     def apply(goal: Any, code: Code, action: Int32[Array, ""]) -> Move:
-        move = functools.partial(model.apply, weights["model"], method="move")
+        move: Any = functools.partial(model.apply, weights["model"], method="move")
         after = move(code.astype(jnp.float32), action) > 0
         return Move(after, jnp.ones((), jnp.float32), (after != code).any())
 

@@ -4,7 +4,8 @@ python -m jaxenvs.baselines.evaluation.record baselines/results/families.json \\
     --picture docs/ppo-families.png
 RUN ... --device "two cores of a Xeon" adds runs, or replaces lines with the same command. Runs with
 the same versions that differ only in their seeds are merged into one line, because on a CPU it
-is faster to train each seed in a separate process.
+is faster to train each seed in a separate process. Evaluations that `jaxenvs eval RUN --json
+RUN/eval-NAME.json` wrote are part of the line.
 """
 
 import dataclasses
@@ -123,8 +124,22 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
+        **({"evaluations": others} if (others := _others(run)) else {}),
         "last_returns": _rounded(returns[-1]),
         "curve": {"steps": steps[kept].tolist(), "returns": [_rounded(x) for x in returns[kept]]},
+    }
+
+
+def _others(run: Run) -> dict[str, Any]:
+    """Return the evaluations that `jaxenvs eval --json` wrote into the run's directory, by name.
+
+    The file of evaluation NAME is `eval-NAME.json`.
+    """
+    files = {file.stem.removeprefix("eval-"): file for file in run.path.glob("eval-*.json")}
+    found = {name: json.loads(files[name].read_text("utf-8")) for name in sorted(files)}
+    return {
+        name: {part: each[part] for part in ("fields", "params", "episodes", "policy", "seeds")}
+        for name, each in found.items()
     }
 
 
@@ -179,8 +194,19 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
         "seconds": round(sum(record["seconds"] for record in group), 3),
         "steps_per_second": round(float(speed), 1),
         "evaluation": evaluation,
+        **({"evaluations": _joined(group)} if "evaluations" in group[0] else {}),
         "last_returns": [x for record in group for x in record["last_returns"]],
         "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
+    }
+
+
+def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the seeds of other evaluations; those that a record lacks are left out."""
+    found = [record.get("evaluations", {}) for record in group]
+    return {
+        name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
+        for name, each in found[0].items()
+        if all(name in one for one in found)
     }
 
 
@@ -217,10 +243,13 @@ def _mean(values: list[Any]) -> Any:
 def curves(records: list[dict[str, Any]]) -> list[Curve]:
     """Return the learning curves of recorded runs, one `Curve` per panel.
 
-    Runs that differ only in their seeds share a panel.
+    Runs that differ only in their seeds share a panel. Records without a curve, such as
+    records of other packages' scripts, are left out.
     """
     groups: dict[tuple[str, str], list[Curve]] = {}
     for record in records:
+        if record["curve"] is None:
+            continue
         named = (_without_seed(record), str(record["curve"]["steps"]))
         groups.setdefault(named, []).append(curve(record))
     return [
@@ -232,12 +261,20 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the learning curves of a recorded run; their title names id, learner and preset."""
+    """Return the learning curves of a recorded run.
+
+    Their title names id, learner, preset, and the field `game` if it was given. If the record has a
+    field `run`, the name of the run, the title is this name and the id.
+    """
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
+    game = re.search(r" game=\S+", record["command"])
+    title += game[0] if game else ""
+    if "run" in record:
+        title = f"{record['id']} {record['run']}".replace("`", "")
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 

@@ -28,7 +28,7 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.masking import Mask, legal, legal_actions
 
 from ..core import minibatches, rollouts
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegative
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
@@ -46,10 +46,10 @@ class Settings(Learning):
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
     rollout_steps: int = 32  # steps of each environment between updates
-    value_weight: float = 1.0  # coefficient of the value loss
+    value_weight: NonNegative = 1.0  # coefficient of the value loss
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions that a search considers at its root
-    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    value_scale: NonNegative = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = False  # whether the action values of a node are rescaled to the range 0 to 1
     clairvoyant: bool = False  # whether plans may use state that the agent does not observe
 
@@ -66,11 +66,7 @@ class Plan(NamedTuple):
 # reward, and a search that follows them reinforces the policy's own preferences until exploration
 # stops.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial runner: untrained weights and newly reset environments."""
-    return Runner(**rollouts.begin(learner, key))
+init = rollouts.init
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

@@ -27,7 +27,7 @@ Deliberate differences from the paper:
 """
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ from jaxenvs import Env, Step
 from jaxenvs.core.masking import Mask
 
 from ..core import replay_buffer, replay_checks, rollouts
-from ..core.bounds import Count
+from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.recurrence import reset_memory
 from ..core.rollouts import Runner
@@ -56,8 +56,9 @@ class Settings(ppo_rnn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    capacity: int = 100_000  # steps that the replay buffer holds, all environments together
-    warm_up: int = 20_000  # steps of all environments before the first imagined rollout
+    # steps that the replay buffer holds, all environments together
+    capacity: NonNegativeInt = 100_000
+    warm_up: NonNegativeInt = 20_000  # steps of all environments before the first imagined rollout
     # Number of successive steps that each layer of the model attends to. The model is trained on
     # windows of this many steps from the replay buffer.
     context: Count = 4
@@ -67,19 +68,20 @@ class Settings(ppo_rnn.Settings):
     atoms: Count = 80  # number of reward atoms on either side of 0, see two_hot.py
     # Distance between reward atoms, after the transform h of two_hot.py: choose about
     # h(smallest reward), which is 0.05 for Craft.
-    spacing: float = 0.05
-    model_rate: float = 1e-3  # learning rate of the model
-    model_decay: float = 1e-4  # weight decay of the model's kernels
+    spacing: Annotated[float, Bounds(open=True, hint="try 0.05")] = 0.05
+    model_rate: NonNegative = 1e-3  # learning rate of the model
+    model_decay: NonNegative = 1e-4  # weight decay of the model's kernels
     model_steps: Count = 40  # gradient steps of the model per update
     # number of windows (sequences of `context` steps from the replay buffer) in each gradient step
     # of the model, over all devices
     model_batch: Count = 32
-    imagined_rollouts: int = 8  # number of imagined rollouts per update; PPO trains on each
+    # number of imagined rollouts per update; PPO trains on each
+    imagined_rollouts: NonNegativeInt = 8
     imagined_envs: Count = 48  # parallel episodes in an imagined rollout, over all devices
     imagined_steps: Count = 16  # steps of an imagined rollout in each of its parallel episodes
     # A category is sampled only if its probability is at least this fraction of the most likely
     # category's probability; 0: every category can be sampled.
-    least_chance: float = 0.05
+    least_chance: Share = 0.05
 
     def check(self) -> None:
         super().check()
@@ -89,13 +91,6 @@ class Settings(ppo_rnn.Settings):
                 f"width={self.width} must be a multiple of 4 and divide evenly among "
                 f"num_heads={self.num_heads}; give a multiple of {4 * self.num_heads}"
             )
-        if not 0.0 <= self.least_chance <= 1.0:
-            raise ValueError(
-                f"least_chance={self.least_chance} must be from 0 (any category is imagined) to 1 "
-                f"(only the likeliest)"
-            )
-        if not self.spacing:
-            raise ValueError("spacing=0 leaves one atom for all rewards; give more, such as 0.05")
         fixed = {"bonus": 0.0, "reward_scaling": False, "previous": False}
         for name, value in fixed.items():
             if getattr(self, name) != value:

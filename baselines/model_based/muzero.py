@@ -42,7 +42,7 @@ Deliberate differences from the papers:
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -52,7 +52,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
 from ..core import priorities, replay_buffer, replay_checks, rollouts
-from ..core.bounds import Count, Rate, Share
+from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Rate, Share
 from ..core.learner import Learner
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import Replay
@@ -88,32 +88,32 @@ class Settings(Replay):
     n_step: Count = 5  # number of rewards in a value target, before it bootstraps
     simulations: Count = 16  # simulations per search
     considered: Count = 16  # largest number of actions that a search considers at its root
-    value_scale: float = 0.1  # scale of the values in the improved policy (mctx value_scale)
+    value_scale: NonNegative = 0.1  # scale of the values in the improved policy (mctx value_scale)
     rescale: bool = True  # whether the action values of a node are rescaled to the range 0 to 1
     latent: Count = 64  # size of a latent state
     atoms: Count = 100  # number of reward and value atoms on either side of 0, see two_hot.py
     # Distance between atoms, after the transform h of two_hot.py: choose well below
     # h(smallest reward).
-    spacing: float = 0.2
-    value_weight: float = 0.25  # coefficient of the value loss
+    spacing: Annotated[float, Bounds(open=True, hint="try 0.2")] = 0.2
+    value_weight: NonNegative = 0.25  # coefficient of the value loss
     lookahead: bool = True  # whether value targets use a one-step lookahead in the model
     epsilon_start: float = 0.0  # initial probability of a random action
     epsilon_end: float = 0.0  # final probability of a random action
-    entropy: float = 0.0  # coefficient of the policy's entropy bonus; only legal actions count
-    consistency: float = 1.0  # coefficient of the consistency loss of latent states
-    reconstruction: float = 0.0  # coefficient of the reconstruction loss of a board's cells; 0: off
+    # coefficient of the policy's entropy bonus; only legal actions count
+    entropy: NonNegative = 0.0
+    consistency: NonNegative = 1.0  # coefficient of the consistency loss of latent states
+    # coefficient of the reconstruction loss of a board's cells; 0: off
+    reconstruction: NonNegative = 0.0
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
     # Fraction of each sampled batch whose policy targets are computed by a new search with the
     # target network. The others use the policies that were stored while acting.
     reanalysed: Share = 0.25
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
-    codes: int = 0  # number of chance outcomes in the model; 0: a deterministic model
+    codes: NonNegativeInt = 0  # number of chance outcomes in the model; 0: a deterministic model
 
     def check(self) -> None:
         super().check()
-        if not self.spacing:
-            raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
         if self.reconstruction and not self.lines:
             raise ValueError(
                 f"reconstruction={self.reconstruction}: only the latent state of a square board "
@@ -145,7 +145,7 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
     return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
     """Return the initial runner of Q-learning, with an array (`found`) for search policies.
 
     It stores the action probabilities that the search found at the step in each slot of the replay
@@ -155,7 +155,9 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(
+    learner: Learner[Settings, MuZeroNetwork], runner: Runner
+) -> tuple[Runner, dict[str, Array]]:
     """Collect steps and learn from the replay buffer; also return the metrics of this update."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
@@ -167,7 +169,9 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**rollouts.episode_sums(ends), **losses, "epsilon": epsilon}
 
 
-def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+def collect(
+    learner: Learner[Settings, MuZeroNetwork], runner: Runner, key: Array
+) -> tuple[Runner, Rollout]:
     """Take `rollout_steps` steps in every environment.
 
     The steps go to the replay buffer and their search policies to `runner.found`. The returned
@@ -201,7 +205,7 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
 
 
 def gradient_step(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     runner: Runner,
     beta: Float32[Array, ""],
     learned: Learned,
@@ -221,7 +225,7 @@ def gradient_step(
 
 
 def sample_windows(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     runner: Runner,
     beta: Float32[Array, ""],
     learned: Learned,
@@ -274,7 +278,7 @@ def windows_at(
 
 
 def reanalyse(
-    learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
+    learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
     """Search again from a part of a batch, and replace its policy targets by the results.
 
@@ -291,7 +295,7 @@ def reanalyse(
 
 
 def bootstrap_values(
-    learner: Learner[Settings], target: PyTree[Array], window: Window
+    learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
     """Return the target network's values from which TD targets bootstrap.
 
@@ -315,7 +319,10 @@ def bootstrap_values(
 
 
 def lookahead_value(
-    learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array], mask: Mask
+    learner: Learner[Settings, MuZeroNetwork],
+    weights: PyTree[Array],
+    obs: PyTree[Array],
+    mask: Mask,
 ) -> Float32[Array, " batch"]:
     """Return the mean of Q over the improved policy, after a one-step lookahead in the model.
 
@@ -352,7 +359,7 @@ def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ...
 
 
 def decide(
-    learner: Learner[Settings],
+    learner: Learner[Settings, MuZeroNetwork],
     weights: PyTree[Array],
     key: Array,
     obs: PyTree[Array],
@@ -380,7 +387,7 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
-def check_board(learner: Learner[Settings]) -> None:
+def check_board(learner: Learner[Settings, MuZeroNetwork]) -> None:
     """Raise `ValueError` if `reconstruction` is set and the observation is not a square board."""
     if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
         raise ValueError(
@@ -390,7 +397,7 @@ def check_board(learner: Learner[Settings]) -> None:
         )
 
 
-def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+def check(learner: Learner[Settings, MuZeroNetwork], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay buffer does not fit into the device's memory.
 
     Also raise it if `reconstruction` is set and the observation is not a square board.

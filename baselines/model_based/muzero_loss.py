@@ -19,9 +19,9 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import returns
-from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..networks import two_hot
+from .muzero_network import MuZeroLearner
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 # Added to variances before the square root, and to the frequencies of chance codes before the
@@ -141,7 +141,7 @@ def loss_names(settings: Any) -> tuple[str, ...]:
     return (*LOSSES, *consistency, *reconstruction, *chance)
 
 
-def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
+def loss(learner: MuZeroLearner, weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
     """Return MuZero's total loss on a batch of windows, and each part of the loss by name.
 
     The metric `error` is the absolute value error at the first observation of each window, from
@@ -175,7 +175,7 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
     }
 
 
-def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
+def clipped_share(learner: MuZeroLearner, goals: Targets) -> Float32[Array, ""]:
     """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
 
     Unknown targets, which are those after a truncation, do not count.
@@ -187,7 +187,7 @@ def clipped_share(learner: Learner[Any], goals: Targets) -> Float32[Array, ""]:
 
 
 def prediction_losses(
-    learner: Learner[Any],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     now: Moment,
@@ -218,7 +218,7 @@ def prediction_losses(
 
 
 def transition_losses(
-    learner: Learner[Any],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     before: Moment,
@@ -259,7 +259,7 @@ def transition_losses(
 
 
 def chance_codes(
-    learner: Learner[Any],
+    learner: MuZeroLearner,
     probabilities: Float32[Array, "batch codes"],
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
@@ -287,7 +287,7 @@ def chance_codes(
 
 
 def standardise(
-    learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
+    learner: MuZeroLearner, x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
     """Scale each component to mean 0 and standard deviation 1 over the batch.
 
@@ -300,7 +300,7 @@ def standardise(
 
 
 def masked_mean(
-    learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
+    learner: MuZeroLearner, x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, " numbers"]:
     """Return the mean of `x` over the items of the batch for which `rows` is True.
 

@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from jaxenvs import spaces
 
+from ..core.learner import Learner
 from ..networks import two_hot
 from ..networks.encoders import expand, lines
 from ..networks.layers import dense
@@ -188,6 +189,9 @@ class MuZeroNetwork(Network):
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)
+
+
+MuZeroLearner = Learner[Any, MuZeroNetwork]
 
 
 class BoardNetwork(MuZeroNetwork):

@@ -12,8 +12,8 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from ..core.learner import Learner
 from . import gumbel
+from .muzero_network import MuZeroLearner
 
 DIRICHLET = 0.25  # fraction of Dirichlet noise in the root policy of Stochastic MuZero
 
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 
 
 def plan(
-    learner: Learner[Any],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     key: Array,
     obs: PyTree[Array],
@@ -65,7 +65,7 @@ def plan(
 
 
 def stochastic_plan(
-    learner: Learner[Any],
+    learner: MuZeroLearner,
     weights: PyTree[Array],
     key: Array,
     root: dict[str, Any],

@@ -20,6 +20,7 @@ from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
+from ..core.learner import Reader
 from ..core.recurrence import reset_memory
 from .encoders import Encoder, embedded, is_board, is_map, leaves
 from .layers import dense, joint_linear
@@ -34,7 +35,7 @@ class Network(nn.Module):
     hidden: Sequence[int]  # width of each hidden layer
     embed: int  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # function that converts the environment's observation to an element of `observation_space`
-    read: Callable[[Any], Any] = identity
+    read: Reader = identity
     bfloat16: bool = False  # whether activations are bfloat16; weights and outputs are float32
     activation: str = "tanh"  # activation function of flax.linen
     conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`
@@ -281,7 +282,7 @@ class Separate:
     policy head are never trained.
     """
 
-    network: Any
+    network: Network
 
     @property
     def observation_space(self) -> spaces.Space:
@@ -304,8 +305,8 @@ class Separate:
 
     def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
         """Return the actor's logits and the critic's value, for feed-forward networks."""
-        actor, critic = self._parts(weights)
-        return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
+        outputs: Any = [self.network.apply(part, obs) for part in self._parts(weights)]
+        return outputs[0][0], outputs[1][1]
 
     def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
         """Return the next recurrent states, logits of the legal actions, and the value."""

@@ -119,6 +119,9 @@ class QNetwork(Network):
         return memory, *greedy(values, mask)
 
 
+QLearner = Learner[Any, QNetwork]
+
+
 class RecurrentQ(Recurrent):
     """Recurrent Q-network: dense layers with LayerNorm, a GRU, and a head of action values."""
 
@@ -202,8 +205,8 @@ class Noisy(nn.Module):
 
 
 def apply_batch(
-    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
-) -> Array:
+    learner: QLearner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
+) -> Any:
     """Apply the network to a batch of observations.
 
     A noisy network draws separate noise for each observation; without a key it uses no noise.

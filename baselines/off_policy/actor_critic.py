@@ -8,7 +8,7 @@ entropies do not depend on the units of the actions. The networks are in actor_c
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,18 +19,18 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs.core.distributions import TanhGaussian
 
 from ..core import minibatches, replay_buffer, rollouts
-from ..core.bounds import Count, Rate, Swept
+from ..core.bounds import Bounds, Count, Rate, Swept, Widths
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.replay_buffer import Batch
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import LARGEST, Activation, Common
+from ..core.settings import LARGEST, Activation, Buffer
 from ..networks.batch_renorm import STATISTICS
-from .actor_critic_networks import critic_of, critic_values
+from .actor_critic_networks import Actor, critic_of, critic_values
 
 
 @dataclasses.dataclass(frozen=True)
-class Replaying(Common):
+class Replaying(Buffer):
     """Hyperparameters shared by the off-policy actor-critic learners."""
 
     num_envs: int = 1  # number of environments stepped in parallel
@@ -41,10 +41,11 @@ class Replaying(Common):
     anneal: bool = False  # whether the learning rate falls linearly to 0
     max_grad_norm: Swept[float] = 1e3  # gradients are clipped to this global norm
     hidden: tuple[int, ...] = (256, 256)  # widths of the hidden layers of actor and critics
-    critic_hidden: tuple[int, ...] = ()  # widths of the critics' hidden layers; (): use `hidden`
+    critic_hidden: Widths = ()  # widths of the critics' hidden layers; (): use `hidden`
     activation: Activation = "relu"  # activation function of the hidden layers
     layer_norm: bool = False  # whether the critics have layer normalisation, as in DroQ
-    dropout: float = 0.0  # dropout rate of the critics; DroQ uses 0.01
+    # dropout rate of the critics; DroQ uses 0.01
+    dropout: Annotated[float, Bounds(most=1.0, below=True, hint="1 drops everything")] = 0.0
     capacity: int = 1_000_000  # number of steps in the replay buffer, over all environments
     warm_up: int = 1_000  # random steps, over all environments, before the first gradient step
     batch_size: Count = 256  # transitions per gradient step, on all devices together
@@ -53,22 +54,6 @@ class Replaying(Common):
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
     swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
-
-    def check(self) -> None:
-        super().check()
-        self.check_widths("critic_hidden")
-        if self.capacity // self.num_envs < 2:
-            raise ValueError(
-                f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
-                f"environments; give capacity={2 * self.num_envs} or more, or fewer num_envs"
-            )
-        if self.warm_up < self.num_envs:
-            raise ValueError(
-                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"a step; give at least {self.num_envs}"
-            )
-        if not self.dropout < 1.0:
-            raise ValueError(f"dropout={self.dropout} drops everything; give less than 1")
 
     @property
     def gradient_steps(self) -> int:
@@ -111,9 +96,10 @@ LEARNED = "learned"  # name of a metric: 1 in iterations with gradient steps, el
 TURNS = "turns"  # name of a metric: fraction of the gradient steps that updated the actor
 OF_TURNS = ("actor_loss", "entropy")  # metrics that only updates of the actor compute
 # Function that chooses actions in rollouts: (learner, the actor's outputs, noise) -> actions.
-Explore = Callable[[Learner[Any], Array, Array], Array]
-Draw = Callable[[Learner[Any], Array], Any]  # (learner, key) -> random numbers of a gradient step
-Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
+Explore = Callable[[Learner[Any, Actor], Array, Array], Array]
+# (learner, key) -> random numbers of a gradient step
+Draw = Callable[[Learner[Any, Actor], Array], Any]
+Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
 
 
 class Noise(NamedTuple):
@@ -124,7 +110,7 @@ class Noise(NamedTuple):
 
 
 def begin(
-    learner: Learner[Any], key: Array, values: int = 1, temperature: PyTree[Array] = ()
+    learner: Learner[Any, Actor], key: Array, values: int = 1, temperature: PyTree[Array] = ()
 ) -> Runner:
     """Return the initial training state, with target networks equal to the critics.
 
@@ -145,19 +131,18 @@ def begin(
         "critic": optimiser(learner, "critic").init(minibatches.split_weights(critic)[0]),
         "temperature": optimiser(learner, "temperature").init(temperature),
     }
-    slots = learner.settings.capacity // learner.settings.num_envs
     return Runner(
         **fields,
         critic=critic,
         target=jax.tree.map(jnp.copy, critic),
         temperature=temperature,
         updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], None, slots, action),
+        replay_buffer=replay_buffer.empty(fields["obs"], None, learner.settings.slots, action),
     )
 
 
 def update(
-    explore: Explore, draw: Draw, gradient_step: Step, learner: Learner[Any], runner: Runner
+    explore: Explore, draw: Draw, gradient_step: Step, learner: Learner[Any, Actor], runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; return the new training state and metrics.
 
@@ -210,7 +195,7 @@ def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
 
 
 def act_and_learn(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     explore: Explore,
     gradient_step: Step,
     runner: Runner,
@@ -254,7 +239,7 @@ def maybe(
 
 
 def act(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     explore: Explore,
     runner: Runner,
     draws: tuple[Array, Array, Array],
@@ -282,33 +267,33 @@ def act(
     return after, Rollout(**ends)
 
 
-def batch_size(learner: Learner[Any]) -> int:
+def batch_size(learner: Learner[Any, Actor]) -> int:
     """Return the number of transitions of a batch that each device processes."""
     return learner.settings.batch_size // learner.devices.count
 
 
-def draw_noise(learner: Learner[Any], key: Array) -> Noise:
+def draw_noise(learner: Learner[Any, Actor], key: Array) -> Noise:
     """Draw the policy's noise and the dropout key for the part of a batch on one device."""
     policy: Any = learner.policy
     shape = (batch_size(learner), policy.numbers)
     return Noise(jax.random.normal(key, shape, jnp.float32), key)
 
 
-def sample_policy(learner: Learner[Any], outputs: Array, noise: Array) -> Array:
+def sample_policy(learner: Learner[Any, Actor], outputs: Array, noise: Array) -> Array:
     """Return actions for exploration: samples of the policy with the given noise."""
     policy: Any = learner.policy
     return policy.action(policy.spread_out(noise, outputs))
 
 
 def sample_actions(
-    learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], noise: Array
+    learner: Learner[Any, Actor], weights: PyTree[Array], obs: PyTree[Array], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Sample the policy's actions for a batch of observations; also return log pi(a|s)."""
     return actions_and_log_probs(learner, rollouts.predict(learner, weights, obs), noise)
 
 
 def actions_and_log_probs(
-    learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
+    learner: Learner[Any, Actor], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Return actions sampled with the given noise from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
@@ -326,7 +311,7 @@ def log_half_range(policy: TanhGaussian) -> float:
 
 
 def descend(
-    learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
+    learner: Learner[Any, Actor], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step on the field `name` of `learned`; return `learned` and metrics.
 
@@ -336,7 +321,7 @@ def descend(
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
 
-    def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
+    def of_all(learner: Learner[Any, Actor], trained: Any, *given: Any) -> Any:
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
 
     gradient, losses = minibatches.gradients(learner, of_all, trained, *given)
@@ -348,7 +333,7 @@ def descend(
     return learned._replace(**{name: trained, "optimiser": states}), losses
 
 
-def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
+def optimiser(learner: Learner[Any, Actor], name: str) -> optax.GradientTransformation:
     """Return the optimiser that trains the field `name` of `Learned`."""
     settings = learner.settings
     if name == "critic":
@@ -357,7 +342,7 @@ def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
 
 
 def delayed(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
@@ -372,13 +357,15 @@ def delayed(
     return learned, {**losses, TURNS: is_turn.astype(jnp.float32)}
 
 
-def polyak(learner: Learner[Any], target: PyTree[Array], weights: PyTree[Array]) -> PyTree[Array]:
+def polyak(
+    learner: Learner[Any, Actor], target: PyTree[Array], weights: PyTree[Array]
+) -> PyTree[Array]:
     """Move the target networks towards the weights: Polyak averaging with tau = `target_rate`."""
     return optax.incremental_update(weights, target, learner.settings.target_rate)
 
 
 def critic_loss(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     critic: PyTree[Array],
     batch: Batch,
     target: Float32[Array, " batch"],

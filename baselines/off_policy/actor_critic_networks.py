@@ -120,7 +120,7 @@ def network(
     return made
 
 
-def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
+def critic_of(learner: Learner[Any, Actor], values: int = 1) -> Critic:
     """Return the network of one critic, with `values` outputs."""
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
@@ -141,7 +141,7 @@ def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
 
 
 def critic_values(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     critic: PyTree[Array],
     obs: PyTree[Array],
     action: Array,
@@ -167,7 +167,7 @@ def critic_values(
 
 
 def dropout_keys(
-    learner: Learner[Any], critic: PyTree[Array], key: Array | None
+    learner: Learner[Any, Actor], critic: PyTree[Array], key: Array | None
 ) -> dict[str, Array]:
     """Return a dropout key for each critic, as Flax rngs; {} without dropout or without a key."""
     if key is None or not learner.settings.dropout:

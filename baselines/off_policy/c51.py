@@ -12,7 +12,7 @@ divergence between its target distribution and the predicted distribution.
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import chex
 import jax
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count, Signed
+from ..core.bounds import Bounds, Signed
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -29,6 +29,8 @@ from ..networks import q_network
 from ..networks.q_network import QNetwork
 from . import dqn, q_learning
 from .q_learning import Objective
+
+NO_MUNCHAUSEN = "it averages values or quantiles over actions: use dqn, qr-dqn or iqn, or 0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,21 +40,18 @@ class Settings(dqn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    atoms: Count = 51  # number of atoms: returns to which the network assigns probabilities
+    # number of atoms: returns to which the network assigns probabilities
+    atoms: Annotated[int, Bounds(least=2)] = 51
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
     v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
+    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0  # always 0: off
 
     def check(self) -> None:
         super().check()
-        if self.atoms < 2 or not self.v_min < self.v_max:
+        if not self.v_min < self.v_max:
             raise ValueError(
-                f"atoms={self.atoms} from v_min={self.v_min} to v_max={self.v_max}: give at least "
-                f"2 atoms, and v_min below v_max, such as the least and largest discounted return"
-            )
-        if self.munchausen:
-            raise ValueError(
-                f"munchausen={self.munchausen} averages values or quantiles over actions: use "
-                f"dqn, qr-dqn or iqn, or munchausen=0"
+                f"v_min={self.v_min} must be below v_max={self.v_max}, such as the least and "
+                f"largest discounted return"
             )
 
 
@@ -94,7 +93,7 @@ network = Categorical.of
 
 
 def td_target(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Categorical],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -131,7 +130,11 @@ def project(
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Target, key: Array | None = None
+    learner: Learner[Any, Categorical],
+    weights: PyTree,
+    batch: Batch,
+    target: Target,
+    key: Array | None = None,
 ) -> Loss:
     """Return the mean cross-entropy with the target distributions, and metrics.
 

@@ -12,13 +12,14 @@ temperature are updated in every third gradient step.
 
 import dataclasses
 import functools
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Swept
+from ..core.bounds import Bounds, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
@@ -27,7 +28,7 @@ from ..networks import batch_renorm
 from ..networks.batch_renorm import STATISTICS
 from . import actor_critic, actor_critic_networks, sac
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
 from .sac import Draws
 
 
@@ -39,34 +40,28 @@ class Settings(sac.Settings):
     """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
-    momentum: float = 0.5  # Adam's beta_1
+    momentum: Annotated[float, Bounds(most=1.0, below=True)] = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' hidden layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
-    target_rate: float = 1.0  # always 1: there are no target networks
+    # always 1: there are no target networks
+    target_rate: Annotated[
+        float, Bounds(1.0, 1.0, hint="crossq has no target network; omit it")
+    ] = 1.0
 
     swept = tuple(name for name in sac.Settings.swept if name != "target_rate")
-
-    def check(self) -> None:
-        super().check()
-        if not self.momentum < 1.0:
-            raise ValueError(f"momentum={self.momentum} must be below 1")
-        if self.target_rate != 1.0:
-            raise ValueError(
-                f"target_rate={self.target_rate}: crossq has no target network; omit it"
-            )
 
 
 check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, renormalised=True)
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
     """Return SAC's initial training state, with batch statistics and without target networks."""
     return sac.init(learner, key)._replace(target=())
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Take one gradient step: update the critics; return the new `Learned` and metrics.
 
@@ -82,7 +77,7 @@ def gradient_step(
 
 
 def critic_loss(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     critic: PyTree,
     batch: Batch,
     next_action: Array,
@@ -109,7 +104,7 @@ def critic_loss(
 
 
 def joint_values(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     critic: PyTree,
     weight: Float32[Array, " batch"],
     obs: PyTree[Array],
@@ -132,7 +127,7 @@ def joint_values(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
     """Return SAC's actor loss, and metrics that include the actor's updated running statistics."""
     given = (learner.devices, weights, batch.weight, batch.obs)

@@ -32,13 +32,12 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import replay_checks
-from ..core.bounds import Share
-from ..core.learner import Learner
+from ..core.bounds import NonNegative, NonNegativeInt, Share
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..core.settings import QLearning
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import q_learning
 from .q_learning import Objective
 
@@ -56,8 +55,9 @@ class Settings(QLearning):
     noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well
     # Munchausen: weight alpha, such as 0.9, of the term tau log pi(a|s) added to rewards; 0: off
     munchausen: Share = 0.0
-    temperature: float = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
-    reset_every: int = 0  # gradient steps between resets of the last layers, such as 2000; 0: never
+    temperature: NonNegative = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03
+    # gradient steps between resets of the last layers, such as 2000; 0: never
+    reset_every: NonNegativeInt = 0
     # a reset sets the layers before the last ones to reset_keep * their weights
     # + (1 - reset_keep) * their initial weights
     reset_keep: Share = 0.5
@@ -74,7 +74,7 @@ init = q_learning.init
 
 
 def td_target(
-    learner: Learner[Any],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -90,7 +90,7 @@ def td_target(
 
 
 def next_values(
-    learner: Learner[Any],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -112,7 +112,7 @@ def next_values(
 
 
 def greedy_action(
-    learner: Learner[Any],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -129,7 +129,7 @@ def greedy_action(
 
 
 def augmented_reward(
-    learner: Learner[Any], target: PyTree[Array], batch: Batch, key: Array | None
+    learner: QLearner, target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
     """Return the rewards, to which Munchausen adds alpha * clip(tau log pi(a|s), l_0, 0)."""
     if not learner.settings.munchausen:
@@ -140,7 +140,7 @@ def augmented_reward(
 
 
 def soft_policy(
-    learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
+    learner: QLearner, target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Return Munchausen's soft policy pi and tau log pi.
 
@@ -158,7 +158,7 @@ def split_key(key: Array | None) -> tuple[Any, Any]:
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
+    learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the Huber loss of Q(s, a) for a batch, and metrics; `error` holds the TD errors."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

@@ -19,13 +19,13 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
+from ..core.bounds import Count, Positive
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..networks import q_network
 from ..networks.layers import dense
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
@@ -43,11 +43,7 @@ class Settings(dqn.Settings):
     # number of random fractions tau per transition, drawn separately for predictions and targets
     fractions: Count = 8
     cosines: Count = 64  # number of cosine features that represent a fraction tau
-    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
-
-    def check(self) -> None:
-        super().check()
-        qr_dqn.check_kappa(self.kappa)
+    kappa: Positive = 1.0  # TD error above which the quantile Huber loss is linear
 
 
 class Implicit(QNetwork):
@@ -96,7 +92,7 @@ network = Implicit.of
 
 
 def td_target(
-    learner: Learner[Settings],
+    learner: Learner[Settings, QNetwork],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -107,7 +103,7 @@ def td_target(
     return qr_dqn.td_target(learner, weights, target, batch, key, fractions)
 
 
-def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
+def loss(learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array) -> Loss:
     """Return the mean quantile Huber loss at random fractions, and metrics.
 
     The metric `error` is each step's loss, for its priority.
@@ -119,7 +115,7 @@ def loss(learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Ar
 
 
 def draw_fractions(
-    learner: Learner[Settings], batch: Batch, key: Array
+    learner: Learner[Settings, QNetwork], batch: Batch, key: Array
 ) -> Float32[Array, "batch fractions"]:
     """Draw the fractions tau of each sampled step, uniformly between 0 and 1."""
     shape = (len(batch.action), learner.settings.fractions)

@@ -22,7 +22,8 @@ from ..core.metrics import means
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
 from ..core.rollouts import Rollout, Runner
-from ..networks import q_network
+from ..networks import policies, q_network
+from ..networks.q_network import QLearner
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
 # Fraction of the run after which no layer is reset, so that all layers are trained at the end.
@@ -91,7 +92,7 @@ def begin(learner: Learner[Any], key: Array) -> Runner:
 
 
 def update(
-    objective: Objective, learner: Learner[Any], runner: Runner
+    objective: Objective, learner: QLearner, runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
     """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = collect(learner, runner)
@@ -102,14 +103,14 @@ def update(
     return runner, {**metrics, **losses}
 
 
-def action_values(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
+def action_values(learner: QLearner, runner: Any, key: Array) -> tuple[Any, Array]:
     """Return the runner, which is unchanged, and Q(s, a) of all actions for its observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
 
 def collect(
-    learner: Learner[Any],
+    learner: Learner[Any, policies.Network],
     runner: Any,
     action_values: Callable[..., tuple[Any, Array]] = action_values,
 ) -> tuple[Any, Array, dict[str, Array]]:
@@ -274,7 +275,7 @@ def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[A
     return jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
 
 
-def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
+def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runner:
     """Every `reset_every` gradient steps, set the last layers back to their initial weights.
 
     The weights of the other layers become `reset_keep` times themselves plus (1 - `reset_keep`)

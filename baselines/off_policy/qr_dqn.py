@@ -19,12 +19,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
-from ..core.learner import Learner
+from ..core.bounds import Count, Positive
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning
 from .q_learning import Objective
 
@@ -37,17 +36,7 @@ class Settings(dqn.Settings):
     """
 
     quantiles: Count = 50  # number of quantiles of each action's return
-    kappa: float = 1.0  # TD error above which the quantile Huber loss is linear
-
-    def check(self) -> None:
-        super().check()
-        check_kappa(self.kappa)
-
-
-def check_kappa(kappa: float) -> None:
-    """Raise `ValueError` unless `kappa` is positive, as the quantile Huber loss requires."""
-    if not kappa > 0.0:
-        raise ValueError(f"kappa={kappa} must be above 0: the error at which the loss gets linear")
+    kappa: Positive = 1.0  # TD error above which the quantile Huber loss is linear
 
 
 class Quantiles(QNetwork):
@@ -71,7 +60,7 @@ network = Quantiles.of
 
 
 def td_target(
-    learner: Learner[Any],
+    learner: QLearner,
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -88,7 +77,7 @@ def td_target(
 
 
 def loss(
-    learner: Learner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
+    learner: QLearner, weights: PyTree, batch: Batch, target: Array, key: Array | None = None
 ) -> Loss:
     """Return the mean quantile Huber loss of a batch, and metrics; `error` is each step's loss."""
     answer = q_network.apply_batch(learner, weights, batch.obs, key)

@@ -27,7 +27,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
 from ..core import priorities, replay_checks, returns
-from ..core.bounds import Count, Share
+from ..core.bounds import Count, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import ReplayBuffer
@@ -53,7 +53,8 @@ class Settings(Memory, QLearning):
     priority: float = 0.9  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: float = 0.6  # initial exponent (beta) of the importance weights; it rises to 1
     memory: Count = 128  # size of the GRU's state
-    burn_in: int = 8  # number of first steps of a sequence that only recompute its recurrent state
+    # number of first steps of a sequence that only recompute its recurrent state
+    burn_in: NonNegativeInt = 8
     sequence: Count = 16  # number of steps of a sequence, after the burn-in, that have a loss
     period: Count = 8  # steps between the starts of sequences; if below `sequence`, they overlap
     # eta: a sequence's priority is eta * largest TD error + (1 - eta) * mean TD error
@@ -154,7 +155,7 @@ check = replay_checks.check
 network = Network.of
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Network], key: Array) -> Runner:
     """Return the initial training state: DQN's, and ring buffers for R2D2.
 
     The ring buffers store the recurrent state before each sequence, and its priority.
@@ -170,7 +171,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return q_learning.begin(learner, key)._replace(memories=memories, priorities=ranks)
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: Learner[Settings, Network], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act, store the steps, learn from the replay buffer; return the new state and metrics."""
     runner, key, metrics = q_learning.collect(learner, runner, action_values)
     step = functools.partial(gradient_step, learner, runner.replay_buffer, runner.memories)
@@ -178,7 +179,9 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**metrics, **losses}
 
 
-def action_values(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
+def action_values(
+    learner: Learner[Settings, Network], runner: Runner, key: Array
+) -> tuple[Runner, Array]:
     """Apply the network to the runner's observations; return the runner and all action values.
 
     The runner gets the new recurrent states. Where an environment is at the start of a sequence,
@@ -214,7 +217,7 @@ def store_memory(
 
 
 def gradient_step(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Network],
     buffer: ReplayBuffer,
     memories: PyTree[Array],
     beta: Float32[Array, ""],
@@ -259,7 +262,7 @@ def sequences_at(
 
 
 def unroll(
-    learner: Learner[Settings], weights: PyTree[Array], sequences: Sequences
+    learner: Learner[Settings, Network], weights: PyTree[Array], sequences: Sequences
 ) -> Float32[Array, "batch steps actions"]:
     """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
@@ -278,7 +281,7 @@ def unroll(
 
 
 def loss(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Network],
     weights: PyTree[Array],
     sequences: Sequences,
     target_values: Float32[Array, "batch steps actions"],

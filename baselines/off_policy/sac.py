@@ -14,21 +14,24 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Signed, Swept
+from ..core.bounds import Bounds, Positive, Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..core.rollouts import Runner
 from . import actor_critic, actor_critic_networks
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
+
+MAX_ENTROPY = math.log(2.0)  # of a policy over [-1, 1], in nats per action dimension
+ENTROPY_HINT = f"the entropy of a policy is at most {MAX_ENTROPY:.3f} nats per action dimension"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,23 +41,12 @@ class Settings(actor_critic.Replaying):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    temperature: float = 1.0  # initial entropy coefficient alpha
+    temperature: Positive = 1.0  # initial entropy coefficient alpha
     learn_temperature: bool = True  # whether alpha is learned
     # negative of the target entropy, in nats per action dimension, for actions in [-1, 1]
-    negentropy: Swept[Signed] = 1.0
+    negentropy: Swept[Annotated[float, Bounds(-MAX_ENTROPY, open=True, hint=ENTROPY_HINT)]] = 1.0
 
     swept = (*actor_critic.Replaying.swept, "negentropy")
-
-    def check(self) -> None:
-        super().check()
-        if not 0.0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
-        if not -math.log(2.0) < self.negentropy < math.inf:
-            raise ValueError(
-                f"negentropy={self.negentropy}: the entropy of a policy is at most "
-                f"{math.log(2.0):.3f} nats per action dimension; give more than "
-                f"{-math.log(2.0):.3f}"
-            )
 
 
 class Draws(NamedTuple):
@@ -82,18 +74,18 @@ check = replay_checks.check
 network = actor_critic_networks.network
 
 
-def init(learner: Learner[Any], key: Array, values: int = 1) -> Runner:
+def init(learner: Learner[Any, Actor], key: Array, values: int = 1) -> Runner:
     """Return the initial training state; each critic has `values` outputs."""
     return actor_critic.begin(learner, key, values, jnp.log(learner.settings.temperature))
 
 
-def draw(learner: Learner[Any], key: Array) -> Draws:
+def draw(learner: Learner[Any, Actor], key: Array) -> Draws:
     """Draw the random numbers of a gradient step."""
     return Draws(key, *(actor_critic.draw_noise(learner, each) for each in jax.random.split(key)))
 
 
 def soft_update(
-    objective: Objective, learner: Learner[Any], learned: Learned, batch: Batch, draws: Draws
+    objective: Objective, learner: Learner[Any, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Take one gradient step: update critics, actor, temperature and target networks.
 
@@ -108,7 +100,7 @@ def soft_update(
 
 
 def update_actor(
-    learner: Learner[Any],
+    learner: Learner[Any, Actor],
     learned: Learned,
     loss: Callable[..., Loss],
     batch: Batch,
@@ -127,7 +119,7 @@ def update_actor(
 
 
 def td_target(
-    learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
     """Return r + gamma (min_i Q_i(s', a') - alpha log pi(a'|s')) with a' sampled from pi."""
     action, log_prob = actor_critic.sample_actions(
@@ -140,7 +132,7 @@ def td_target(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
     """Return the mean of alpha log pi(a|s) - min_i Q_i(s, a) with a sampled from pi."""
     action, log_prob = actor_critic.sample_actions(learner, weights, batch.obs, noise.noise)
@@ -165,7 +157,7 @@ def soft_loss(
     return loss, {"actor_loss": loss, "entropy": entropy}
 
 
-def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
+def temperature_loss(learner: Learner[Settings, Actor], temperature: Any, entropy: Array) -> Loss:
     """Return the loss of `temperature`, which is log alpha.
 
     The gradient of the loss is the entropy minus the target entropy.

@@ -19,14 +19,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks, rollouts
-from ..core.bounds import Swept, Unlimited
+from ..core.bounds import NonNegative, Swept, Unlimited
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..core.rollouts import Runner
 from . import actor_critic, actor_critic_networks
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Settings(actor_critic.Replaying):
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor and critics
     # standard deviation of the exploration noise, in units of half the action range
-    noise: Swept[float] = 0.1
+    noise: Swept[NonNegative] = 0.1
     # standard deviation of the noise of actions in TD targets, in units of half the action range
-    target_noise: Swept[float] = 0.2
+    target_noise: Swept[NonNegative] = 0.2
     # limit to which the noise in TD targets is clipped, in units of half the action range
     target_noise_limit: Swept[Unlimited] = 0.5
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
@@ -59,7 +59,7 @@ check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, has_chance=False)
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
     """Return the initial training state, with target networks of the actor and the critics.
 
     The target networks have the same weights as the online networks.
@@ -69,14 +69,14 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return runner._replace(target=target)
 
 
-def explore(learner: Learner[Settings], outputs: Array, noise: Array) -> Array:
+def explore(learner: Learner[Settings, Actor], outputs: Array, noise: Array) -> Array:
     """Return actions for exploration: the actor's actions plus exploration noise."""
     policy: Any = learner.policy
     return noisy(learner, policy.action(policy.best(outputs)), noise, learner.settings.noise)
 
 
 def noisy(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     action: Array,
     noise: Float32[Array, "batch numbers"],
     scale: float | Float32[Array, ""],
@@ -93,14 +93,14 @@ def noisy(
     return jnp.clip(moved, policy.space.low, policy.space.high)
 
 
-def draw(learner: Learner[Settings], key: Array) -> Draws:
+def draw(learner: Learner[Settings, Actor], key: Array) -> Draws:
     """Draw the random numbers of a gradient step."""
     key_now = jax.random.fold_in(key, actor_critic_networks.DROPOUT + 1)
     return Draws(actor_critic.draw_noise(learner, key), key_now)
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Take one gradient step: update the critics; return the new `Learned` and metrics.
 
@@ -122,7 +122,7 @@ def gradient_step(
 
 
 def td_target(
-    learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Float32[Array, " batch"]:
     """Return r + gamma min_i Q_i(s', a'), where a' is the target actor's action plus noise."""
     settings, target = learner.settings, learned.target
@@ -134,14 +134,16 @@ def td_target(
     return batch.reward + batch.discount * value.min(axis=0)
 
 
-def best_action(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array]) -> Array:
+def best_action(
+    learner: Learner[Settings, Actor], weights: PyTree[Array], obs: PyTree[Array]
+) -> Array:
     """Return the actor's actions for a batch of observations, without noise."""
     policy: Any = learner.policy
     return policy.action(policy.best(rollouts.predict(learner, weights, obs)))
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, key: Array
 ) -> Loss:
     """Return the mean of -Q_1(s, a), where a is the actor's action and Q_1 the first critic."""
     action = best_action(learner, weights, batch.obs)

@@ -15,14 +15,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from ..core import replay_checks
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.replay_buffer import Batch
 from ..core.rollouts import Runner
 from . import actor_critic, actor_critic_networks, sac
 from .actor_critic import Learned, Noise
-from .actor_critic_networks import critic_values
+from .actor_critic_networks import Actor, critic_values
 from .qr_dqn import midpoints, quantile_huber
 
 
@@ -34,7 +34,8 @@ class Settings(sac.Settings):
     """
 
     quantiles: Count = 25  # number of quantiles of each critic
-    dropped: int = 2  # number of the highest quantiles that the TD target drops, for each critic
+    # number of the highest quantiles that the TD target drops, for each critic
+    dropped: NonNegativeInt = 2
 
     def check(self) -> None:
         super().check()
@@ -48,7 +49,7 @@ check = replay_checks.check
 network = actor_critic_networks.network
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
     """Return SAC's initial training state, but with critics of `quantiles` outputs each."""
     return sac.init(learner, key, learner.settings.quantiles)
 
@@ -60,7 +61,9 @@ class Target(NamedTuple):
     share: Float32[Array, "batch quantiles"]  # weights of the quantiles, 1 on average; 0: dropped
 
 
-def td_target(learner: Learner[Settings], learned: Learned, batch: Batch, noise: Noise) -> Target:
+def td_target(
+    learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
+) -> Target:
     """Return r + gamma (z - alpha log pi(a'|s')) for each z of the critics' pooled quantiles.
 
     The highest of these targets are dropped, see `truncate`.
@@ -92,7 +95,7 @@ def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int)
 
 
 def critic_loss(
-    learner: Learner[Settings],
+    learner: Learner[Settings, Actor],
     critic: PyTree,
     batch: Batch,
     target: Target,
@@ -118,7 +121,7 @@ def quantile_errors(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
+    learner: Learner[Settings, Actor], weights: PyTree, learned: Learned, batch: Batch, noise: Noise
 ) -> Loss:
     """Return the mean of alpha log pi(a|s) minus the mean of all quantiles of Q(s, a)."""
     action, log_prob = actor_critic.sample_actions(learner, weights, batch.obs, noise.noise)

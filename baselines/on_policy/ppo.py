@@ -16,7 +16,7 @@ the resulting updates would undo exploration.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import chex
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from ..core import minibatches, returns, rollouts, target_scaling
 from ..core.bonuses import Bonus, Novelty
-from ..core.bounds import Swept
+from ..core.bounds import Bounds, NonNegative, Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Activation, Scaling
@@ -41,19 +41,21 @@ class Settings(Scaling):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    value_weight: Swept[float] = 0.5  # coefficient of the value loss
-    clip: Swept[float] = 0.2  # clipping range epsilon of the probability ratio
-    entropy: Swept[float] = 0.01  # coefficient of the entropy bonus
+    value_weight: Swept[NonNegative] = 0.5  # coefficient of the value loss
+    clip: Swept[NonNegative] = 0.2  # clipping range epsilon of the probability ratio
+    entropy: Swept[NonNegative] = 0.01  # coefficient of the entropy bonus
     # lower bound of the standard deviation by which advantages are divided
-    advantage_floor: Swept[float] = 1e-8
-    bonus: float = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
+    advantage_floor: Swept[NonNegative] = 1e-8
+    bonus: NonNegative = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
-    value_clip: float = 0.0  # clipping range of the value loss; 0: the loss is not clipped
+    value_clip: NonNegative = 0.0  # clipping range of the value loss; 0: the loss is not clipped
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
     network: str = ""  # your network class, as module:name
     # update rate, such as 0.05, of the mean and deviation that standardise value targets; 0: off
-    target_scaling: float = 0.0
+    target_scaling: Annotated[
+        float, Bounds(most=1.0, hint="it is the share of the newest update, such as 0.05")
+    ] = 0.0
 
     swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
@@ -61,24 +63,9 @@ class Settings(Scaling):
         """Return the class of the exploration bonus that `novelty` names."""
         return KINDS[self.novelty]
 
-    def check(self) -> None:
-        super().check()
-        if self.target_scaling > 1.0:
-            raise ValueError(
-                f"target_scaling={self.target_scaling} is the share of the newest update in a "
-                f"moving mean; give 0 to 1, such as 0.05"
-            )
 
-
+init = rollouts.init
 network = ActorCritic.of
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state: new weights and newly reset environments.
-
-    If the settings select an exploration bonus, the state includes its untrained networks.
-    """
-    return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

@@ -12,7 +12,7 @@ its final observation, computed with the recurrent state of that step.
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 from jaxtyping import Array, PyTree
@@ -23,6 +23,7 @@ from jaxenvs.core.masking import legal
 from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import rollouts
+from ..core.bounds import Bounds, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Choose, Rollout, Runner
@@ -39,13 +40,13 @@ class Settings(Memory, ppo.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    memory: int = 128  # size of the GRU's state
-    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    # size of the GRU's state
+    memory: Annotated[int, Bounds(least=1, hint="without one use --algo ppo")] = 128
+    # features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    neighbours: NonNegativeInt = 0
 
     def check(self) -> None:
         super().check()
-        if self.memory < 1:
-            raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
         check_one_map(self)
         if self.neighbours and self.network:
             raise ValueError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxenvs import Env
 
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegativeInt
 from ..core.settings import Memory
 from ..networks.gtrxl import GTrXL, SpatialGTrXL
 from . import ppo, ppo_rnn
@@ -29,7 +29,8 @@ class Settings(Memory, ppo.Settings):
     width: Count = 64  # number of features of a step in the transformer
     num_heads: Count = 4  # number of attention heads; each head gets width / num_heads features
     depth: Count = 2  # number of transformer layers
-    neighbours: int = 0  # number of features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    # number of features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    neighbours: NonNegativeInt = 0
 
     def check(self) -> None:
         super().check()

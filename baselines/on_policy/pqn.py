@@ -28,7 +28,7 @@ from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
 from ..core.settings import Exploration, Optimiser, Scaling
 from ..networks import q_network
-from ..networks.q_network import QNetwork
+from ..networks.q_network import QNetwork, RecurrentQ
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +48,8 @@ class Settings(Exploration, Scaling):
     swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
+init = rollouts.init
 network = QNetwork.of
-
-
-def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state: new weights and newly reset environments."""
-    return Runner(**rollouts.begin(learner, key))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
@@ -85,7 +81,13 @@ def update(
     return rollouts.finish_update(learner, runner, rollout, {**losses, "epsilon": epsilon})
 
 
-def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
+def choose(
+    learner: Learner[Any, QNetwork | RecurrentQ],
+    runner: Any,
+    key: Array,
+    mask: Mask,
+    epsilon: Array,
+) -> Chosen:
     """Choose epsilon-greedy actions; also return the value of the best legal action.
 
     `Chosen` describes the result.

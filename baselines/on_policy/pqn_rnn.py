@@ -17,7 +17,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Env
 
-from ..core.bounds import Count
+from ..core.bounds import Count, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
@@ -37,7 +37,8 @@ class Settings(Memory, pqn.Settings):
     """
 
     memory: Count = 128  # size of the GRU's state
-    neighbours: int = 0  # features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    # features of a 3 x 3 convolution over a map (spatial.py); 0: off
+    neighbours: NonNegativeInt = 0
 
     def check(self) -> None:
         super().check()

@@ -8,6 +8,7 @@ from ..core.preset import (
     CRAFT,
     CRAFT_CLASSIC_IDS,
     EIGHT_PUZZLE,
+    GAMES,
     MAZES,
     MEMORY,
     PENDULUM,
@@ -198,6 +199,13 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
+# PuzzleScript: only a win has a reward, and a game may have a few levels or many.
+PUZZLESCRIPT = {
+    "rollout_steps": 64,
+    "advantage_floor": 0.05,
+    "embed": 16,
+}
+
 # RL² on XLand. For runs on a CPU, small networks, many gradient steps and the use of the true task
 # in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings of XLand-MiniGrid's
 # RL², whose trials have 12,800 steps.
@@ -285,6 +293,7 @@ PPO = (
         (PENDULUM, TORQUE),
         (r"Classic-MountainCarContinuous-v\d+", FORCE),
         (EIGHT_PUZZLE, SMALL_PUZZLE),
+        (GAMES, PUZZLESCRIPT),
     ),
     *steps("ppo", STEPS),
     *rows(

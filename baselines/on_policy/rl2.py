@@ -22,7 +22,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import minibatches, rollouts
-from ..core.bounds import Count
+from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Share
 from ..core.episodes import Agents, EvaluatedPolicy
 from ..core.learner import Learner
 from ..core.policy import Policy
@@ -59,13 +59,16 @@ class Settings(ppo_rnn.Settings):
 
     memory: int = 256  # size of the GRU's state
     task_set: str = ""  # name of the set of tasks, such as trivial-21k
-    held_out: float = 0.1  # fraction of the tasks that is kept for the evaluation
-    trial_steps: int = 1024  # steps after which a trial ends; 0: only trial_episodes ends trials
-    trial_episodes: int = 0  # largest number of episodes of a trial; 0: unlimited
+    # fraction of the tasks that is kept for the evaluation
+    held_out: Annotated[float, Bounds(most=1.0, open=True, below=True)] = 0.1
+    # steps after which a trial ends; 0: only trial_episodes ends trials
+    trial_steps: NonNegativeInt = 1024
+    trial_episodes: NonNegativeInt = 0  # largest number of episodes of a trial; 0: unlimited
+    embed: Count = 8  # embedding size of each cell of a map
     previous: bool = True  # always True: the network sees the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: float = 0.0  # weight of the loss for predicting the task; 0: no predictions
-    told: float = 0.0  # initial fraction of environments whose policy receives the true goal
+    task_loss: NonNegative = 0.0  # weight of the loss for predicting the task; 0: no predictions
+    told: Share = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
         super().check()
@@ -73,23 +76,13 @@ class Settings(ppo_rnn.Settings):
             raise ValueError(
                 "trial_steps=0 and trial_episodes=0: a trial would never end; give one of them"
             )
-        if self.embed < 1 or not self.hidden:
-            raise ValueError(
-                f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
-                f"feature per cell and one layer"
-            )
+        if not self.hidden:
+            raise ValueError("hidden=() must have at least one layer, such as 64")
         fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
         for name, value in {**fixed, "normalize_obs": False}.items():
             if getattr(self, name) != value:
                 given = f"{name}={getattr(self, name)}"
                 raise ValueError(f"{given}: rl2 has a fixed network; omit it")
-        if not 0.0 < self.held_out < 1.0:
-            raise ValueError(
-                f"held_out={self.held_out} is the share of tasks that are never trained on: give "
-                f"more than 0, less than 1"
-            )
-        if self.told > 1.0:
-            raise ValueError(f"told={self.told} is a share of environments: give 0 to 1")
         if self.reset_source in UNFIT:
             raise ValueError(
                 f"reset_source={self.reset_source}: {UNFIT[self.reset_source]}; give exact, fresh "
@@ -97,6 +90,7 @@ class Settings(ppo_rnn.Settings):
             )
 
 
+RL2Learner = Learner[Settings, TaskMemory]
 network = TaskMemory.of
 
 
@@ -122,7 +116,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
         raise ValueError(f"--task-set {name or '(none)'}: choose one of {known}")
 
 
-def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if fewer than `episodes` tasks are held out for the evaluation.
 
     Also raise it if the settings need predictions of the task, but the network cannot make them.
@@ -141,7 +135,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
         )
 
 
-def params(learner: Learner[Settings]) -> Any:
+def params(learner: RL2Learner) -> Any:
     """Return the environment params, which contain the training tasks and so are program inputs."""
     return learner.env.default_params
 
@@ -167,7 +161,7 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
     return PreviousStep(env=tested(env, Settings(**settings)))
 
 
-def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
+def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
     """Return the initial training state; environments are at random times of their first trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
@@ -182,17 +176,17 @@ UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an epis
 LATE = 0x1A7E
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: RL2Learner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics."""
     return ppo_rnn.update(learner, runner, choose, loss, uninformed)
 
 
-def informed(learner: Learner[Settings]) -> bool:
+def informed(learner: RL2Learner) -> bool:
     """Return whether the settings use the true task in training, by `task_loss` or `told`."""
     return bool(learner.settings.task_loss or learner.settings.told)
 
 
-def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
+def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
     In the first environments, whose fraction `told` sets, the policy receives the true goal.
@@ -212,7 +206,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
     return memory, action, {**fields, "task": (hidden, given)}
 
 
-def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
+def task(learner: RL2Learner, state: Any, params: Any) -> Int32[Array, " parts"]:
     """Return one environment's true task as class labels for the loss, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
@@ -221,13 +215,13 @@ def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " 
 
 
 def loss(
-    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
+    learner: RL2Learner, weights: PyTree[Array], rollout: Rollout, *rest: Array
 ) -> tuple[Array, dict[str, Array]]:
     """Return PPO's loss plus, with `task_loss`, the cross-entropy of predictions of the task."""
     beliefs = []
 
-    def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
-        done = rollout.terminated | rollout.truncated
+    def unroll(learner: RL2Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
+        done: Any = rollout.terminated | rollout.truncated
         over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0, 0))
         given = rollout.task[1]
         logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, given)
@@ -275,7 +269,7 @@ class Trial(NamedTuple):
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: RL2Learner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Play a trial under each of `count` held-out tasks; return the content of eval.json."""
     trials = tested(agents.env, learner.settings)

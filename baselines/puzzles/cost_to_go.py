@@ -3,6 +3,7 @@
 It contains the network, the Q-learning targets, the target network's schedule and greedy tests.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,10 +16,36 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import spaces
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Unlimited
 from ..core.devices import Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm
+from ..core.settings import Checked
 from ..networks.encoders import Encoder
+
+
+@dataclasses.dataclass(frozen=True)
+class Solving(Checked):
+    """Settings shared by the learners of a cost-to-go."""
+
+    walks: Count = 64  # number of random walks per gradient step of the heuristic
+    # Number of moves of a random walk from the goal. Each of the `scramble` + 1 states of the
+    # puzzle on it is a training example.
+    scramble: Count = 20
+    gradient_steps: Count = 50  # gradient steps per update
+    learning_rate: NonNegative = 1e-3  # initial learning rate
+    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
+    # mean loss below which the weights are copied to the target network
+    target_loss: NonNegative = 0.05
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 10
+    width: Count = 256  # width of the heuristic's layers
+    blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
+    # number of boards on which the greedy policy is tested after each update, for the log
+    test_boards: Count = 64
+    test_moves: Count = 40  # maximum number of moves to solve a test board
+    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
 
 class CostToGo(nn.Module):

@@ -33,45 +33,26 @@ from jaxenvs import Env
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
-from ..core.bounds import Count, Unlimited
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
 from ..core.puzzles import has_goal
-from ..core.settings import Checked
 from . import cost_to_go as shared
 from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Checked):
+class Settings(shared.Solving):
     """Hyperparameters of DAVI.
 
     Presets (presets.py) change some defaults per puzzle; command-line flags override presets.
     """
 
     total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
-    walks: Count = 64  # number of random walks per gradient step
-    # Number of moves of a random walk from the goal. Each of the `scramble` + 1 boards (states of
-    # the puzzle) on it is a training example.
-    scramble: Count = 20
-    gradient_steps: Count = 50  # gradient steps per update
-    learning_rate: float = 1e-3  # initial learning rate
     anneal: bool = True  # whether the learning rate falls linearly to 0
-    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    # Number of updates after which the weights are copied to the target network even if the loss is
-    # above `target_loss`.
-    target_every: Count = 10
-    width: Count = 256  # width of the network's layers
-    blocks: int = 1  # number of residual blocks, of two layers each
     q: bool = False  # whether the network has an output per action, for Q*
-    # number of boards on which the greedy policy is tested after each update, for the log
-    test_boards: Count = 64
-    test_moves: Count = 40  # maximum number of moves to solve a test board
-    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
     unit: ClassVar[str] = "boards"
 
@@ -100,7 +81,10 @@ class Boards(NamedTuple):
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+DaviLearner = Learner[Settings, CostToGo]
+
+
+def init(learner: DaviLearner, key: Array) -> Runner:
     """Return initial weights, and a target network with the same weights."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
@@ -108,7 +92,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return Runner(weights, target=weights, optimiser=state, key=data, age=jnp.int32(0))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: DaviLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Make one update; return the new training state and metrics.
 
     Take `gradient_steps` gradient steps, copy the weights to the target network if
@@ -127,7 +111,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**shared.descent_metrics(*tested), "loss": loss, "target_changed": change}
 
 
-def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
+def gradient_step(learner: DaviLearner, runner: Runner, key: Array) -> tuple[Runner, Array]:
     """Take a gradient step on the boards of new random walks; also return the loss."""
     keys = jax.random.split(key, learner.settings.walks)
     instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
@@ -141,7 +125,7 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
 
 
 def loss(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the predicted cost-to-go, over all boards of all walks.
 
@@ -153,7 +137,7 @@ def loss(
 
 
 def action_loss(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the predicted costs of actions, with the setting `q`.
 
@@ -167,14 +151,14 @@ def action_loss(
 
 
 def predict_walks(
-    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree
+    learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree
 ) -> Float32[Array, "walks boards *actions"]:
     """Return the network's outputs for each board of each walk. A walk has one puzzle instance."""
     over_walk = jax.vmap(functools.partial(predict, learner), in_axes=(None, None, 0))
     return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 
 
-def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]:
+def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal.
 
     No move of the walk undoes the previous move.
@@ -198,7 +182,7 @@ def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]
 
 
 def targets(
-    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+    learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> Float32[Array, " boards"]:
     """Return the value-iteration targets of boards: min over actions of cost + cost-to-go.
 
@@ -218,7 +202,7 @@ def targets(
 
 
 def action_targets(
-    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+    learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> ActionCosts:
     """Return the Q-learning targets of the actions on each board of a walk.
 
@@ -238,16 +222,17 @@ def action_targets(
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
-def predict(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
+def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the network's output for a board: the predicted cost from the board to the goal.
 
     If the setting `q` is on, the network outputs an array with one cost per action instead: the
     cost of the action plus the cost-to-go after it.
     """
-    return learner.network.apply(weights, learner.env.observe_board(instance, board))
+    outputs: Any = learner.network.apply(weights, learner.env.observe_board(instance, board))
+    return outputs
 
 
-def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
+def cost_to_go(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
 
     If the setting `q` is on, the network predicts one cost per action. The result is then their
@@ -261,7 +246,7 @@ def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTre
 
 
 def action_costs(
-    learner: Learner, weights: PyTree, instance: PyTree, board: PyTree
+    learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree
 ) -> Float32[Array, " actions"]:
     """Return the predicted cost of each action: at least 0, and inf if the action is illegal.
 
@@ -272,7 +257,7 @@ def action_costs(
 
 
 def descend(
-    learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
+    learner: DaviLearner, weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
@@ -307,7 +292,7 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
-) -> Learner[Settings]:
+) -> DaviLearner:
     """Return the learner for a puzzle.
 
     Raises `ValueError` if an instance of the puzzle does not have exactly one goal board.
@@ -330,7 +315,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: DaviLearner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Test each seed's greedy policy on `count` random boards; return eval.json's content."""
     each_seed = jax.jit(functools.partial(descend, learner, count=count))

@@ -31,26 +31,35 @@ class Networks:
     q: CostToGo
 
 
-def encoded(learner: Learner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
+LatentLearner = Learner[Any, Networks]
+
+
+def encoded(learner: LatentLearner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
     """Encode a state of the puzzle; return its code, the bits of the learned model's state.
 
     `seen` is the observation or picture of the state, as `Sight.look` returns it. `key` is the
     random key for the noise on a picture.
     """
     nets = learner.network
-    return nets.model.apply(weights["model"], nets.sight.split(seen, key), method="encode") > 0
+    encode: Any = functools.partial(nets.model.apply, weights["model"], method="encode")
+    return encode(nets.sight.split(seen, key)) > 0
 
 
-def successors(learner: Learner, weights: PyTree[Array], code: Code) -> Bool[Array, "actions ..."]:
+def successors(
+    learner: LatentLearner, weights: PyTree[Array], code: Code
+) -> Bool[Array, "actions ..."]:
     """Predict, with the learned model, the next state after each action in the state `code`.
 
     Return the next states as codes (actions, cells, bits).
     """
     code = code.astype(jnp.float32)
-    return learner.network.model.apply(weights["model"], code, method="moves") > 0
+    moves: Any = functools.partial(learner.network.model.apply, weights["model"], method="moves")
+    return moves(code) > 0
 
 
-def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -> Bool[Array, ""]:
+def is_solved(
+    learner: LatentLearner, weights: PyTree[Array], goal: Any, code: Code
+) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the learned model's state `code`.
 
     If all levels have the same goal, the result is whether `code` equals `goal`, the code of the
@@ -58,11 +67,11 @@ def is_solved(learner: Learner, weights: PyTree[Array], goal: Any, code: Code) -
     """
     if one_goal(learner.env):
         return (goal == code).all()
-    judge = functools.partial(learner.network.model.apply, method="solved")
-    return judge(weights["model"], code.astype(jnp.float32)) > 0
+    judge: Any = functools.partial(learner.network.model.apply, weights["model"], method="solved")
+    return judge(code.astype(jnp.float32)) > 0
 
 
-def goal_code(learner: Learner, weights: PyTree[Array], key: Array) -> Any:
+def goal_code(learner: LatentLearner, weights: PyTree[Array], key: Array) -> Any:
     """Encode the observation or picture of the puzzle's goal; return its code.
 
     Return () if levels have different goals.
@@ -82,13 +91,14 @@ def one_goal(env: Puzzle) -> bool:
     return type(env).goal is not Puzzle.goal and not jax.tree.leaves(instance)
 
 
-def q_values(learner: Learner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
+def q_values(learner: LatentLearner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
     """Predict for each action, taken in the latent state `code`, its cost plus the cost-to-go."""
-    return learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
+    outputs: Any = learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
+    return outputs
 
 
 def action_costs(
-    learner: Learner, weights: PyTree[Array], goal: Any, code: Code
+    learner: LatentLearner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
     """Predict for each action its cost plus the cost-to-go after it, and clip negatives to 0.
 
@@ -98,7 +108,9 @@ def action_costs(
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
 
-def look(learner: Learner, weights: PyTree[Array], levels: PuzzleLevel, key: Array) -> PuzzleLevel:
+def look(
+    learner: LatentLearner, weights: PyTree[Array], levels: PuzzleLevel, key: Array
+) -> PuzzleLevel:
     """Convert levels of the puzzle to levels of the learned model, from which a search can start.
 
     The board of each level is replaced by its code, the state of the model. The level's instance,

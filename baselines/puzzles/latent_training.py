@@ -12,8 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.puzzles.puzzle import PuzzleState
 
-from ..core.learner import Learner
-from .latent_states import encoded, one_goal, successors
+from .latent_states import LatentLearner, encoded, one_goal, successors
 from .latent_world import UNDECIDED
 
 
@@ -28,7 +27,7 @@ class Transitions(NamedTuple):
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 
 
-def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
+def gather(learner: LatentLearner, key: Array, count: int) -> Transitions:
     """Collect `count` transitions on walks of uniformly random actions, legal or not.
 
     If all levels have the same goal, about half of the walks begin at the goal.
@@ -58,7 +57,7 @@ def gather(learner: Learner[Any], key: Array, count: int) -> Transitions:
 
 
 def model_loss(
-    learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
+    learner: LatentLearner, weights: PyTree[Array], seen: Transitions, key: Array
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
     """Return the model's loss on a random batch of transitions, and the four parts of the loss.
 
@@ -82,13 +81,13 @@ def model_loss(
         for leaf, k in zip((rows.before, rows.after), jax.random.split(key_cells), strict=True)
     )
     each = jax.vmap(functools.partial(nets.model.apply, weights))
-    parts = each(before, rows.action, after, rows.solved, jax.random.split(key_noise, count))
-    parts = jnp.stack([part.mean() for part in parts])
-    return parts @ jnp.array([1.0, UNDECIDED, 1.0, float(judges)], jnp.float32), parts
+    parts: Any = each(before, rows.action, after, rows.solved, jax.random.split(key_noise, count))
+    means = jnp.stack([part.mean() for part in parts])
+    return means @ jnp.array([1.0, UNDECIDED, 1.0, float(judges)], jnp.float32), means
 
 
 def predicted_share(
-    learner: Learner[Any], weights: PyTree[Array], seen: Transitions, key: Array
+    learner: LatentLearner, weights: PyTree[Array], seen: Transitions, key: Array
 ) -> Float32[Array, ""]:
     """Return the fraction of transitions whose next state the model predicts exactly."""
 

@@ -30,14 +30,13 @@ from jaxenvs import Env
 from jaxenvs.core.spaces import Box
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
-from ..core.bounds import Count, Share, Unlimited
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Share
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import SEEDS, Algorithm, Learner
 from ..core.metrics import means
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
-from ..core.settings import Checked
 from . import cost_to_go as shared
 from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
 from .latent_states import (
@@ -55,7 +54,7 @@ from .latent_world import LatentWorld, Sight
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Checked):
+class Settings(shared.Solving):
     """Hyperparameters of the learned model of a puzzle, and of the heuristic of its states.
 
     Presets (presets.py) change some defaults; command-line flags override presets.
@@ -67,29 +66,22 @@ class Settings(Checked):
     walk_steps: Count = 50  # number of steps of each random walk that collects the data set
     # Side length of a tile in pixels, such as 8, to learn from pictures of the puzzle; 0: learn
     # from the puzzle's observations.
-    tile_size: int = 0
-    noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
+    tile_size: NonNegativeInt = 0
+    noise: NonNegative = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
     bits: Count = 8  # number of bits that encode one cell of an observation or picture
     hidden: Count = 48  # width of the model's hidden layers
     views: Count = 4  # number of other cells from which a cell's bits after an action are predicted
     batch: Count = 128  # number of transitions per gradient step of the model
-    walks: Count = 32  # number of walks in the model per gradient step of the heuristic
-    scramble: Count = 20  # number of moves of a walk; every state on it is a training example
-    furthest: float = 100.0  # upper bound of cost targets; unsolvable states have no finite cost
-    gradient_steps: Count = 100  # gradient steps per update
+    walks: int = 32  # number of walks in the model per gradient step of the heuristic
+    # upper bound of cost targets; unsolvable states have no finite cost
+    furthest: NonNegative = 100.0
+    gradient_steps: int = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
-    q_learning_rate: float = 1e-3  # initial learning rate of the heuristic
-    max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    target_loss: float = 0.05  # mean loss below which the weights are copied to the target network
-    # Number of updates after which the weights are copied to the target network even if the loss is
-    # above `target_loss`.
-    target_every: Count = 1
-    width: Count = 128  # width of the heuristic's layers
-    blocks: int = 1  # number of residual blocks, of two layers each
+    q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
+    target_every: int = 1  # updates after which the weights are copied even if the loss is high
+    width: int = 128  # width of the heuristic's layers
     # number of boards on which the greedy policy is tested after each update, for the log
-    test_boards: Count = 32
-    test_moves: Count = 40  # maximum number of moves to solve a test board
-    chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
+    test_boards: int = 32
 
     restarts: ClassVar[bool] = False
 
@@ -126,7 +118,10 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
-def init(learner: Learner[Settings], key: Array) -> Runner:
+WorldLearner = Learner[Settings, Networks]
+
+
+def init(learner: WorldLearner, key: Array) -> Runner:
     """Return initial weights, and a data set of transitions collected by random actions."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
@@ -146,7 +141,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     )
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def update(learner: WorldLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Train the model or, later in the run, the heuristic; then test the greedy policy."""
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
@@ -163,7 +158,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def train_model(
-    learner: Learner[Settings], runner: Runner, keys: Array
+    learner: WorldLearner, runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step of the model per key; also return the mean losses by name."""
     optimiser = optimisers(learner.settings)["model"]
@@ -185,7 +180,7 @@ def train_model(
 
 
 def train_heuristic(
-    learner: Learner[Settings], runner: Runner, keys: Array
+    learner: WorldLearner, runner: Runner, keys: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step of the heuristic per key, on new random walks in the model.
 
@@ -223,7 +218,7 @@ def losses(**known: Array) -> dict[str, Array]:
 
 
 def walk_codes(
-    learner: Learner[Settings], weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
+    learner: WorldLearner, weights: PyTree[Array], goal: Any, seen: Transitions, key: Array
 ) -> Bool[Array, "codes cells bits"]:
     """Return the states (called codes) that random walks in the learned model visit.
 
@@ -252,7 +247,7 @@ def walk_codes(
 
 
 def action_targets(
-    learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
+    learner: WorldLearner, weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
     """Return each action's Q-learning target in each model state (code), clipped to `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
@@ -269,14 +264,14 @@ def action_targets(
 
 
 def q_loss(
-    learner: Learner, weights: PyTree[Array], codes: Any, targets: ActionCosts
+    learner: WorldLearner, weights: PyTree[Array], codes: Any, targets: ActionCosts
 ) -> Float32[Array, ""]:
     """Return the mean squared error of the predicted costs of the actions that have a target."""
     return squared_error(jax.vmap(functools.partial(q_values, learner, weights))(codes), targets)
 
 
 def descend(
-    learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
+    learner: WorldLearner, weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
@@ -324,7 +319,7 @@ def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
 
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
-) -> Learner[Settings]:
+) -> WorldLearner:
     """Return the learner for a puzzle.
 
     Raises `ValueError` if the environment is not a puzzle, or has actions that do not cost 1.
@@ -358,12 +353,12 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 
 
 def evaluate(
-    learner: Learner[Settings], weights: PyTree[Array], agents: Agents, count: int
+    learner: WorldLearner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 
     The model is tested on new random walks, and the greedy policy on `count` random boards. The
-    entry `foretold` is the fraction of the walks' steps whose result the model predicts exactly.
+    entry `predicted` is the fraction of the walks' steps whose result the model predicts exactly.
     """
     settings = learner.settings
 
@@ -376,7 +371,7 @@ def evaluate(
 
     def each_seed(weights: PyTree[Array], key: Array) -> dict[str, Any]:
         right, solved, moves = jax.device_get(test(weights, key))
-        return {"foretold": round(float(right), 6), **shared.solved_share(solved, moves)}
+        return {"predicted": round(float(right), 6), **shared.solved_share(solved, moves)}
 
     found = shared.results_by_seed(weights, agents, each_seed)
     seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
@@ -386,7 +381,7 @@ def evaluate(
 
 def as_text(result: dict[str, Any]) -> str:
     """Format the result of `evaluate` for the terminal."""
-    predicted = ", ".join(f"{one['foretold']:.2%}" for one in result["greedy"])
+    predicted = ", ".join(f"{one['predicted']:.2%}" for one in result["greedy"])
     each = ", ".join(f"{one['success_rate']:.1%}" for one in result["greedy"])
     return (
         f"Moves predicted: {predicted}\nGreedy descent in the model from {result['boards']} "

@@ -26,7 +26,7 @@ from jaxenvs.core.memory import machine_memory
 from jaxenvs.core.spaces import Dict, Space
 
 from ..core import minibatches
-from ..core.bounds import Count, Rate, Share
+from ..core.bounds import Count, NonNegative, NonNegativeInt, Rate, Share
 from ..core.learner import Algorithm, Learner
 from ..core.replay_buffer import Batch
 from ..core.settings import Common
@@ -48,7 +48,9 @@ class Settings(Common):
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
-    capacity: int = 200_000  # largest number of steps that all replay shards together hold
+    capacity: NonNegativeInt = (
+        200_000  # largest number of steps that all replay shards together hold
+    )
     warm_up: Count = 10_000  # steps in all shards together before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # number of transitions per gradient step
@@ -59,7 +61,8 @@ class Settings(Common):
     priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # probability of random actions in the environment that explores most
-    epsilon_power: float = 7.0  # alpha: the last environment's epsilon is epsilon ** (1 + alpha)
+    # alpha: the last environment's epsilon is epsilon ** (1 + alpha)
+    epsilon_power: NonNegative = 7.0
     actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
     replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
     # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
@@ -115,7 +118,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(
-    learner: Learner[Settings], runner: Runner, batches: Batch
+    learner: Learner[Settings, QNetwork], runner: Runner, batches: Batch
 ) -> tuple[Runner, dict[str, Array]]:
     """Take one gradient step on each batch; arrays are (gradient_steps, batch, ...).
 

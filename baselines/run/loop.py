@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs import UnknownIdError
 from jaxenvs.core.vector import VectorState
 
+from .. import old_names
 from ..core import processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
 from ..core.learner import Algorithm, Learner, over_seeds
@@ -82,6 +83,13 @@ def run_chunk(
         return runners, sums | most | devices.mean(metrics)
 
     return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
+
+
+def __getattr__(name: str) -> Any:
+    """Return `partition` for its old name `layout`, with a warning."""
+    if name == "layout":
+        return old_names.member(__name__, name)
+    raise AttributeError(f"module {__name__} has no attribute {name}")
 
 
 def partition(learner: Learner[Any]) -> Any:

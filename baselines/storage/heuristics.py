@@ -42,8 +42,8 @@ def load_q(
 
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
-) -> tuple[Learner[Any], PyTree[Array]]:
-    """Return a run's learner and the weights of one seed.
+) -> tuple[Learner[Any, Any], PyTree[Array]]:
+    """Return a run's learner and the weights of one seed. Its network depends on the algorithm.
 
     Raises `RunError` unless one of `algorithms` trained the run.
     """

@@ -29,11 +29,10 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 import jaxenvs
-from jaxenvs.commands.fields import FLAG, PARAM, written
+from jaxenvs.commands.fields import FLAG, PARAM, check_kinds, written
 from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
-from jaxenvs.core.param_values import constructor_fields
 from jaxenvs.core.typed import program
 
 from .. import GYM, registry
@@ -138,14 +137,15 @@ def load_policy(
     best: bool = False,
     params: Mapping[str, Any] = types.MappingProxyType({}),
     simulations: int | None = None,
+    fields: Mapping[str, Any] = types.MappingProxyType({}),
 ) -> Policy:
     """Load the trained policy of one seed of a run; `seed` is its index, from 0.
 
     Loads the newest weights or, with `best`, the weights with the highest return among the
     evaluations of `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero
     and AlphaZero act by a search with `simulations` simulations (None: as in training; 0: without
-    a search). `params` replaces environment params by name. Raises `RunError`, whose message says
-    how to fix the run.
+    a search). `params` replaces environment params by name, and `fields` constructor fields, such
+    as those that select other levels. Raises `RunError`, whose message says how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -161,8 +161,8 @@ def load_policy(
         env = row.wrapped(config.env, config.settings)
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
-    if params:
-        env = row.wrapped(_with_params(config, params), config.settings)
+    if params or fields:
+        env = _changed(row, config, env, params, fields)
     network, shapes = _network(row, run, env)
     weights = _weights(run, shapes, seed, best)
     try:
@@ -191,16 +191,32 @@ def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]
     return weights
 
 
-def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
-    """Return a run's environment with `params` replaced; `RunError` for unknown names."""
-    own = [field.name for field in constructor_fields(config.env)]
-    for name in params:
-        if name in own:
-            raise RunError(f"{PARAM} {name}: {name} is a constructor field, which a run keeps")
+def _changed(
+    row: Algorithm,
+    config: Config,
+    trained: jaxenvs.Env,
+    params: Mapping[str, Any],
+    fields: Mapping[str, Any],
+) -> jaxenvs.Env:
+    """Return a run's environment with params and constructor fields replaced.
+
+    `trained` is the environment without the replacement. Raises `RunError` for unknown names, and
+    for fields that change the observations or the actions.
+    """
     try:
-        return dataclasses.replace(config, params={**config.params, **params}).env
-    except (TypeError, ValueError) as error:
+        check_kinds(config.id, fields, params)
+        given = {"fields": {**config.fields, **fields}, "params": {**config.params, **params}}
+        env = row.wrapped(dataclasses.replace(config, **given).env, config.settings)
+    except (LookupError, TypeError, ValueError) as error:
         raise RunError(str(error)) from error
+    for what in ("observation_space", "action_space"):
+        then, now = getattr(trained, what), getattr(env, what)
+        if then != now:
+            pairs = " ".join(itertools.starmap(written, fields.items()))
+            raise RunError(
+                f"{FLAG} {pairs} changes the {what}: the policy was trained with {then}, not {now}"
+            )
+    return env
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:

@@ -10,6 +10,7 @@ from . import (  # noqa: F401 - each registers its tables
     cpu,
     families,
     gpu,
+    held_out,
     planning,
     readme,
     reliability,

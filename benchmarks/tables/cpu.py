@@ -160,8 +160,10 @@ GAMES: dict[str, Column] = {  # columns of the table of PuzzleScript games
     "turns/s": of("per_processor_second", short),
     "the engine": of("engine", lambda value: short(value) if value else ""),
     "compile": of("compile_seconds", seconds),
+    "micro-steps of a turn": of("mean_steps", "{:.1f}".format),
+    "slowest of a group": of("slowest_steps", "{:.1f}".format),
 }
-of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES)
+of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES, full=False)
 
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")

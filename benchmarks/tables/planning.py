@@ -152,7 +152,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
         "learned world of": lambda runs: _levels(runs[0]),
         "seeds": lambda runs: str(len(runs)),
         "transitions predicted": lambda runs: _span(
-            [run["evaluation"]["greedy"][0]["foretold"] for run in runs],
+            [_predicted(run["evaluation"]["greedy"][0]) for run in runs],
             lambda share: f"{100 * share:.2f} %",
         ),
         "search": first(lambda found: f"{found['algorithm']}, weight {found['weight']:g}"),
@@ -166,6 +166,11 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
         "states per processor second": searched("nodes_per_processor_second", whole),
     }
     return tabulated(list(runs.values()), columns)
+
+
+def _predicted(seed: dict[str, Any]) -> float:
+    """Return the fraction of transitions that a seed's model predicted; old files: `foretold`."""
+    return seed["predicted"] if "predicted" in seed else seed["foretold"]
 
 
 def _levels(row: dict[str, Any]) -> str:

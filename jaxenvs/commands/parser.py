@@ -158,8 +158,17 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
     `load_policy` takes the result. Raises `UsageError` for a bad pair.
     """
+    return _of_run(pairs, fields.PARAM)
+
+
+def run_fields(pairs: Sequence[str]) -> dict[str, Any]:
+    """Parse the pairs `NAME=VALUE` of `--set`, see `run_params`."""
+    return _of_run(pairs, fields.FLAG)
+
+
+def _of_run(pairs: Sequence[str], flag: str) -> dict[str, Any]:
     try:
-        return fields.parse(pairs, fields.PARAM)
+        return fields.parse(pairs, flag)
     except ValueError as error:
         raise UsageError(str(error)) from error
 

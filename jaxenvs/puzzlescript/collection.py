@@ -18,6 +18,7 @@ from .tables import BITS, Level
 from .text import GameError
 
 SHIPPED = Path(__file__).parent / "games"
+ALL = "shipped"  # value of `game` that stands for all shipped games
 MEANINGS = {
     "side": "cells on the longer side of a level",
     "objects": "objects",
@@ -82,14 +83,14 @@ class Collection(NamedTuple):
 
 
 def paths(game: str) -> list[Path]:
-    """Return the files of `game`: the name of a shipped game, a file, or a folder.
+    """Return the files of `game`: `shipped`, the name of a shipped game, a file, or a folder.
 
     Raises `GameError` if there is no file.
     """
     shipped = SHIPPED / f"{game}.txt"
     if shipped.parent == SHIPPED and shipped.exists():
         return [shipped]
-    path = Path(game).expanduser()
+    path = SHIPPED if game == ALL else Path(game).expanduser()
     if path.is_dir():
         found = sorted(path.rglob("*.txt"))
         if not found:
@@ -99,7 +100,7 @@ def paths(game: str) -> list[Path]:
         names = sorted(each.stem for each in SHIPPED.glob("*.txt"))
         raise GameError(
             f"game={game!r}: no such file or folder; the shipped games are {', '.join(names)}"
-            f"{suggestion(game, names)}"
+            f"{suggestion(game, [ALL, *names])}"
         )
     return [path]
 

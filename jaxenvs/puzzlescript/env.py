@@ -13,15 +13,16 @@ from ..core.controls import ARROWS, ActionKeys, Controls
 from ..core.env import Ending, Transition
 from ..core.random import Key, below, hashed, mix, uniform
 from ..core.registry import register
-from ..core.spaces import Box, Space
+from ..core.spaces import Space
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
-from . import boards, glyphs, pictures
+from . import boards, glyphs, observations, pictures
 from .boards import Instance
 from .collection import Collection, read
 from .game import Game
 from .machine import NOTHING, START, TICK, Board, Machine, planes
 from .machine.replacements import Draw
-from .machine.sizes import SIZES, WORD
+from .machine.sizes import SIZES
+from .selection import Selection, select
 
 ACTION = len(DIRECTIONS)
 MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a solution
@@ -38,18 +39,31 @@ class PuzzleScript(PackedPuzzle):
         if all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
     Observation: `objects`: uint8 (side, side, objects), 1 where a cell has the object; `planes`:
         the same as bits, uint32 (objects, side, words): bit x % 32 of word x // 32 of line y is the
-        cell in column x.
-    Reward: 1 for a win.
+        cell in column x; `names`: uint8 (side, side, names), 1 where a cell has an object of this
+        name, so games share the objects of the same name; `sprites`: uint8 (side, side, 75), the
+        colours of the 5 x 5 pixels of a cell.
+    Reward: 1 for a win, plus the shaping reward, if any.
     Episode ends: with a win, or at the time limit.
     State: the board is packed: the object of each layer and cell in as few bits as possible.
 
-    Levels are drawn from all levels of all games: first the game, then its level.
+    Levels are drawn from the selected levels of the selected games: first the game, then its level.
     """
 
-    game: str = "crates"  # name of a shipped game, or path of a file or of a folder of games
+    # Name of a shipped game, or path of a file or of a folder of games; shipped: all shipped games.
+    game: str = "crates"
     level: int | None = None  # number of the level, from 0, not counting messages; None: all
+    # Levels of each game that are drawn: all, test (every third level), train (the others), or a
+    # range of numbers such as 0:20.
+    levels: str = "all"
+    # Names of the games that are drawn, such as crates,relay, or with a minus those that are left
+    # out, such as -crates,-relay; empty: all.
+    games: str = ""
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
-    observation: str = "objects"  # objects or planes
+    observation: str = "objects"  # objects, planes, names or sprites
+    mask: str = "changes"  # what `action_mask` allows: actions that change the board, or all inputs
+    # Coefficient of the shaping reward: the decrease of the number of cells with X but not Y for
+    # win conditions `all X on Y`; 0: off.
+    shaping: float = 0.0
     # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
     # may overestimate the number of actions; otherwise it is 0.
     count: bool = False
@@ -62,26 +76,42 @@ class PuzzleScript(PackedPuzzle):
         """Check the fields and read the games."""
         owner = type(self).__name__
         checks.one_of(owner, "size", self.size, ("exact", "auto", *SIZES))
-        checks.one_of(owner, "observation", self.observation, ("objects", "planes"))
+        checks.one_of(owner, "observation", self.observation, observations.KINDS)
+        checks.one_of(owner, "mask", self.mask, ("changes", "inputs"))
         checks.one_of(owner, "count", self.count, (False, True))
         checks.integer_field(owner, "again_limit", self.again_limit, 0)
+        checks.number(owner, "shaping", self.shaping, 0.0, float("inf"))
         if self.level is not None:
             checks.integer_field(owner, "level", self.level, 0)
-        if not isinstance(self.game, str):
-            raise TypeError(
-                f"{owner}: game must be a str, such as a name or str(path), got {self.game!r}"
-            )
-        self.collection  # noqa: B018  raises for games that cannot be read
+        for name, example in (
+            ("game", "a name or str(path)"),
+            ("levels", "'test' or '0:20'"),
+            ("games", "'crates,relay'"),
+        ):
+            if not isinstance(given := getattr(self, name), str):
+                raise TypeError(f"{owner}: {name} must be a str, such as {example}, got {given!r}")
+        self._selection  # noqa: B018  raises for games that cannot be read, and for no level
 
     @functools.cached_property
     def collection(self) -> Collection:
         """The games as arrays."""
         return read(self.game, self.level, self.size)
 
+    @functools.cached_property
+    def _selection(self) -> Selection:
+        """The levels that episodes draw."""
+        return select(self.collection, self.levels, self.games)
+
     @property
     def is_random(self) -> bool:
         """True if a rule of any of the games draws random numbers, which rules out search."""
         return bool(self.collection.random)
+
+    @property
+    def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
+        """0 to 1, and further by the largest shaping reward."""
+        most = self.shaping * self.collection.size.side**2
+        return -most, 1.0 + most
 
     # Spaces.
 
@@ -112,29 +142,23 @@ class PuzzleScript(PackedPuzzle):
     @property
     def observation_space(self) -> Space:
         """Objects of all cells."""
-        size = self.collection.size
-        if self.observation == "planes":
-            return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
-        return Box(0, 1, (size.side, size.side, size.objects), np.uint8)
+        return observations.space(self.collection, self.observation)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Names of the objects, if there is a single game."""
-        if len(self.collection.games) != 1:
-            return ()
-        place = "[{}, row, word]" if self.observation == "planes" else "[row, column, {}]"
-        game = self.collection.games[0]
-        return tuple((f"`{place.format(i)}`", name) for i, name in enumerate(game.objects))
+        """Names of the objects, if there is a single game or games share the names."""
+        return observations.layout(self.collection, self.observation)
 
     # Rules.
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a game, then one of its levels."""
-        collection = self.collection
-        game = below(hashed(key, 0), len(collection.games))
-        count = jnp.asarray(collection.levels)[game]
-        number = below(hashed(key, 1), count)
-        return self._level(jnp.asarray(collection.first)[game] + number, number, hashed(key, 2))
+        """Draw a selected game, then one of its selected levels."""
+        selection = self._selection
+        game = below(hashed(key, 0), len(selection.first))
+        drawn = below(hashed(key, 1), jnp.asarray(selection.counts)[game])
+        place = jnp.asarray(selection.places)[jnp.asarray(selection.first)[game] + drawn]
+        first = jnp.asarray(self.collection.first)[jnp.asarray(self.collection.game)[place]]
+        return self._level(place, place - first, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
@@ -207,11 +231,15 @@ class PuzzleScript(PackedPuzzle):
         after, stuck = self._turn(state.instance, state.board, action, _draw(hashed(key, 0)))
         won = self.is_goal(state.instance, after)
         info = {"solved": won, "stuck": stuck}
-        return Transition(state.replace(board=after), won.astype(jnp.float32), won, info)
+        reward = won.astype(jnp.float32)
+        if self.shaping:
+            before, now = (self._missing(state.instance, each) for each in (state.board, after))
+            reward += np.float32(self.shaping) * (before - now)
+        return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which actions change the board; for random games, which actions exist."""
-        if self.is_random:
+        """Return the actions that `mask` allows; for random games, those that the game has."""
+        if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
 
@@ -227,6 +255,10 @@ class PuzzleScript(PackedPuzzle):
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
+        return self._missing(instance, board)
+
+    def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
+        """Return the number that `heuristic` describes; 0 after a win."""
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
         missing = Machine(collection.size).missing(collection.tables, instance.game, found)
@@ -250,9 +282,7 @@ class PuzzleScript(PackedPuzzle):
     ) -> UInt8[Array, "side side objects"] | UInt32[Array, "objects side words"]:
         """Return the objects of all cells in the form that `observation` selects."""
         objects = self.objects(instance, board)
-        if self.observation == "planes":
-            return objects
-        return planes.cells(objects).transpose(1, 2, 0).astype(jnp.uint8)
+        return observations.observed(self.collection, self.observation, instance, objects)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
         """Return the sprite of the topmost object of each cell; `picture` draws all objects."""

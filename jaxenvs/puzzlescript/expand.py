@@ -114,10 +114,10 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
     rows = zip(rule.left, rule.right, strict=False)
     kept = tuple(tuple(map(right, *each)) for each in rows)
-    return rule._replace(right=kept, left=mapped(rule.left, lambda cell: _needed(cell, names)))
+    return rule._replace(right=kept, left=mapped(rule.left, lambda cell: needed(cell, names)))
 
 
-def _needed(cell: Cell, names: Names) -> Cell:
+def needed(cell: Cell, names: Names) -> Cell:
     """Return a cell of the left side without each `no X` that its other pairs imply.
 
     A required object implies that no other object of its layer is in the cell.
@@ -132,12 +132,12 @@ def _needed(cell: Cell, names: Names) -> Cell:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
             objects |= names.mask(name)
 
-    def is_needed(name: str) -> bool:
+    def isneeded(name: str) -> bool:
         members = [m for m in names.members(name) if m in names.layer_of]
         occupied = {names.layer_of[m] for m in members} <= layers
         return not members or not occupied or bool(names.mask(name) & objects)
 
-    return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))
+    return tuple(pair for pair in cell if pair[0] != "no" or isneeded(pair[1]))
 
 
 # Steps 4 to 7: absolute directions, aggregates, synonyms.

@@ -2,10 +2,11 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from . import sounds, tables
+from . import sounds, suspicious, tables
 from .colors import PALETTES, palette
 from .names import Names, Objects, Sprite
 from .rules import Reader
@@ -26,6 +27,7 @@ VALUES = (
     "color_palette",
     "youtube",
 )
+SCREENS = ("flickscreen", "zoomscreen")
 SWITCHES = (
     "run_rules_on_level_start",
     "norepeat_action",
@@ -138,6 +140,10 @@ class _Reading:
         if word in ("title", "author", "homepage"):
             start = line.raw.lower().index(word) + len(word)
             value = line.raw[start:].partition("(")[0]
+        if word in self.prelude:
+            self.problems.warn(line.number, f"{word} is given twice; the last one counts")
+        if line.text != line.first:
+            self.problems.warn(line.number, "the text after the comment is ignored")
         if word in VALUES and value.strip():
             self.prelude[word] = value.strip()
             self._check_option(word, value.strip(), line.number)
@@ -145,21 +151,31 @@ class _Reading:
             self.problems.error(line.number, f"{word} needs a value")
         elif word in SWITCHES:
             self.prelude[word] = ""
+            if value.strip():
+                self.problems.warn(
+                    line.number, f"{word} takes no value; {value.strip()!r} is ignored"
+                )
         else:
             self.problems.error(
                 line.number, f"{word!r} is not an option; use {', '.join((*VALUES, *SWITCHES))}"
             )
 
     def _check_option(self, word: str, value: str, line: int) -> None:
-        """Record an error for a colour or palette that does not exist."""
+        """Record an error or a warning for a value that is wrong or ignored."""
         if word in ("background_color", "text_color") and not Objects.COLOR.fullmatch(value):
             self.problems.error(line, f"{word} {value!r}: give a colour name or #rrggbb")
         if word == "color_palette" and palette(value) is None:
             self.problems.error(line, f"palette {value!r}: use {', '.join(PALETTES)}")
+        if word in SCREENS and not re.fullmatch(r"0*[1-9]\d*x0*[1-9]\d*", value):
+            self.problems.warn(line, f"{word} {value!r}: give WIDTHxHEIGHT in cells, such as 10x8")
+        if word == "youtube":
+            self.problems.warn(line, "youtube is ignored")
 
     def _read_level(self, line: Line) -> None:
         """Parse a row, a message, or the blank line between two levels."""
         if line.text.startswith("message"):
+            if not re.match(r"message(\s|$)", line.text):
+                self.problems.warn(line.number, "write a space after `message`")
             self.levels.append(line.raw.strip()[len("message") :].strip())
             self.in_level = False
         elif not line.text:
@@ -185,6 +201,7 @@ class _Reading:
         if not any(isinstance(each, list) for each in self.levels):
             self.problems.error(0, "no levels; a game needs at least one that is not a message")
         names.number()
+        suspicious.check(self.rules.rules, names)
         main, late = tables.groups(self.rules, names)
         made = [
             each if isinstance(each, str) else tables.level(each, names) for each in self.levels

@@ -4,8 +4,18 @@ import dataclasses
 import re
 from typing import NamedTuple
 
+from ..core.checks import counted
 from .colors import NAMES, OTHER_SPELLINGS
-from .text import Line, Problems
+from .text import SECTIONS, Line, Problems
+
+# Words that name something else in rules, sounds or headings, as in PuzzleScript's engine.
+KEYWORDS = frozenset(
+    f"{' '.join(SECTIONS)} ... | [ ] up down left right late rigid ^ v > < no randomdir random "
+    "horizontal vertical any all some moving stationary parallel perpendicular action message "
+    "move create destroy cantmove sfx0 sfx1 sfx2 sfx3 sfx4 sfx5 sfx6 sfx7 sfx8 sfx9 sfx10 cancel "
+    "restart win again undo titlescreen startgame endgame startlevel endlevel showmessage "
+    "closemessage".split()
+)
 
 
 class Sprite(NamedTuple):
@@ -31,6 +41,7 @@ class Names:
     ids: dict[str, int] = dataclasses.field(default_factory=dict)
     layer_of: dict[str, int] = dataclasses.field(default_factory=dict)
     order: list[str] = dataclasses.field(default_factory=list)
+    sounds: set[str] = dataclasses.field(default_factory=set)  # sound events that have a seed
 
     def __contains__(self, name: str) -> bool:
         return name in self.sprites or name in self.lines
@@ -80,6 +91,8 @@ class Names:
         for name, sprite in self.sprites.items():
             if name not in self.ids:
                 self.problems.error(sprite.line, f"{name.upper()} is in no collision layer")
+            if not sprite.colors:
+                self.problems.error(sprite.line, f"{name.upper()} has no colours; give 1 to 10")
         for name, members in self.aggregates.items():
             self._check_aggregate(name, members)
         self._check_background()
@@ -120,6 +133,11 @@ class Names:
 
     # Parsing.
 
+    @staticmethod
+    def undefined(name: str) -> str:
+        """Return the message for a name that does not exist."""
+        return f"{name.upper()} is not defined in OBJECTS or LEGEND"
+
     def declare(self, name: str, line: int) -> bool:
         """Record the line that defines a name.
 
@@ -129,6 +147,8 @@ class Names:
             where = self.lines.get(name) or self.sprites[name].line
             self.problems.error(line, f"{name.upper()} is already defined in line {where}")
             return False
+        if name in KEYWORDS:
+            self.problems.warn(line, f"{name.upper()} is a keyword; choose another name")
         self.lines[name] = line
         return True
 
@@ -150,7 +170,9 @@ class Names:
             if each == name:
                 self.problems.error(line.number, f"{name.upper()} is defined by itself")
             elif each not in self:
-                self.problems.error(line.number, f"{each.upper()} is not defined")
+                self.problems.error(line.number, self.undefined(each))
+            if given.count(each) > 1:
+                self.problems.warn(line.number, f"{each.upper()} occurs twice in a definition")
         self._define(
             name, joins, [each for each in given if each != name and each in self], line.number
         )
@@ -181,11 +203,13 @@ class Names:
         given = [word for word in re.split(r"[\s,]+", line.text) if word]
         for name in given:
             if name not in self:
-                self.problems.error(line.number, f"{name.upper()} is not defined")
+                self.problems.error(line.number, self.undefined(name))
             elif self.is_aggregate(name):
                 self.problems.error(line.number, f"{name.upper()} is an aggregate and spans layers")
             else:
                 layer += self.members(name)
+            if given.count(name) > 1:
+                self.problems.warn(line.number, f"{name.upper()} occurs twice in a layer")
         if "background" in given and len(given) > 1:
             self.problems.error(line.number, "BACKGROUND must be alone on its layer")
         for name in layer:
@@ -231,8 +255,11 @@ class Objects:
             return
         first, rest = found[0], first[found.end() :]
         if first in self.names.sprites:
-            problems.error(line.number, f"{first.upper()} is already defined")
+            where = self.names.sprites[first].line
+            problems.error(line.number, f"{first.upper()} is already defined in line {where}")
             return
+        if first in KEYWORDS:
+            problems.warn(line.number, f"{first.upper()} is a keyword; choose another name")
         if first in self.names.lines:
             problems.error(line.number, f"{first.upper()} is already a name of another object")
         self.name, self.expects = first, "colors"
@@ -258,13 +285,14 @@ class Objects:
     def _read_row(self, line: Line) -> None:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
+        wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
         if not re.fullmatch(r"[.\d]*", row[:5]):
-            problems.error(line.number, f"a row of {self.name.upper()} needs five of 0-9 and dots")
+            problems.error(line.number, wrong)
         elif len(row) != 5:
-            problems.warn(line.number, f"a row of {self.name.upper()} needs five of 0-9 and dots")
+            problems.warn(line.number, wrong)
         for digit in sorted({*re.findall(r"\d", row[:5])}):
             if int(digit) >= len(sprite.colors):
-                has = f"{self.name.upper()} has {len(sprite.colors)} colours"
+                has = f"{self.name.upper()} has {counted(len(sprite.colors), 'colour')}"
                 problems.error(line.number, f"colour {digit} does not exist: {has}, from 0 on")
         rows = (*sprite.rows, row[:5])
         self.names.sprites[self.name] = sprite._replace(rows=rows)

@@ -35,22 +35,34 @@ def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
     return result
 
 
+def cells(
+    collection: Collection,
+    game: Array,
+    objects: UInt32[Array, "objects side words"],
+    tile: int,
+) -> UInt8[Array, "side side tile tile 3"]:
+    """Draw each cell of a level: its objects, in the order of their collision layers."""
+    size = collection.size
+    sprites = jnp.asarray(sheet(collection.games, size.objects, tile))[game]
+    present = planes.cells(objects)
+    layer_of = jnp.asarray(collection.tables.layer)[game].astype(jnp.int32)
+    drawn = jnp.broadcast_to(sprites[0, ..., :3], (size.side, size.side, tile, tile, 3))
+    number = planes.index(size.objects)[:, None, None] + np.int32(1)
+    for layer in range(size.layers):
+        shown = jnp.where(present & (layer_of == layer)[:, None, None], number, np.int32(0)).max(0)
+        sprite = sprites[shown]
+        covers = (shown > 0)[..., None, None, None] & (sprite[..., 3:] > 0)
+        drawn = jnp.where(covers, sprite[..., :3], drawn)
+    return drawn
+
+
 def picture(
     collection: Collection,
     game: Array,
     objects: UInt32[Array, "objects side words"],
     tile: int,
 ) -> UInt8[Array, "rows columns 3"]:
-    """Draw the objects of a level, in the order of their collision layers."""
-    size = collection.size
-    sprites = jnp.asarray(sheet(collection.games, size.objects, tile))[game]
-    cells = planes.cells(objects)
-    layer_of = jnp.asarray(collection.tables.layer)[game].astype(jnp.int32)
-    drawn = jnp.broadcast_to(sprites[0, ..., :3], (size.side, size.side, tile, tile, 3))
-    number = planes.index(size.objects)[:, None, None] + np.int32(1)
-    for layer in range(size.layers):
-        shown = jnp.where(cells & (layer_of == layer)[:, None, None], number, np.int32(0)).max(0)
-        sprite = sprites[shown]
-        covers = (shown > 0)[..., None, None, None] & (sprite[..., 3:] > 0)
-        drawn = jnp.where(covers, sprite[..., :3], drawn)
-    return drawn.transpose(0, 2, 1, 3, 4).reshape(size.side * tile, size.side * tile, 3)
+    """Draw a level, see `cells`."""
+    side = collection.size.side * tile
+    drawn = cells(collection, game, objects, tile)
+    return drawn.transpose(0, 2, 1, 3, 4).reshape(side, side, 3)

@@ -6,6 +6,7 @@ A row is the list of cells in one pair of brackets.
 import re
 from typing import NamedTuple
 
+from ..core.checks import counted
 from .names import Names
 from .text import Line, Problems
 
@@ -132,7 +133,11 @@ class Reader:
             return None
         for before, after in zip(left, right, strict=False):
             if len(before) != len(after):
-                self.problems.error(line, "brackets on both sides need the same number of cells")
+                self.problems.error(
+                    line,
+                    f"{counted(len(before), 'cell')} on the left, {len(after)} on the right: "
+                    "brackets on both sides need the same number of cells",
+                )
                 return None
         return rule._replace(left=tuple(left), right=tuple(right), commands=tuple(commands))
 
@@ -205,9 +210,11 @@ class Sides:
         Return False, and record an error, if the rule already had an arrow; else return True.
         """
         if word == "[":
-            self.row = [] if self.row is None else self.row
             if self.cell:
-                self._error("`[` inside of brackets")
+                self._error("`[` inside of brackets; close these with `]` first")
+            elif self.row is not None:
+                self._warn("`[` inside of brackets is ignored")
+            self.row = [] if self.row is None else self.row
             self.cell = []
         elif self.row is not None:
             self._warn("`->` inside of brackets is ignored")
@@ -220,7 +227,11 @@ class Sides:
 
     def _outside(self, word: str) -> None:
         """Record an error or a warning for a word outside of brackets."""
-        if word in self.names or word in MODIFIERS or word in ("]", "|", "..."):
+        if word == "]":
+            self._warn("`]` closes no `[`; the rule is ignored")
+        elif word in DIRECTIONS or word == "random":
+            self._warn(f"`{word}` is allowed only before the first bracket or inside of brackets")
+        elif word in self.names or word in MODIFIERS or word in ("|", "..."):
             self._warn(f"`{word}` is allowed only inside of brackets")
         else:
             self._error(f"`{word}` is not a command; use {', '.join(COMMANDS)}")
@@ -251,7 +262,7 @@ class Sides:
         elif word == "...":
             self.cell += [word, word]
         else:
-            self._error(f"{word.upper()} is not defined")
+            self._error(self.names.undefined(word))
 
     def _modify(self, word: str, is_modified: bool) -> None:
         """Add a modifier, such as `>` or `no`, to the current cell.

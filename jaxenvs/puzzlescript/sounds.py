@@ -33,6 +33,10 @@ def check(line: Line, names: Names) -> None:
         return
     wrong = _event(first, rest) if first in EVENTS else _object(first, rest, names)
     is_known = first in EVENTS or first in names
+    if first in names.sounds:
+        names.problems.warn(line.number, f"{first} has a seed already; the last one counts")
+    if first in EVENTS and not wrong:
+        names.sounds.add(first)
     if wrong and not rest and is_known:  # nothing after the name: a warning, as in PuzzleScript
         names.problems.warn(line.number, wrong)
     elif wrong:

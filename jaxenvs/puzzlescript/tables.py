@@ -9,6 +9,7 @@ from .rules import ELLIPSIS, Cell, Reader, Row, Rule
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
 BITS = 5  # movement bits per layer
 ANY = (1 << BITS) - 1  # all movements of a layer
+KINDS = ("all", "some", "any", "no")  # of a win condition
 MOST_RIGID = 30  # maximum number of rigid groups
 
 
@@ -143,26 +144,31 @@ class _Masks:
 
     def __init__(self, rule: Rule, names: Names) -> None:
         self.expanded, self.names = rule, names
+        self.clash = ""  # why a cell never matches: two of its objects are on one layer
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
         """Return the rule with masks, or None if it can never match."""
         rule = self.expanded
-        rows = []
+        rows: list[list[Pattern | None]] = []
         if not self._check_ellipsis():
             return None
         for r, row in enumerate(rule.left):
-            after = rule.right[r] if rule.right else None
-            cells = [self._pattern(cell, after[c] if after else None) for c, cell in enumerate(row)]
-            if any(isinstance(cell, str) for cell in cells):
-                message = next(cell for cell in cells if isinstance(cell, str))
-                if message:
-                    impossible.setdefault(rule.line, message)
-                return None
-            rows.append(tuple(cells))
+            rows.append([])
+            for c, cell in enumerate(row):
+                made = self._pattern(cell, rule.right[r][c] if rule.right else None)
+                if made is not None and made.op & made.om:
+                    self.names.problems.warn(
+                        rule.line, "a cell asks for an object and for none of it: ignored"
+                    )
+                    return None
+                rows[-1].append(made)
+        if self.clash:
+            impossible.setdefault(rule.line, self.clash)
+            return None
         return TableRule(
             rule.line,
             rule.directions[0],
-            tuple(rows),
+            tuple(map(tuple, rows)),
             tuple(command[0] for command in rule.commands),
             bool(rule.right),
             rule.rigid,
@@ -194,31 +200,18 @@ class _Masks:
             self.names.problems.error(self.expanded.line, f"{name.upper()} needs a single layer")
         return layer
 
-    def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | str | None:
-        """Return the pattern of a cell, None for an ellipsis, or the reason why it never matches.
-
-        The reason is "" if it has already been recorded as a warning.
-        """
+    def _pattern(self, cell: Cell, after: Cell | None) -> Pattern | None:
+        """Return the pattern of a cell; None for an ellipsis."""
         if cell == ELLIPSIS:
             return None
-        made, used, clash = self._asked(cell)
-        if made.op & made.om:
-            self.names.problems.warn(
-                self.expanded.line, "a cell asks for an object and for none of it: ignored"
-            )
-            return ""
-        if clash:
-            return clash
-        if after is not None:
+        made, used = self._asked(cell)
+        if after is not None and not made.op & made.om:
             made = made._replace(replacement=self._replacement(made, used, after))
         return made
 
-    def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str], str]:
-        """Return a cell's pattern, the name it requires on each layer, and why it can never match.
-
-        The last result is "" if the cell can match.
-        """
-        made, used, clash = Pattern(), dict[int, str](), ""
+    def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
+        """Return a cell's pattern, and the name it requires on each layer; note a clash."""
+        made, used = Pattern(), dict[int, str]()
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
             if modifier == "random":
@@ -230,10 +223,10 @@ class _Masks:
             elif layer is not None:
                 if layer in used:
                     both = f"{used[layer].upper()} and {name.upper()}"
-                    clash = f"{both} are on one layer: no cell has both"
+                    self.clash = self.clash or f"{both} are on one layer: no cell has both"
                 used[layer] = name
                 made = _required(made, modifier, mask, layer, self.names.is_property(name))
-        return made, used, clash
+        return made, used
 
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
         """Return the effect of the right side's cell `after`; None if it changes nothing."""
@@ -251,7 +244,7 @@ class _Masks:
             if modifier == "no":
                 new = new._replace(oc=new.oc | names.mask(name))
                 continue
-            if layer in seen:
+            if layer in seen and not self.clash:
                 names.problems.error(
                     self.expanded.line,
                     f"{seen[layer].upper()} and {name.upper()} are on one layer: no cell has both",
@@ -327,7 +320,11 @@ def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: 
     made = made._replace(any=(*made.any, mask)) if is_property else made._replace(op=made.op | mask)
     if modifier == "stationary":
         return made._replace(mm=made.mm | ANY << BITS * layer)
-    return made._replace(mp=made.mp | MOVEMENT.get(modifier, 0) << BITS * layer)
+    # As in PuzzleScript's engine, `randomdir` on the left asks for movements up and left.
+    bit = (
+        MOVEMENT["up"] | MOVEMENT["left"] if modifier == "randomdir" else MOVEMENT.get(modifier, 0)
+    )
+    return made._replace(mp=made.mp | bit << BITS * layer)
 
 
 def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
@@ -344,16 +341,15 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
     """Parse `all|some|any|no X [on Y]`; return None and record an error if it is invalid."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
-    if (
-        kind not in ("all", "some", "any", "no")
-        or len(rest) not in (1, 3)
-        or rest[1:2] not in ([], ["on"])
-    ):
+    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # PuzzleScript's engine accepts it
+        names.problems.warn(line, f"`on` without an object is ignored: {' '.join(words)!r}")
+        rest = rest[:1]
+    if kind not in KINDS or len(rest) not in (1, 3) or rest[1:2] not in ([], ["on"]):
         names.problems.error(line, f"{form}: {' '.join(words)!r}")
         return None
     for name in rest[::2]:
         if name not in names:
-            names.problems.error(line, f"{name.upper()} is not defined")
+            names.problems.error(line, names.undefined(name))
             return None
     masks: list[Any] = [(names.mask(name), names.is_aggregate(name)) for name in rest[::2]]
     (x, all_of_x), (y, all_of_y) = [*masks, (-1, False)][:2]

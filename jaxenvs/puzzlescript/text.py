@@ -92,9 +92,11 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             # part of the rule, which is an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
-    for name in SECTIONS:
-        if name not in seen:
-            problems.error(0, f"no section {name.upper()}; a game needs {', '.join(SECTIONS)}")
+    missing = [name for name in SECTIONS if name not in seen]
+    if missing and comments.depth:
+        problems.error(comments.opened, "`(` starts a comment that no `)` closes")
+    for name in missing:
+        problems.error(0, f"no section {name.upper()}; a game needs {', '.join(SECTIONS)}")
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
@@ -107,7 +109,7 @@ def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
     if section == "levels" or not text.startswith("="):
         return is_plain
     if not is_plain:
-        problems.error(line, "nothing may follow a line of `=`")
+        problems.error(line, f"nothing may follow a line of `=`: {text!r}")
     return True
 
 
@@ -117,9 +119,9 @@ def _check_heading(section: str, seen: list[str], rest: str, line: int, problems
     `seen` has the earlier headings, and `rest` is the text after this heading.
     """
     if rest:
-        problems.error(line, f"nothing may follow the heading {section.upper()}")
+        problems.error(line, f"nothing may follow the heading {section.upper()}: {rest!r}")
     if section in seen:
-        problems.error(line, f"a second section {section.upper()}")
+        problems.error(line, f"a second section {section.upper()}; a game has one of each")
     place = SECTIONS.index(section)
     if place and SECTIONS[place - 1] not in seen:
         before = SECTIONS[place - 1].upper()
@@ -133,6 +135,7 @@ class _Comments:
 
     def __init__(self, problems: Problems) -> None:
         self.problems, self.depth = problems, 0
+        self.opened = 0  # line on which the current comment starts
 
     def ended(self, raw: str, section: str) -> bool:
         """Return whether a line ends with the text of a message, where parentheses are no comments.
@@ -152,6 +155,7 @@ class _Comments:
             if part == ")" and not self.depth:
                 self.problems.warn(number, "`)` closes no comment")
             elif part in ("(", ")"):
+                self.opened = self.opened if self.depth else number
                 self.depth += 1 if part == "(" else -1
                 had_comment, last = True, ""
             elif not self.depth:

@@ -56,6 +56,39 @@ def test_open_and_infinite_bounds():
             rate.check("rate", value)
 
 
+def test_bounds_that_exclude_the_largest_number():
+    rate = Bounds(most=1.0, below=True, hint="1 drops everything")
+    rate.check("rate", 0.0)
+    with pytest.raises(ValueError, match=r"rate=1\.0 must be below 1; 1 drops everything"):
+        rate.check("rate", 1.0)
+    share = Bounds(most=1.0, open=True, below=True)
+    for value in (0.0, 1.0):
+        with pytest.raises(ValueError, match=f"share={value} must be above 0 and below 1"):
+            share.check("share", value)
+    with pytest.raises(ValueError, match=r"kappa=0\.0 must be above 0$"):
+        Bounds(open=True).check("kappa", 0.0)
+
+
+def test_bounds_of_a_tuple_apply_to_each_number():
+    Bounds(least=1).check("widths", (64, 1))
+    Bounds(least=1).check("widths", ())
+    with pytest.raises(ValueError, match=r"widths=\(64, 0\) must each be at least 1"):
+        Bounds(least=1).check("widths", (64, 0))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_number_declares_its_bounds(name):
+    """`check` compares only fields with declared bounds."""
+    settings = ALGORITHMS[name].load().Settings
+    numbers = {
+        field.name
+        for field in dataclasses.fields(settings)
+        if python_type(field.type) in (int, float) or isinstance(field.default, (int, float))
+        if not isinstance(field.default, bool)
+    }
+    assert not numbers - {*bounds(settings)}
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_settings_that_can_be_swept_may_be_arrays(name):
     """A sweep replaces a float by an array, so the field's type must allow both."""

@@ -739,7 +739,7 @@ def test_other_observations_are_refused():
         ({"bonus": 0.1}, "bonus=0.1: the model of dyna learns"),
         ({"imagined_envs": 12}, "imagined_envs=12 does not split into minibatches=8"),
         ({"context": 0}, "context=0 must be at least 1"),
-        ({"least_chance": 1.5}, "least_chance=1.5 must be from 0"),
+        ({"least_chance": 1.5}, "least_chance=1.5 must be at most 1"),
     ],
 )
 def test_settings_that_cannot_work_say_why(wrong, words):

@@ -11,6 +11,7 @@ from imports import imports_of, named_in, sources
 
 import jaxenvs.baselines
 from jaxenvs.baselines import old_names
+from jaxenvs.baselines.core.rollouts import Runner
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
@@ -130,16 +131,22 @@ def test_old_names_work_and_warn(old, attribute, today, monkeypatch):
         ("exploration.asked", "core.bonuses.of_settings"),
         ("settings.Replayed", "core.settings.Replay"),
         ("replay_buffer.Lots", "core.replay_buffer.SlotDraws"),
+        ("run.loop.layout", "run.loop.partition"),
     ],
 )
 def test_old_members_work_and_warn(old: str, new: str, monkeypatch):
     """Some old modules have the name of a package of today, and some members have new names."""
     (module, member), (home, today) = old.rsplit(".", 1), new.rsplit(".", 1)
-    if module not in RANK:
+    if module not in RANK and module != "run.loop":
         monkeypatch.delitem(sys.modules, f"jaxenvs.baselines.{module}", raising=False)
     with pytest.warns(DeprecationWarning, match=home):
         found = getattr(importlib.import_module(f"jaxenvs.baselines.{module}"), member)
     assert found is getattr(importlib.import_module(f"jaxenvs.baselines.{home}"), today)
+
+
+def test_the_old_name_of_a_field_works_and_warns():
+    with pytest.warns(DeprecationWarning, match="replay_buffer"):
+        assert Runner((), replay_buffer=()).replay == ()
 
 
 def test_new_names_of_members_exist():

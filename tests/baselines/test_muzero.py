@@ -759,7 +759,7 @@ def test_it_learns_the_better_lever_and_its_value():
         ({"reanalysed": 1.5}, "reanalysed=1.5 must be at most 1"),
         ({"unroll_steps": 0}, "unroll_steps=0 must be at least 1"),
         ({"target_rate": 0.0}, "target_rate=0.0 must be above 0 and at most 1"),
-        ({"spacing": 0.0}, "spacing=0 leaves one atom for all numbers; give more, such as 0.2"),
+        ({"spacing": 0.0}, "spacing=0.0 must be above 0; try 0.2"),
         ({"epsilon_start": 0.1, "epsilon_end": 0.2}, "give 1 >= start >= end >= 0"),
     ],
 )

@@ -239,8 +239,8 @@ def test_a_resumed_run_is_bit_identical_and_has_a_policy(tmp_path, capsys):
     ("wrong", "words"),
     [
         ({"epsilon_end": 0.5, "epsilon_start": 0.4}, "give 1 >= start >= end >= 0"),
-        ({"epsilon_start": 1.5}, "epsilon_start=1.5 and epsilon_end=0.05 are prob"),
-        ({"epsilon_share": 0.0}, "epsilon_share=0.0 is the share .* give more than 0, at most 1"),
+        ({"epsilon_start": 1.5}, "epsilon_start=1.5 must be at most 1"),
+        ({"epsilon_share": 0.0}, "epsilon_share=0.0 must be above 0 and at most 1; it is"),
         ({"epochs": 0}, "epochs=0 must be at least 1"),
         ({"minibatches": 7}, "choose a divisor of 2048"),
     ],

@@ -117,6 +117,7 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     assert drawn.title == "Grid-Fetch-5x5-N2-v0"
     other = second | {"command": "jaxenvs train Grid-v0 --algo ppo-rnn --preset rnd --seeds 20"}
     assert record.curve(other).title == "Grid-v0 ppo-rnn rnd"
+    assert record.curve(other | {"id": "Grid-v0", "run": "plain `x`"}).title == "Grid-v0 plain x"
     assert drawn.steps[0] == 256 and drawn.steps[-1] == 90 * 256 and len(drawn.steps) == 40
     assert np.isnan(drawn.returns[0]).all() and np.isfinite(drawn.returns[1:]).all()
 
@@ -155,6 +156,26 @@ def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
     assert kinds == [("sampled", 2), ("greedy", 1)]
 
 
+def test_titles_of_curves_name_the_game(tmp_path):
+    made = run_of(tmp_path / "run", "PuzzleScript-v0", fields={"game": "relay", "levels": "train"})
+    assert record.curve(record.summary(made, "")).title == "PuzzleScript-v0 game=relay"
+
+
+def test_other_evaluations_of_a_run_are_recorded(tmp_path):
+    for seed in (0, 1):
+        evaluated(tmp_path, seed)
+        found = {"fields": {"levels": "test"}, "params": {}, "episodes": 8, "policy": {}}
+        found |= {"seeds": [{"seed": seed, "here": {"mean_return": 0.5}}], "date": "today"}
+        (tmp_path / f"{seed}" / "eval-levels.json").write_text(json.dumps(found))
+    table = tmp_path / "table.json"
+    assert record.main([str(table), str(tmp_path / "0")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert line["evaluations"]["levels"]["fields"] == {"levels": "test"}
+    assert record.main([str(table), str(tmp_path / "1")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert [seed["seed"] for seed in line["evaluations"]["levels"]["seeds"]] == [0, 1]
+
+
 def test_runs_without_an_evaluation_by_seed_share_a_panel():
     steps = {"steps": [1, 2]}
     records = [
@@ -162,7 +183,7 @@ def test_runs_without_an_evaluation_by_seed_share_a_panel():
         for seed, lines in (("", [[1], [2]]), (" --seed 1", [[3], [None]]))
     ]
     other = {"command": "jaxenvs train Grid-v0 --seeds 1 --gamma 0.9", "curve": records[0]["curve"]}
-    both, alone = record.curves([*records, other])
+    both, alone = record.curves([*records, other, {"command": "python train.py", "curve": None}])
     np.testing.assert_array_equal(both.returns, [[1, 3], [2, np.nan]])
     assert both.returns.shape == (2, 2) and alone.returns.shape == (2, 1)
 

@@ -234,11 +234,11 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
     [
         (["--task-set", "huge"], "--task-set huge: choose one of trivial-21k, small-1m, medium-1m"),
         (["--task-set", ""], "--task-set (none): choose one of trivial-21k"),
-        (["--held-out", "1"], "held_out=1.0 is the share of tasks that are never trained on"),
+        (["--held-out", "1"], "held_out=1.0 must be above 0 and below 1"),
         (["--trial-steps", "0"], "trial_steps=0 and trial_episodes=0: a trial would never end"),
         (["--reset-source", "pool"], "reset_source=pool: levels of a pool belong to one task"),
         (["--reset-source", "stock"], "reset_source=stock: every step of a stock reads all params"),
-        (["--told", "1.5"], "told=1.5 is a share of environments: give 0 to 1"),
+        (["--told", "1.5"], "told=1.5 must be at most 1"),
         (
             ["--set", "obs=rgb"],
             "--task-loss and --told need an observation with a map of few kinds",

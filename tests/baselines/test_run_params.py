@@ -67,7 +67,7 @@ def test_wrong_params_of_a_run_are_one_sentence(trained, tmp_path, command, caps
     for pair, words in (
         ("max_steps=5", f"did you mean '{LIMIT}'"),
         (f"{LIMIT}=0", "must be at least 1"),
-        ("view_size=5", "view_size is a constructor field, which a run keeps"),
+        ("view_size=5", f"view_size is a constructor field of {ID}; give it by --set"),
     ):
         assert command([str(trained), *drawn, "--param", pair]) == 2
         err = capsys.readouterr().err

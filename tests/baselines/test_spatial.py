@@ -235,7 +235,7 @@ def test_learners_that_cannot_take_a_setting_say_so():
         ppo_rnn.Settings(neighbours=2, network="nets:Mine").check()
     with pytest.raises(ValueError, match=r"target_scaling=0\.1: actors do not know the scale"):
         ray_ppo.Settings(target_scaling=0.1).check()
-    with pytest.raises(ValueError, match=r"target_scaling=2\.0 .* give 0 to 1"):
+    with pytest.raises(ValueError, match=r"target_scaling=2\.0 must be at most 1"):
         learner(jaxenvs.make("Grid-Empty-5x5-v0"), target_scaling=2.0)
 
 

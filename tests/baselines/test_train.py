@@ -189,7 +189,7 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-v0", "--set", "view_size"], "--set view_size: write NAME=VALUE"),
         (["Grid-v0", "--reset-source", "pol"], "did you mean 'pool'"),
         (["Grid-v0", "--minibatches", "7"], "choose a divisor"),
-        (["Grid-v0", "--hidden", "8", "0"], "hidden=(8, 0) are widths of layers: give at least 1"),
+        (["Grid-v0", "--hidden", "8", "0"], "hidden=(8, 0) must each be at least 1; widths"),
         (["Grid-v0", "--seeds", "0"], "--seeds 0 must be at least 1"),
         (["Grid-v0", "--eval-every", "0"], "--eval-every 0 must be at least 1"),
         (["Grid-v0", "--video-every", "-2"], "--video-every -2 must be at least 1"),
@@ -225,6 +225,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
     assert list(shown) == [
         "run",
         "common",
+        "buffer",
         "exploration",
         "replay",
         "qlearning",
@@ -233,6 +234,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
         "machine",
     ]
     assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploration"]
+    assert "--capacity" in shown["buffer"]
     assert "None)" not in said
 
 

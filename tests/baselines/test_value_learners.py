@@ -429,9 +429,9 @@ def test_a_resumed_run_is_bit_identical_and_its_policy_is_exported(tmp_path, alg
 @pytest.mark.parametrize(
     ("kind", "wrong", "words"),
     [
-        (c51, {"atoms": 1}, "atoms=1 from v_min=-10.0 to v_max=10.0: give at least 2 atoms"),
-        (rainbow, {"v_min": 3.0, "v_max": 3.0}, "v_min below v_max"),
-        (c51, {"munchausen": 0.9}, "munchausen=0.9 averages values or quantiles .* use dqn"),
+        (c51, {"atoms": 1}, "atoms=1 must be at least 2"),
+        (rainbow, {"v_min": 3.0, "v_max": 3.0}, "v_min=3.0 must be below v_max=3.0"),
+        (c51, {"munchausen": 0.9}, "munchausen=0.9 must be at most 0; it averages .* use dqn"),
         (qr_dqn, {"quantiles": 0}, "quantiles=0 must be at least 1"),
         (qr_dqn, {"kappa": 0.0}, "kappa=0.0 must be above 0"),
         (iqn, {"fractions": 0}, "fractions=0 must be at least 1"),

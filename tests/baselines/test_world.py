@@ -307,7 +307,7 @@ def test_the_command_trains_resumes_and_plans(tmp_path, capsys):
     assert train.main([*asked, "--total-steps", "8", "--out", str(whole)]) == 0
     assert len(runs.Run.open(whole).records()) == 4
     found = json.loads((whole / "eval.json").read_text())
-    assert found["boards"] == 4 and 0.0 <= found["greedy"][0]["foretold"] <= 1.0
+    assert found["boards"] == 4 and 0.0 <= found["greedy"][0]["predicted"] <= 1.0
     learner = registry.build("world", runs.Run.open(whole).config.env, world.Settings(**TINY))
     eight = [*asked, "--total-steps", "8", "--checkpoint-every", "1"]
     assert train.main([*eight, "--out", str(part)]) == 0

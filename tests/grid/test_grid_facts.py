@@ -1,14 +1,17 @@
 """Tests of text descriptions of grid worlds: a drawing, and the sentences expected for it."""
 
+import importlib
+import sys
 from collections import deque
 
 import drawing
 import jax
 import numpy as np
+import pytest
 import upstream
 
 import jaxenvs
-from jaxenvs.grid.facts import NAMES
+from jaxenvs.grid.facts import NAMES, observation_layout
 
 ENV = upstream.DrawnGrid(rows=5, columns=7)
 WHOLE = upstream.DrawnGrid(rows=5, columns=7, obs="full")
@@ -110,3 +113,10 @@ def test_an_agent_that_reads_only_the_text_wins():
             if done:
                 break
         assert done and reward > 0.5, seed
+
+
+def test_the_old_name_of_a_module_works_and_warns():
+    sys.modules.pop("jaxenvs.grid.view", None)
+    with pytest.warns(DeprecationWarning, match=r"jaxenvs\.grid\.facts\.observation_layout"):
+        view = importlib.import_module("jaxenvs.grid.view")
+    assert view.observation_layout is observation_layout

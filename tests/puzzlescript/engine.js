@@ -8,7 +8,8 @@
 //                                                 stop at a win instead of loading the next level
 //   {..., "inputs": [...], "speed": true}         the processor seconds of the inputs
 //   {"source": TEXT, "level": N, "solve": [...]}  a shortest solution from these inputs, or null if
-//                                                 there is none among the first "most" boards
+//                                                 there is none among the first "most" boards;
+//                                                 "boards_seen" and, if those are all, "exhausted"
 // Inputs: 0 up, 1 left, 2 down, 3 right, 4 action, "tick", "undo", "restart".
 'use strict';
 const fs = require('fs');
@@ -132,6 +133,7 @@ function solve(request) {
     load(request);
     let wave = [[engine.saved(), null]];
     const seen = new Set([key(wave[0][0])]);
+    const found = (solution, exhausted) => ({ solution, exhausted, boards_seen: seen.size });
     while (wave.length > 0) {
         const next = [];
         for (const node of wave) {
@@ -142,18 +144,18 @@ function solve(request) {
                 if (engine.winning()) {
                     const path = [];
                     for (let step = made[1]; step; step = step[1]) path.unshift(step[0]);
-                    return path;
+                    return found(path, false);
                 }
                 const name = key(made[0]);
                 if (seen.has(name)) continue;
-                if (seen.size >= request.most) return null;
+                if (seen.size >= request.most) return found(null, false);
                 seen.add(name);
                 next.push(made);
             }
         }
         wave = next;
     }
-    return null;
+    return found(null, true);
 }
 
 function answer(request) {
@@ -162,7 +164,7 @@ function answer(request) {
     try {
         if (request.speed) result.seconds = seconds(request);
         else if (request.inputs) result.boards = play(request);
-        else if (request.solve) result.solution = solve(request);
+        else if (request.solve) Object.assign(result, solve(request));
         else compile(['restart'], request.source);
         result.tables = (request.inputs || request.solve) && !request.tables ? undefined : tables();
     } catch (error) {

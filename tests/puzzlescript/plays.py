@@ -19,9 +19,28 @@ WORD = 32
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
-def common(sizes: Sequence[Size]) -> Size:
-    """Return the least size that holds all others."""
-    return Size(*(max(values) for values in zip(*sizes, strict=True)))
+def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
+    """Return for each size a larger one that up to `most` sizes share.
+
+    So games of all sizes need few compiled programs. The estimated work of a micro-step is at most
+    `factor` times the work for the smallest of the sizes that share a program.
+    """
+
+    def work(size: Size) -> int:
+        cells = size.rows * (size.cells + size.tail * size.gaps)
+        return size.side * size.words * (size.planes + size.window * cells)
+
+    order = sorted(range(len(sizes)), key=lambda i: work(sizes[i]))
+    found = [*sizes]
+    part: list[int] = []
+    for i in order:
+        grown = Size.over(sizes[j] for j in (*part, i))
+        if part and (len(part) == most or work(grown) > factor * work(sizes[part[0]])):
+            part, grown = [], sizes[i]
+        part.append(i)
+        for j in part:
+            found[j] = grown
+    return found
 
 
 def stacked(trees: Sequence[Any]) -> Any:

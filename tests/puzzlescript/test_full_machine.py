@@ -1,6 +1,7 @@
 """The interpreter equals the engine in other authors' games and in the engine's own recordings.
 
-JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games.
+JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games, of
+which every JAXENVS_PUZZLESCRIPT_STRIDE-th game is played.
 """
 
 import collections
@@ -8,9 +9,10 @@ import json
 import os
 import random
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import engine
 import numpy as np
@@ -19,32 +21,38 @@ import pytest
 
 from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript import GameError
-from jaxenvs.puzzlescript.machine import START, Board, Machine, Packer
+from jaxenvs.puzzlescript.collection import LIMITS
+from jaxenvs.puzzlescript.machine import START, Board, Machine, Packer, Size
 from jaxenvs.puzzlescript.machine.sizes import SIZES
+from jaxenvs.puzzlescript.tables import Level
 
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
-LARGEST = os.environ.get("JAXENVS_PUZZLESCRIPT_SIZE", "medium")
-MOST_STEPS = 4000  # micro-steps of an input; a play that needs more is counted as cut
-INPUTS, LEVELS = 25, 2  # of a random play
+STRIDE = int(os.environ.get("JAXENVS_PUZZLESCRIPT_STRIDE", "1"))
+SHARED = 12  # number of games larger than "small" that share a compiled program
+# A play whose input needs more micro-steps, or that takes longer, is counted as cut.
+MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
+INPUTS, LEVELS = 25, 2  # of a random play of the engine's demo games
 needs_engine = pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT is not set")
 pytestmark = [pytest.mark.full, needs_engine]
+
+
+class Play(NamedTuple):
+    """Inputs to play in a level."""
+
+    name: str
+    source: str
+    level: int
+    inputs: list[Any]
 
 
 class Player:
     """A level in the interpreter, with the engine's `undo` and `restart`."""
 
-    def __init__(self, packer: Packer, level: int) -> None:
-        self.game, each = packer.game, packer.game.levels[level]
-        assert not isinstance(each, str)
-        needed = packer.level_size(each)
-        names = [*SIZES][: [*SIZES].index(LARGEST) + 1]
-        sizes = (SIZES[name].extended(needed) for name in names)
-        size = next((size for size in sizes if size.holds(needed)), None)
-        if size is None:
-            raise OverflowError
+    def __init__(self, packer: Packer, level: Level, size: Size) -> None:
+        self.game = packer.game
         self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)
         self.tables = plays.tables([packer], size)
-        self.board = plays.start(packer, each, size)
+        self.board = plays.start(packer, level, size)
         self.undos: list[np.ndarray] = []
         self.turn(START, 0)
 
@@ -75,77 +83,115 @@ class Player:
                 self.undos.append(before)
 
 
-def difference(source: str, boards: list[dict], inputs: list[Any], level: int) -> str:
+def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> str:
     """Return how a play in the interpreter compares with the engine's: "equal", or the reason."""
+    level = packer.game.levels[play.level]
+    assert isinstance(level, Level)
     try:
-        player = Player(Packer(puzzlescript.parse(source, on_error="engine")), level)
+        player = Player(packer, level, size)
+        start = time.process_time()
         for i, seen in enumerate(boards):
             if i:
-                player.enter(inputs[i - 1], boards[i - 1]["drawn"])
+                player.enter(play.inputs[i - 1], boards[i - 1]["drawn"])
             if plays.masks(player.game, player.board) != [*map(int, seen["board"])]:
-                return f"differs after {inputs[:i]}"
+                return f"differs after {play.inputs[:i]}"
             if bool(player.board.won) != seen["won"]:
-                return f"a win differs after {inputs[:i]}"
-    except GameError:
-        return "unsupported"
-    except OverflowError:
-        return "too large"
+                return f"a win differs after {play.inputs[:i]}"
+            if time.process_time() - start > MOST_SECONDS:
+                return "cut"
     except TimeoutError:
         return "cut"
     return "equal"
 
 
-def compared(games: Iterator[tuple[str, str, int, list[Any]]]) -> collections.Counter[str]:
-    """Compare plays, given as name, source, level and inputs; return how many had each outcome."""
-    found, wrong = collections.Counter[str](), []
+def packed(play: Play) -> Packer | str:
+    """Return a game with its tables, or why it cannot be played."""
+    try:
+        packer = Packer(puzzlescript.parse(play.source, on_error="engine"))
+    except GameError:
+        return "unsupported"
+    if not isinstance(packer.game.levels[play.level], Level):
+        return "a message"
+    over = [name for name, most in LIMITS.items() if getattr(packer.size, name) > most]
+    return "too large" if over else packer
+
+
+def compared(games: Iterable[Play]) -> collections.Counter[str]:
+    """Compare plays with the engine; return how many had each outcome."""
+    games = [*games]
+    packers = [packed(play) for play in games]
+    found = collections.Counter(each for each in packers if isinstance(each, str))
+    chosen = [(p, g) for p, g in zip(packers, games, strict=True) if isinstance(p, Packer)]
+    needed = [p.level_size(p.game.levels[g.level]) for p, g in chosen]  # type: ignore[arg-type]
+    small = SIZES["small"]
+    large = iter(plays.shared([size for size in needed if not small.holds(size)], SHARED))
+    sizes = [small if small.holds(size) else next(large) for size in needed]
+    rows = sorted(zip(sizes, range(len(chosen)), strict=True))
+    wrong, last = [], small
     with engine.Engine() as node:
-        for name, source, level, inputs in games:
+        for size, i in rows:
+            if size != last:
+                plays.program.cache_clear()
+                print(tuple(size), dict(found), flush=True)
+            (packer, play), last = chosen[i], size
             answer = node.ask(
-                source=source, level=level, inputs=inputs, draws=engine.DRAWS, stay=True
+                source=play.source,
+                level=play.level,
+                inputs=play.inputs,
+                draws=engine.DRAWS,
+                stay=True,
             )
             if "boards" not in answer:
                 found["engine stops"] += 1
                 continue
-            result = difference(source, answer["boards"], inputs, level)
+            result = difference(packer, play, size, answer["boards"])
             found[result if "differs" not in result else "differs"] += 1
             if "differs" in result:
-                wrong.append(f"{name}, level {level}: {result}")
-    print(dict(found))
+                wrong.append(f"{play.name}, level {play.level}: {result}")
+                print(wrong[-1], flush=True)
+    report(found)
     assert not wrong, "\n".join(wrong)
     return found
 
 
-def random_plays(folder: Path) -> Iterator[tuple[str, str, int, list[Any]]]:
-    """Yield random plays of the first levels of all games in a folder that compile."""
-    for path in sorted(folder.glob("*.txt")):
+def report(found: collections.Counter[str]) -> None:
+    """Print how many plays had each outcome, and the commit of the engine."""
+    command = ["git", "-C", engine.CHECKOUT, "rev-parse", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    print(json.dumps({"engine": done.stdout.strip()[:8], **found}), flush=True)
+
+
+def random_plays(folder: Path, inputs: int, levels: int, stride: int = 1) -> Iterator[Play]:
+    """Yield random plays of the first levels of the games in a folder that compile."""
+    for path in sorted(folder.glob("*.txt"))[::stride]:
         source = path.read_text("utf-8", errors="replace")
         try:
             game = puzzlescript.parse(source, path.name)
         except GameError:
             continue
-        levels = [i for i, each in enumerate(game.levels) if not isinstance(each, str)]
-        for level in levels[:LEVELS]:
+        for level in [i for i, each in enumerate(game.levels) if isinstance(each, Level)][:levels]:
             draw = random.Random(f"{path.stem} {level}")
-            yield path.name, source, level, [draw.randrange(5) for _ in range(INPUTS)]
+            given = draw.choices(engine.inputs_of(game), k=inputs)
+            yield Play(path.name, source, level, given)
 
 
-def recordings() -> Iterator[tuple[str, str, int, list[Any]]]:
+def recordings() -> Iterator[Play]:
     """Yield the engine's own recordings."""
     path = Path(engine.CHECKOUT, "src/tests/resources/testdata.js")
     script = f"{path.read_text('utf-8')}\nprocess.stdout.write(JSON.stringify(testdata))"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
     for name, (source, inputs, _, *rest) in json.loads(done.stdout):
-        yield name, source, int(rest[0] or 0) if rest else 0, inputs
+        yield Play(name, source, int(rest[0] or 0) if rest else 0, inputs)
 
 
 def test_random_plays_of_the_engines_demo_games_equal_the_engine():
-    found = compared(random_plays(Path(engine.CHECKOUT, "src", "demo")))
+    found = compared(random_plays(Path(engine.CHECKOUT, "src", "demo"), INPUTS, LEVELS))
     assert found["equal"] > 50
 
 
 @pytest.mark.skipif(not COLLECTION, reason="JAXENVS_PUZZLESCRIPT_GAMES is not set")
 def test_random_plays_of_a_collection_equal_the_engine():
-    assert compared(random_plays(Path(COLLECTION)))["equal"]
+    assert compared(random_plays(Path(COLLECTION), 60, 1, STRIDE))["equal"]
 
 
 def test_the_engines_recordings_are_equal_state_by_state():

@@ -69,6 +69,19 @@ def test_a_created_object_has_no_movement():
     assert rule.rows[0][1].replacement.mc == 0
 
 
+def test_a_random_direction_on_the_left_stands_for_up_and_left():
+    (rule,) = parsed("[ randomdir Player ] -> [ Player ]").main.rules[0]
+    assert rule.rows[0][0].mp == 0b101 << 5 * 2
+    assert rule.rows[0][0].replacement.mc == rule.rows[0][0].mp
+
+
+def test_a_contradiction_in_any_cell_removes_a_rule_without_an_error():
+    """A clash in another cell is an error only if no cell of the rule is contradictory."""
+    rule = "right [ Player Crate | Crate no Mob ] -> [ | ]"
+    game = parsed(rule, "Mob = Player or Crate")
+    assert not game.main.rules and "asks for an object and for none of it" in game.warnings[0]
+
+
 def test_levels_repeat_the_last_glyph_and_get_a_background():
     game = puzzlescript.parse(MINIMAL + "\nmessage Well (done)!\nP**\nO\n")
     first, message, second = game.levels

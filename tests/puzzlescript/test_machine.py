@@ -1,6 +1,7 @@
 """The PuzzleScript interpreter equals the original engine, state by state."""
 
 import functools
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ import plays
 import pytest
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript.machine import START, Machine, Packer, matches
+from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
+from jaxenvs.puzzlescript.tables import Level
 
 DIGITS = 8  # of a digest
 BATCH = 40  # plays at once, in three groups
@@ -51,8 +53,8 @@ def lanes(feature: str = "") -> Lanes:
         for trace in recorded[Path(packer.game.name).stem]
     ]
     levels = [packers[number].game.levels[trace.level] for number, trace in rows]
-    size = plays.common(
-        [packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)]
+    size = Size.over(
+        packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)
     )
     boards = [
         plays.start(packers[n], level, size) for (n, _), level in zip(rows, levels, strict=True)
@@ -203,3 +205,17 @@ def test_every_level_without_draws_has_a_recorded_solution():
         levels = {i for i, each in enumerate(game.levels) if not isinstance(each, str)}
         assert {trace.level for trace in traces if trace.won} == levels, path.stem
     assert jnp.all(found.boards.width <= 16)
+
+
+def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
+    source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+    rules = "random [ Crate ] -> [ ]\n[ > Player ] [ Goal ] -> [ > Player ] [ ]"
+    packer = Packer(puzzlescript.parse(re.sub(r"\[ > Player .*", rules, source)))
+    game = packer.game
+    level = next(each for each in game.levels if isinstance(each, Level))
+    size = packer.level_size(level)
+    play = plays.program(Machine(size), False)
+    turn = np.int32(0), plays.start(packer, level, size), np.int32(0), np.int32(0)
+    after = plays.masks(game, play(plays.tables([packer], size), *turn)[0])
+    left = {name for i, name in enumerate(game.objects) if any(cell >> i & 1 for cell in after)}
+    assert left == {"background", "player"}

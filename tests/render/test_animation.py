@@ -1,5 +1,6 @@
 """Tests of animations: format by suffix, correct frames, older files that survive a failure."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -158,3 +159,10 @@ def test_a_failure_harms_no_older_file_and_leaves_no_process(old, tmp_path, monk
         animation.write(path, [(picture, 0.1)] * 2000, 10)
     assert [p.name for p in tmp_path.iterdir()] == (["a.mp4"] if old else [])
     assert not old or path.read_bytes() == old
+
+
+def test_the_old_name_of_the_module_works_and_warns():
+    sys.modules.pop("jaxenvs.render.film", None)
+    with pytest.warns(DeprecationWarning, match=r"jaxenvs\.render\.animation"):
+        film = importlib.import_module("jaxenvs.render.film")
+    assert film.write is animation.write and film.FILMS == animation.FORMATS

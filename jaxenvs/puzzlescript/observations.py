@@ -1,0 +1,64 @@
+"""Observations of boards: objects by number or by name, bit planes, or sprites."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, UInt8, UInt32
+
+from ..core.spaces import Box, Space
+from . import pictures
+from .boards import Instance
+from .collection import Collection
+from .machine import planes
+from .machine.sizes import WORD
+
+KINDS = ("objects", "planes", "names", "sprites")
+PIXELS = 3 * pictures.CELLS**2  # numbers that describe the picture of a cell
+
+
+def space(collection: Collection, kind: str) -> Space:
+    """Return the space of the observations of a kind."""
+    size = collection.size
+    if kind == "planes":
+        return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
+    if kind == "sprites":
+        return Box(0, 255, (size.side, size.side, PIXELS), np.uint8)
+    count = len(names(collection)) if kind == "names" else size.objects
+    return Box(0, 1, (size.side, size.side, count), np.uint8)
+
+
+def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
+    """Return the place of each object's entries, if it is the same for all games."""
+    if kind == "sprites" or (kind != "names" and len(collection.games) != 1):
+        return ()
+    place = "[{}, row, word]" if kind == "planes" else "[row, column, {}]"
+    found = names(collection) if kind == "names" else collection.games[0].objects
+    return tuple((f"`{place.format(i)}`", name) for i, name in enumerate(found))
+
+
+def observed(
+    collection: Collection, kind: str, instance: Instance, objects: UInt32[Array, "objects side w"]
+) -> UInt8[Array, "side side channels"] | UInt32[Array, "objects side w"]:
+    """Return the observation of the objects of a board."""
+    if kind == "planes":
+        return objects
+    if kind == "sprites":
+        drawn = pictures.cells(collection, instance.game, objects, pictures.CELLS)
+        return drawn.reshape(*drawn.shape[:2], PIXELS)
+    cells = planes.cells(objects)
+    if kind == "names":
+        number = jnp.asarray(_numbers(collection))[instance.game]
+        cells = cells[number] & (number >= 0)[:, None, None]
+    return cells.transpose(1, 2, 0).astype(jnp.uint8)
+
+
+def names(collection: Collection) -> tuple[str, ...]:
+    """Return the different names of objects of all games, in order of appearance."""
+    return tuple(dict.fromkeys(name for game in collection.games for name in game.objects))
+
+
+def _numbers(collection: Collection) -> np.ndarray:
+    """Return the object that has each name in each game, int32 (games, names); -1: none."""
+    every = names(collection)
+    # Of an object that is listed twice, the last index is used.
+    ids = [{name: i for i, name in enumerate(game.objects)} for game in collection.games]
+    return np.array([[each.get(name, -1) for name in every] for each in ids], np.int32)
