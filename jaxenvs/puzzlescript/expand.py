@@ -46,17 +46,17 @@ def expanded(rules: Iterable[Rule], names: Names) -> list[Rule]:
 
 
 def mapped(rows: Rows, change: Callable[[Cell], Cell]) -> Rows:
-    """Apply `change` to every cell."""
+    """Return the rows of a rule with `change` applied to every cell."""
     return tuple(tuple(map(change, row)) for row in rows)
 
 
 def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
-    """Apply `change` to every cell of both sides."""
+    """Return the rule with `change` applied to every cell of both sides."""
     return rule._replace(left=mapped(rule.left, change), right=mapped(rule.right, change))
 
 
 def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
-    """Apply `change` to the cell at `place` = (row, column), if the row exists."""
+    """Return rows with `change` applied to the cell at `place` = (row, cell), if the row exists."""
     r, c = place
     if r >= len(rows):
         return rows
@@ -65,7 +65,7 @@ def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Ro
 
 
 def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
-    """Yield ((row, column), cell) for each cell."""
+    """Yield ((index of the row, index in the row), cell) for each cell of a side of a rule."""
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             yield (r, c), cell
@@ -144,7 +144,7 @@ def needed(cell: Cell, names: Names) -> Cell:
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Make directions absolute.
+    """Replace the relative directions, such as `>`, by absolute ones in a rule of one direction.
 
     A rule with direction left or up becomes one with direction right or down and reversed rows,
     unless it has an ellipsis.
@@ -186,11 +186,11 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or a property on the left of a rule."""
+    """How a modifier or a property on the left of a rule was replaced by something definite."""
 
-    value: str  # the replacement
-    times: int  # number of replacements
-    place: tuple[int, int]  # (row, cell) of a replacement
+    value: str  # the movement or object that replaces it
+    times: int  # number of cells in which it was replaced
+    place: tuple[int, int]  # (row, cell) of one of these cells
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
@@ -346,7 +346,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Add `stationary` to new objects of the right side that have no modifier.
+    """Return the rule with `stationary` before new objects of the right side without a modifier.
 
     An object is new if the same cell on the left names nothing on its layer. Late rules are not
     changed.
