@@ -63,7 +63,10 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
 def _shifted(
     p: Program, part: UInt32[Array, "rows side words"], rule: Array, by: Int32[Array, "rows gaps"]
 ) -> Gaps:
-    """Move the planes of a part of each row back along the rule, by the cells before the part."""
+    """Convert the cells at which a part of a row starts to those at which the row itself starts.
+
+    `by` is the number of cells of the row before this part, for each row and gap.
+    """
     direction = jnp.broadcast_to(p.tables.direction[rule], (len(part),))
     most = p.size.cells + p.size.middle + p.size.side
     each = jnp.stack([planes.back(part, direction, n) for n in range(most)])

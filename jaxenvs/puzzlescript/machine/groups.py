@@ -19,7 +19,8 @@ from .replacements import Draw
 from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
 
 MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
-MOST_LOOPS = 200  # number of loop jumps after which the engine skips all remaining rules
+# Number of jumps from `endloop` to `startloop` after which the engine skips all remaining rules.
+MOST_LOOPS = 200
 
 
 class Next(NamedTuple):
@@ -27,15 +28,16 @@ class Next(NamedTuple):
 
     rule: Int32[Array, ""]  # its index; in a random group, the index of the group's next rule
     is_found: Bool[Array, ""]  # whether there is such a rule among the tested ones
-    found: UInt32[Array, "rows gaps side words"]  # its matches, see `matches.of_rule`
-    changing: UInt32[Array, "rows gaps side words"]  # its matches that would change something
+    found: UInt32[Array, "rows gaps side words"]  # where it matches, see `matches.of_rule`
+    # Where it matches and would change something.
+    changing: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match of one of its rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
     barrier: Bool[Array, ""]  # whether the group or loop that ends with `last` may be repeated
 
 
 class Choice(NamedTuple):
-    """What a micro-step applies of a rule that is not in a random group."""
+    """The matches of a rule that a micro-step applies, if the rule is not in a random group."""
 
     # The next tuple (a match of each row of the rule), if the rule is not `Tables.simple`.
     at: Place
@@ -172,7 +174,7 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queue after the commands of a rule are added.
+    """Return the queued commands after those of a rule are added, as bits of `sizes.COMMANDS`.
 
     `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
     `restart`, only a rule with `cancel` does.
@@ -302,7 +304,10 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Go on after a random group, which never repeats; `turn.rule` is any of its rules."""
+    """Go on after a random group, which is never repeated.
+
+    `turn.rule` is the index of any of its rules, and `altered` is whether the group changed a cell.
+    """
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]
     turn = turn._replace(

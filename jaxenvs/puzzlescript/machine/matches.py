@@ -41,7 +41,7 @@ class Tested(NamedTuple):
 
 
 def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
-    """Return the plane of all cells inside the level."""
+    """Return the plane of all cells of the level; arrays may be larger than the level."""
     return planes.level(board.width, board.height, p.size.side, p.size.words)
 
 
@@ -74,9 +74,9 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
-# Number of pairs of a set and a plane from which `unions_by_parts` is used on a GPU. In size
-# `medium`, it takes a third of the time of `unions`; in size `small`, it takes longer (compiled for
-# an H200, by the cost model).
+# A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least this. In
+# size `medium`, it takes a third of the time of `unions`; in size `small`, it takes longer
+# (compiled for an H200, by the cost model).
 MANY = 8192
 
 
@@ -101,14 +101,18 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
-    """Return the plane of each literal; for a negative literal, the other cells of the level."""
+    """Return the plane of the cells in which each literal holds.
+
+    `found` has the planes of the positive literals. A negative literal holds in all other cells of
+    the level.
+    """
     numbers = numbers.astype(jnp.int32)
     plane = found.at[jnp.abs(numbers)].get(mode="promise_in_bounds")
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 
 def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return the plane of the cells that match each pattern."""
+    """Return, for the index of each pattern, the plane of the cells that meet its condition."""
     read = _read(found, p.tables.test[patterns])
     return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
 
@@ -242,11 +246,11 @@ def _behind(
     return shifted[by, planes.index(p.size.rows)[:, None]]
 
 
-NOWHERE = -1  # `Place.gap` that marks the place before all matches
+NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before all matches
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return whether each row has a match at its place."""
+    """Return for each row whether the place in `at` is one of the matches in `found`."""
     words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
     return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
 
@@ -312,8 +316,8 @@ def next_tuple(
     exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    # For each row: whether a lower row has a match in `counts`, and whether all lower rows have a
-    # match in `able`.
+    # For each row: whether a row with a lower index has a match in `counts`, and whether all rows
+    # with lower indices have a match in `able`.
     lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0
     whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
     able_at, counts_at = has(able, pointer), has(counts, pointer)
@@ -341,7 +345,7 @@ def next_tuple(
 
 
 def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
-    """Return the number of matches of each row."""
+    """Return the number of matches of each row, for all numbers of skipped cells together."""
     return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
 
 

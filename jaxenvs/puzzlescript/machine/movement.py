@@ -23,7 +23,7 @@ def _or(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
 
 
 def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
-    """Move objects; when none can move any more, clear all movements and leave this phase.
+    """Move objects in the phase MOVES; if none can move any more, clear all movements and end it.
 
     In another phase, return the turn as it is. Also return whether an object moved.
     """
@@ -40,7 +40,8 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
     movers = jnp.where(runs, movers, jnp.uint32(0))
     is_over = ~planes.some(movers).any()
-    again = singly & is_over & (turn.place >= 0)  # a pass that moved something is repeated
+    # If one cell is handled at a time, a pass over all cells that moved something is repeated.
+    again = singly & is_over & (turn.place >= 0)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
     is_done = ~planes.some(moves[:, :4]).any()  # whether nothing is left that could move
     ends = runs & ((is_over & ~again) | is_done)
@@ -61,9 +62,10 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
-    """Return, by layer, the cells with the single movement right, down, left or up.
+    """Return, by layer and direction, the cells whose objects of this layer would move.
 
-    Cells with several directions or with the movement `action` do not move.
+    The directions are right, down, left and up. Objects with several of these movements, or with
+    the movement `action`, do not move.
     """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))

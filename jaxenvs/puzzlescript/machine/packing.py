@@ -66,7 +66,10 @@ class Packer:
                             self.patterns.setdefault(cell, len(self.patterns))
 
     def _pattern(self, mask: int, is_aggregate: bool) -> int:
-        """Return the pattern of the cells with all objects of a mask, or with any of them."""
+        """Return the index of the pattern of the cells with objects of a mask.
+
+        If `is_aggregate`, a cell needs all of these objects; otherwise it needs any of them.
+        """
         mask &= (1 << self.objects) - 1
         made = Pattern(op=mask) if is_aggregate else Pattern(any=(mask,))
         return self.patterns.setdefault(made, len(self.patterns))
@@ -80,7 +83,7 @@ class Packer:
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the planes of `Rigid.records` of a layer."""
+        """Return the mask of the bit planes that `Rigid.records` has for a layer."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 
@@ -121,7 +124,7 @@ class Packer:
 
     @functools.cached_property
     def size(self) -> Size:
-        """The smallest size that holds the game's rules; levels are not counted."""
+        """The smallest size that holds the game's rules. Levels are left out, so `side` is 1."""
         rows = [row for rule in self.rules for row in rule.rows]
         parts = [[*map(len, split(row))] for row in rows]
         cells, middle, tail = (max(each) for each in zip(*parts, [1, 0, 0], strict=True))
@@ -152,7 +155,7 @@ class Packer:
         return _Filled(self, size).tables()
 
     def board(self, level: Level, size: Size) -> UInt32[np.ndarray, "objects side words"]:
-        """Return the plane of each object of a level, see `planes.py`."""
+        """Return, for each object, the bit plane of its cells at the start of a level."""
         planes = np.zeros((size.objects, size.side, size.words), np.uint32)
         for place, cell in enumerate(level.cells):
             x, y = divmod(place, level.height)
@@ -183,7 +186,11 @@ def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
 
 
 def recorded(pattern: Pattern) -> list[int]:
-    """Return the layers for which a pattern's replacement records the rigid group."""
+    """Return the layers for which a rigid rule records its group in a cell, see `rigid.py`.
+
+    They are the layers whose movements the rule replaces in this cell, given as its pattern. The
+    result is empty for a rule that is not rigid.
+    """
     new = pattern.replacement
     return [each // BITS for each in bits(new.ml)[::BITS]] if new and pattern.rigid else []
 

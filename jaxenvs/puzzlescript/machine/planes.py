@@ -47,7 +47,7 @@ def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
 
 
 def _shifted(plane: Plane, axis: int, by: int) -> Plane:
-    """Shift whole entries along an axis, and fill with zeros."""
+    """Shift the words of a plane along an axis, by whole words or lines, and fill with zeros."""
     size = plane.shape[axis]
     if by == 0:
         return plane
@@ -94,7 +94,7 @@ def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*bat
 
 
 def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
-    """Unpack a plane into flags [..., line, column]."""
+    """Return the bits of a plane as flags [..., line, column]."""
     return flags(plane, plane.shape[-2])
 
 

@@ -26,12 +26,12 @@ KINDS = ("all", "some", "no")  # kinds of win conditions, by index in the tables
 
 
 class Size(NamedTuple):
-    """Static shape of a compiled interpreter. Each number is the most that a game may have."""
+    """Static shape of the interpreter's arrays. Each number is the most that a game may have."""
 
     side: int  # number of cells on the longer side of a level
     objects: int  # number of objects
     layers: int  # number of collision layers
-    rules: int  # number of rules after expansion
+    rules: int  # number of rules after expansion, each for one direction (see `expand.py`)
     rows: int  # number of rows (pairs of brackets) of a rule
     cells: int  # number of cells of a row before its first ellipsis
     tail: int  # number of cells of a row behind its last ellipsis; 0 if no rule has an ellipsis
@@ -47,7 +47,7 @@ class Size(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Number of words that hold a line of cells."""
+        """Number of uint32 words in which a bit plane stores a line of cells, one bit per cell."""
         return -(-self.side // WORD)
 
     @property

@@ -21,7 +21,8 @@ class Board(NamedTuple):
     width: Int32[Array, ""]
     height: Int32[Array, ""]
     won: Bool[Array, ""]
-    stuck: Bool[Array, ""]  # whether a limit (`again` turns, micro-steps) stopped a turn
+    # Whether a turn was stopped because it had too many `again` turns or micro-steps.
+    stuck: Bool[Array, ""]
 
 
 class Place(NamedTuple):
@@ -189,7 +190,7 @@ def _no_rigid(size: Size) -> Rigid:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return a turn without input that starts with the board `objects`."""
+    """Return a turn without input that starts with each object in the cells of `objects`."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,
