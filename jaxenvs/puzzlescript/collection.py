@@ -190,10 +190,10 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
 
 
 def changing_layers(game: Game) -> dict[int, bool]:
-    """Return the layers whose objects a turn can change: by a rule, or because they move.
+    """Return the collision layers whose objects a turn can change: by a rule, or by movement.
 
-    The value of a layer tells whether a cell may come to have several of its objects. The engine
-    allows that where a rule sets an object and, by `random`, another one of the same layer.
+    The result is a dict: layer -> whether a cell may come to have several objects of this layer.
+    The engine allows that where a rule sets an object and, by `random`, another one of the layer.
     """
     objects = moves = 0
     several = set[int]()
@@ -209,12 +209,12 @@ def changing_layers(game: Game) -> dict[int, bool]:
 
 
 def _layers(game: Game, objects: int) -> set[int]:
-    """Return the layers of a mask of objects."""
+    """Return the collision layers of the objects in a mask."""
     return {game.layer_of[each] for each in bits(objects & (1 << len(game.objects)) - 1)}
 
 
 def _codes(packers: list[Packer], size: Size) -> Codes:
-    """Build the encoding of the boards of games."""
+    """Build the arrays that say how boards of the games are stored, see `Codes`."""
     plans = [[*_numbered(packer.game)] for packer in packers]
     lengths = [sum(count for _, count in plan) for plan in plans]
     most = max(count for plan in plans for _, count in plan)

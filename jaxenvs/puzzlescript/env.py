@@ -99,7 +99,7 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _selection(self) -> Selection:
-        """The levels that episodes draw."""
+        """The levels that episodes draw, as the fields `levels` and `games` say."""
         return select(self.collection, self.levels, self.games)
 
     @property
@@ -217,7 +217,10 @@ class PuzzleScript(PackedPuzzle):
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
     ) -> Move:
-        """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
+        """Return the board after an action; the move is valid if this changes the board.
+
+        Raises `ValueError` if a game has random rules.
+        """
         if self.is_random:
             raise ValueError(
                 f"{self.name}: {self.collection.random[0]} draws random numbers, so no search is "

@@ -75,7 +75,11 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """Return one rule for each direction; if they are all equivalent, only the first one."""
+    """Return one rule for each direction of a rule.
+
+    If no row has several cells and no modifier is relative, the direction has no effect; then only
+    the rule for the first direction is returned.
+    """
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
     is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
@@ -159,7 +163,7 @@ def _absolute(rule: Rule) -> Rule:
 
 
 def _with_objects(rule: Rule, names: Names) -> Rule:
-    """Replace each aggregate by its objects: the first in place, the others at the cell's end."""
+    """Replace each aggregate by its objects: the first in its place, the others at the end."""
 
     def change(cell: Cell) -> Cell:
         first, rest = [], []
@@ -246,7 +250,7 @@ def _moved(
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
-    """Replace on the right each modifier that was replaced exactly once on the left."""
+    """Replace a modifier on the right as on the left, if it was replaced exactly once there."""
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
 
@@ -320,7 +324,7 @@ def _named(name: str, member: str) -> Callable[[Cell], Cell]:
 
 
 def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
-    """Replace on the right each property that was replaced at exactly one place on the left."""
+    """Replace a property on the right as on the left, if it was replaced in only one cell there."""
     for name, each in taken.items():
         if each.times == 1:
             rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
@@ -369,7 +373,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Drop each rule that equals a later one of its group."""
+    """Return the rules without each rule that equals a later one of its group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

@@ -172,7 +172,7 @@ class _Reading:
             self.problems.warn(line, "youtube is ignored")
 
     def _read_level(self, line: Line) -> None:
-        """Parse a row, a message, or the blank line between two levels."""
+        """Parse a line of the section `levels`: a row of a level, a message, or a blank line."""
         if line.text.startswith("message"):
             if not re.match(r"message(\s|$)", line.text):
                 self.problems.warn(line.number, "write a space after `message`")

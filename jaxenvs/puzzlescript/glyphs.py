@@ -105,7 +105,7 @@ def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game)
 
 
 def _mask(game: Game, names: str, number: int) -> int:
-    """Return the mask of `a and b`; raise `ValueError` for an unknown object."""
+    """Return the mask of the objects in `a and b`; raise `ValueError` for an unknown object."""
     result = 0
     for name in names.split(" and "):
         if name.strip() not in game.objects:

@@ -230,7 +230,7 @@ class Names:
 
 
 class Objects:
-    """Parser of the section `objects`: a name, its colours, and optionally five rows."""
+    """Parser of the section `objects`: a name, colours, and optionally five rows of pixels."""
 
     COLOR = re.compile(
         rf"({'|'.join((*NAMES, *OTHER_SPELLINGS))}|transparent|#(?:[0-9a-f]{{3}}){{1,2}})\s*"

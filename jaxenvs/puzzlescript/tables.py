@@ -26,7 +26,7 @@ class Replacement(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Condition of a rule on a cell, as masks. The pattern of zeros matches every cell."""
+    """Condition and effect of a rule for one cell. A pattern without masks matches every cell."""
 
     op: int = 0  # objects that must be present
     om: int = 0  # objects that must be missing
@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
 
 
 class TableRule(NamedTuple):
-    """An executable rule. A row is a tuple of patterns, with None for an ellipsis."""
+    """A rule with masks instead of names. A row is a tuple of patterns, with None for `...`."""
 
     line: int
     direction: str
@@ -115,7 +115,7 @@ def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
 
 
 def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
-    """Return the lines on which each loop starts and ends."""
+    """Return pairs of line numbers: `startloop` and `endloop` of each loop."""
     spans, start = [], None
     for line, word in reader.loops:
         if (word == "startloop") == (start is not None):
@@ -150,7 +150,7 @@ class _Masks:
         self.clash = ""  # why a cell never matches: two of its objects are on one layer
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
-        """Return the rule with masks, or None if it can never match."""
+        """Return the rule with masks instead of names, or None if it can never match."""
         rule = self.expanded
         rows: list[list[Pattern | None]] = []
         if not self._check_ellipsis():

@@ -52,7 +52,7 @@ class Problems:
             self.warnings.append((line, message))
 
     def described(self, entries: list[tuple[int, str]]) -> list[str]:
-        """Return `file:line: message` for each entry."""
+        """Return a text `file:line: message` for each (line number, message) pair."""
         return [
             f"{self.name}:{line}: {text}" if line else f"{self.name}: {text}"
             for line, text in entries
