@@ -241,8 +241,8 @@ def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
     """Yield how cells store the objects of each layer that can change, see `Codes`.
 
     A pair (signs, count) is yielded for each layer. `count` is the number of binary digits. `signs`
-    says for each object (by id) what it requires of each digit: 1 that the digit is 1, -1 that it
-    is 0, and 0 that it may be both.
+    has a number for each object (by id) and each digit: 1 if the digit must be 1 in the cells of
+    the object, -1 if it must be 0, and 0 if it can be both.
     """
     for layer, several in changing_layers(game).items():
         members = [i for i, each in enumerate(game.layer_of) if each == layer]

@@ -27,8 +27,8 @@ def joined(
 
     The second result has only the starts of matches that would change something. `length` is the
     number of cells between two ellipses; 0 if the row has only one. `behind` has the cells at which
-    these cells can start so that the part after the second ellipsis fits. `changes` has those of
-    them for which this last part would change something.
+    these cells can start so that the part after the second ellipsis fits. `changes` has only the
+    cells for which this last part would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
@@ -80,7 +80,7 @@ def targets(
 
     They are the offset of the cell from the start of the row, whether the row has this cell, and
     the index of the cell's pattern. Also return the offset of the first cell after the last
-    ellipsis. `gap` is the index in `Size.skips` of what the ellipses of each row skip.
+    ellipsis. `gap` has for each row an index in `Size.skips`: how many cells its ellipses skip.
     """
     tables = p.tables
     length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]

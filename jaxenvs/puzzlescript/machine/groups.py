@@ -174,7 +174,7 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queued commands after those of a rule are added, as bits of `sizes.COMMANDS`.
+    """Return the queued commands after a rule's commands are added, as bits of `sizes.COMMANDS`.
 
     `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
     `restart`, only a rule with `cancel` does.

@@ -46,7 +46,7 @@ def batched(play: Play) -> Play:
 
     @together.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
-        """Merge the axes of a nested `vmap` into one batch, and split those of the result again."""
+        """Merge the axes of a nested `vmap` into one batch, and split the result's axis again."""
         args = _full(axis_size, has_axis[1:], args)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), args)
         made = jax.tree.map(

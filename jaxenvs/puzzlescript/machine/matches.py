@@ -185,7 +185,7 @@ def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int)
     """Return the cells at which a part of a row can start so that the rest of the row fits.
 
     The part has `length` cells, at most `most`, and an ellipsis follows that skips any number of
-    cells. `tail` has the cells at which the rest of the row, behind this ellipsis, can start.
+    cells. `tail` has the cells at which the rest of the row, after this ellipsis, can start.
     """
     by = 1
     while by < p.size.side:
@@ -281,7 +281,7 @@ def behind(
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return for each row a mask of all possible matches after the match `at` of this row.
 
-    The order of matches is that of `first`.
+    Matches are ordered as in `first`.
     """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)

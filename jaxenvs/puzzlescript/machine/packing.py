@@ -171,7 +171,7 @@ def draws(rule: TableRule) -> bool:
 
 
 def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
-    """Split a row of a rule at its ellipses into the cells before, between and behind them.
+    """Split a row of a rule at its ellipses into the cells before, between and after them.
 
     With one ellipsis, there are none between; without an ellipsis, all cells are in the first part.
     """

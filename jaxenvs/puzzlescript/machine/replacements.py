@@ -121,7 +121,7 @@ def targets(
     used, patterns = offset < length, tables.cells[rule]
     if size.tail:
         behind = planes.index(size.tail)
-        start = length + gap[:, None]  # offset of the first cell behind the last ellipsis
+        start = length + gap[:, None]  # offset of the first cell after the last ellipsis
         if size.middle:
             between, start = ellipses.targets(p, rule, gap)
             offset, used, patterns = (

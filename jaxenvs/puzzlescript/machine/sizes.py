@@ -34,7 +34,7 @@ class Size(NamedTuple):
     rules: int  # number of rules after expansion, each for one direction (see `expand.py`)
     rows: int  # number of rows (pairs of brackets) of a rule
     cells: int  # number of cells of a row before its first ellipsis
-    tail: int  # number of cells of a row behind its last ellipsis; 0 if no rule has an ellipsis
+    tail: int  # number of cells of a row after its last ellipsis; 0 if no rule has an ellipsis
     tests: int  # number of literals (see `Tables`) in the condition of a pattern
     changes: int  # number of literals that show whether a replacement changes a cell
     sets: int  # number of sets of bit planes (see `Tables.sets`) that literals name

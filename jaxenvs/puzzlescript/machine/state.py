@@ -93,7 +93,7 @@ class Turn(NamedTuple):
     # Number of ways to apply a rule of the current random group that were counted so far; -1: the
     # turn is not in a random group. A way to apply a rule is a match of each of its rows.
     counted: Int32[Array, ""]
-    # Index of the way that was drawn at random, among all those of the group; -1: not drawn yet.
+    # Index of the way that was drawn at random from all ways of the group; -1: not drawn yet.
     target: Int32[Array, ""]
     rigid: Rigid | None  # None if the size has no rigid groups
 
@@ -110,7 +110,7 @@ class Row:
     def __getitem__(self, index: Array) -> Array:
         """Return this game's entries at `index`, an index on the axis that follows the games.
 
-        The result for an index behind the end is unspecified. The first two axes of the array are
+        The result for an index after the end is unspecified. The first two axes of the array are
         joined before it is indexed: for an index of two parts (game and entry), XLA would launch a
         separate kernel that joins the parts.
         """
