@@ -20,7 +20,7 @@ class Board(NamedTuple):
     start: UInt32[Array, "objects side words"]  # cells of each object that `restart` restores
     width: Int32[Array, ""]
     height: Int32[Array, ""]
-    won: Bool[Array, ""]
+    won: Bool[Array, ""]  # whether a turn has won the level
     # Whether a turn was stopped because it had too many `again` turns or micro-steps.
     stuck: Bool[Array, ""]
 
