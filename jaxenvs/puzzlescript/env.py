@@ -117,7 +117,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the inputs that at least one of the games has."""
+        """Names of the actions that at least one of the games has."""
         return tuple(name for name, _ in self._inputs)
 
     @property
@@ -253,15 +253,16 @@ class PuzzleScript(PackedPuzzle):
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
         """Return 0 or, with `count`, the number of cells with X but not Y for `all X on Y`.
 
-        With several such conditions, the largest number is returned. It can be higher than the
-        number of actions to a win, because one turn may move many objects.
+        `all X on Y` is a win condition. With several such conditions, the largest number is
+        returned. It can be higher than the number of actions to a win, because one turn may move
+        many objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return the number that `heuristic` describes; 0 after a win."""
+        """Return the largest number of cells with X but not Y for `all X on Y`; 0 after a win."""
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
         missing = Machine(collection.size).missing(collection.tables, instance.game, found)

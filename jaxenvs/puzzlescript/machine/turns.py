@@ -50,7 +50,7 @@ class Machine(NamedTuple):
     ) -> tuple[Board, Int32[Array, ""]]:
         """Play an action and its `again` turns; return the board and the number of micro-steps.
 
-        The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
+        The leaves of `tables` have a first axis of games, and `game` is an index on it. Actions
         are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
         rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
         action, in [0, 1); it is required if `size.draws` is True. A batch is played faster on a CPU
