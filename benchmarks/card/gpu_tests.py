@@ -46,7 +46,7 @@ class Keeper:
 
 
 def run(work: Work) -> None:
-    """Run the tests marked `gpu`, most of which compare results of the GPU with those of the CPU.
+    """Run the tests marked `gpu`, which compare results of the GPU with results of the CPU.
 
     They run in several processes if pytest-xdist is installed and there are enough CPU cores, see
     `_divided`.

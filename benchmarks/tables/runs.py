@@ -404,8 +404,8 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 def upstream(runs: list[dict[str, Any]]) -> Table:
     """Build a table that compares the returns of trained policies in two implementations.
 
-    Each policy was trained in an environment of jaxenvs. It was then evaluated there, and in the
-    package that this environment reproduces, such as Gymnasium or Craftax.
+    Each policy was trained in an environment of jaxenvs. It was evaluated in this environment, and
+    in the package that the environment reproduces, such as Gymnasium or Craftax.
     """
 
     def returns(name: str) -> Column:

@@ -140,7 +140,7 @@ class _Comments:
     def ended(self, raw: str, section: str) -> bool:
         """Return whether a line ends with the text of a message, where parentheses are no comments.
 
-        Only the sections `levels` and `rules` have messages. A line inside of a comment is none.
+        Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
         """
         pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
