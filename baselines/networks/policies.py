@@ -352,7 +352,8 @@ def load_network(name: str) -> type[Network]:
 def check_outputs(network: Network, env: Any, name: str, recurrent: bool) -> None:
     """Raise `ValueError` unless a user's network has the output shapes that learners need.
 
-    `name` is the class for messages; `recurrent` is whether the learner supports recurrent states.
+    `name` is the user's text `module:name`, which error messages quote. `recurrent` is whether the
+    learner supports recurrent states.
     """
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)

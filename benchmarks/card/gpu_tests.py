@@ -46,7 +46,11 @@ class Keeper:
 
 
 def run(work: Work) -> None:
-    """Run `pytest -m gpu` on the GPU and the CPU, in several processes if possible."""
+    """Run the tests marked `gpu`, which compare results of the GPU with results of the CPU.
+
+    They run in several processes if pytest-xdist is installed and there are enough CPU cores, see
+    `_divided`.
+    """
     import pytest
 
     if not TESTS.is_dir():

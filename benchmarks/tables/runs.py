@@ -402,7 +402,11 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
-    """Build a table of the returns of policies here and in the packages reproduced here."""
+    """Build a table that compares the returns of trained policies in two implementations.
+
+    Each policy was trained in an environment of jaxenvs. It was evaluated in this environment, and
+    in the package that the environment reproduces, such as Gymnasium or Craftax.
+    """
 
     def returns(name: str) -> Column:
         return lambda line: f"{line[1][name]['mean_return']:.3f} ± {line[1][name]['error']:.3f}"

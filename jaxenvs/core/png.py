@@ -25,7 +25,11 @@ class Picture(np.ndarray):
         return np.asarray(array)[()]
 
     def _repr_png_(self) -> bytes | None:
-        """Return a PNG file for notebooks; None if the array, such as a slice, is not a picture."""
+        """Return the content of a PNG file, by which a notebook shows the array.
+
+        Return None if the array is not uint8 (height, width, 3) or is empty. A slice may have
+        another shape.
+        """
         is_picture = self.dtype == np.uint8 and self.ndim == 3 and self.shape[2] == 3
         return encoded(np.asarray(self)) if is_picture and self.size else None
 

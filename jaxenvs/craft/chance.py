@@ -53,10 +53,10 @@ class Draws(NamedTuple):
     """
 
     sapling: Float32[Array, ""]  # uniform draw that decides whether grass gives a sapling
-    whims: dict[str, Whims]  # random draws for the mobs of each role
-    # Uniform draw for each role that decides whether a mob of the role appears.
+    whims: dict[str, Whims]  # role of mobs -> random draws that decide these mobs' turns
+    # Role of mobs, such as "melee" -> uniform draw that decides whether such a mob appears.
     appears: dict[str, Float32[Array, ""]]
-    # Uniform draw for each role that chooses the cell on which the mob appears.
+    # Role of mobs -> uniform draw that chooses the cell of the map on which the mob appears.
     place: dict[str, Float32[Array, ""]]
     loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
     # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.

@@ -66,7 +66,8 @@ class FullParams(Params):
 
     max_steps_in_episode: Any = np.int32(100_000)
     day_length: Any = np.int32(300)  # number of steps in a day
-    always_diamond: Any = np.bool_(False)  # whether one stone of the overworld becomes a diamond
+    # Whether one stone of the overworld is turned into a diamond when a new world is generated.
+    always_diamond: Any = np.bool_(False)
     # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence

@@ -132,16 +132,19 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return the label of each point of a map, as if the point lay in this face of the Pyraminx.
+    """Return a label for each point of the picture, as if every point lay in face number `face`.
 
-    A face consists of nine triangles: three tips, three axial stickers and three edge stickers. A
-    tip has the label of the axial sticker below it. `weights` are the results of `_barycentric`.
+    A label says what is visible at the point: black plastic or one of the face's six stickers. The
+    face of a Pyraminx consists of nine triangles: three tips, three axial stickers and three edge
+    stickers. A tip gets the label of the axial sticker below it. `weights` are the results of
+    `_barycentric` for the corners of the face.
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
     # Index of the nearest corner of the face, for points in a tip or in an axial sticker.
     nearest = np.argmax(whole, axis=0)
-    # Index of the corner of the face that is opposite the edge, for points in an edge sticker.
+    # For points in an edge sticker: an edge of the face joins two of its corners. This is the index
+    # of the third corner.
     edge = np.argmin(whole, axis=0)
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)

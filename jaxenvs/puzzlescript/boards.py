@@ -33,14 +33,14 @@ def has_checkpoints(collection: Collection) -> bool:
 
 
 def _board_words(collection: Collection) -> int:
-    """Return the number of words that store the digit planes (see `Codes`) of a board."""
+    """Return the number of words that store where the objects of a board are, see `Codes`."""
     size = collection.size
     lines = collection.codes.digits.shape[1] * size.side
     return lines * size.words if size.words > 1 else bits.words_for(lines, size.side)
 
 
 def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
-    """Encode a board; different boards of a level have different words."""
+    """Encode a board as uint32 words; different boards of a level have different words."""
     parts = [_encoded(collection, instance, board.objects)]
     if has_checkpoints(collection):
         parts.append(_encoded(collection, instance, board.start))
@@ -48,7 +48,7 @@ def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[A
 
 
 def unpacked(collection: Collection, instance: Instance, words: UInt32[Array, " packed"]) -> Board:
-    """Decode the words of `packed`."""
+    """Return the board that `packed` has encoded as `words`."""
     count = _board_words(collection)
     start = instance.start
     if has_checkpoints(collection):
@@ -71,7 +71,7 @@ def has_won(words: UInt32[Array, " packed"]) -> Bool[Array, ""]:
 def _encoded(
     collection: Collection, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
-    """Pack the digit planes (see `Codes`) of the objects into words."""
+    """Return the words that store where the objects of changeable layers are, see `Codes`."""
     size = collection.size
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
@@ -82,7 +82,11 @@ def _encoded(
 def _decoded(
     collection: Collection, instance: Instance, words: UInt32[Array, " packed"]
 ) -> UInt32[Array, "objects side words"]:
-    """Return the cells of each object. Layers that cannot change are taken from the level."""
+    """Return the cells of each object, decoded from the words of `_encoded`.
+
+    For the layers that no turn can change, the words store nothing. The objects of these layers
+    stay in the cells that they have at the start of the level.
+    """
     size, codes = collection.size, collection.codes
     total = codes.digits.shape[1]
     lines = (

@@ -40,30 +40,32 @@ LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 
 
 class Codes(NamedTuple):
-    """Encoding of a board: a binary number for each cell and each layer that can change.
+    """How boards are stored: for each cell, which object of each changeable layer is in it.
 
-    The objects of a layer have the numbers from 1; 0 stands for no object. If a cell may have
-    several objects of a layer, the layer has a digit for each object instead. Each binary digit has
-    a plane, and digits are numbered over all these layers. Literal d + 1 stands for the cells whose
-    digit d is 1, and literal -(d + 1) for the cells whose digit d is 0.
+    The objects of a collision layer are numbered from 1, and 0 means that the cell has none of
+    them. A cell stores this number in binary. If a cell may have several objects of one layer, it
+    stores one bit for each of them instead. The binary digits of all layers are numbered from 0,
+    one layer after another. A stored board has a bit plane for each digit: the cells in which the
+    digit is 1.
     """
 
     digits: UInt32[np.ndarray, "games digits words"]  # mask of the objects whose digit is 1
-    # Literals of the digits of each object's number; 0: unused.
+    # Digits by which to find the cells of each object: d + 1 means that digit d must be 1, and
+    # -(d + 1) that it must be 0. Entries of 0 are unused.
     literals: Int16[np.ndarray, "games objects most"]
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
 
 
 class Collection(NamedTuple):
-    """Games and their levels. All arrays are NumPy's."""
+    """All games of an environment, and their levels. All arrays are NumPy's."""
 
     games: tuple[Game, ...]
     size: Size
     tables: Tables  # tables of all games, stacked along a first axis
     codes: Codes
-    boards: UInt32[np.ndarray, "levels objects side words"]
-    width: Int32[np.ndarray, " levels"]
-    height: Int32[np.ndarray, " levels"]
+    boards: UInt32[np.ndarray, "levels objects side words"]  # cells of each object as bit planes
+    width: Int32[np.ndarray, " levels"]  # number of columns of each level
+    height: Int32[np.ndarray, " levels"]  # number of lines of each level
     game: Int32[np.ndarray, " levels"]  # index of each level's game
     first: Int32[np.ndarray, " games"]  # index of each game's first level
     levels: Int32[np.ndarray, " games"]  # number of levels of each game
@@ -156,9 +158,10 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     """Return the size that `size` selects: "exact", "auto" or a key of `SIZES`.
 
-    "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest of `SIZES`
-    that does, with rare features as needed, see `Size.extended`. `names` are the games of `needed`.
-    If the size is too small, raises `GameError` with each quantity that exceeds it and the game.
+    `needed` has the size that each level and its game need, and `names` has the name of each of
+    these games. "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest
+    of `SIZES` that does, with rare features as needed, see `Size.extended`. If the size is too
+    small, raises `GameError` with each quantity that exceeds it and the game.
     """
     needed, names = [*needed], [*names]
     least = Size.over(needed)
@@ -187,10 +190,10 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
 
 
 def changing_layers(game: Game) -> dict[int, bool]:
-    """Return the layers whose objects a turn can change: by a rule, or because they move.
+    """Return the collision layers whose objects a turn can change: by a rule, or by movement.
 
-    The value of a layer tells whether a cell may come to have several of its objects. The engine
-    allows that where a rule sets an object and, by `random`, another one of the same layer.
+    The result is a dict: layer -> whether a cell may come to have several objects of this layer.
+    The engine allows that where a rule sets an object and, by `random`, another one of the layer.
     """
     objects = moves = 0
     several = set[int]()
@@ -206,12 +209,12 @@ def changing_layers(game: Game) -> dict[int, bool]:
 
 
 def _layers(game: Game, objects: int) -> set[int]:
-    """Return the layers of a mask of objects."""
+    """Return the collision layers of the objects in a mask."""
     return {game.layer_of[each] for each in bits(objects & (1 << len(game.objects)) - 1)}
 
 
 def _codes(packers: list[Packer], size: Size) -> Codes:
-    """Build the encoding of the boards of games."""
+    """Build the arrays that say how boards of the games are stored, see `Codes`."""
     plans = [[*_numbered(packer.game)] for packer in packers]
     lengths = [sum(count for _, count in plan) for plan in plans]
     most = max(count for plan in plans for _, count in plan)
@@ -235,10 +238,11 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield the code of each layer that can change, and its number of digits.
+    """Yield how cells store the objects of each layer that can change, see `Codes`.
 
-    The code has for each object the sign of each digit: 1 for a digit that is 1, -1 for one that is
-    0, and 0 for one that does not matter.
+    A pair (signs, count) is yielded for each layer. `count` is the number of binary digits. `signs`
+    has a number for each object (by id) and each digit: 1 if the digit must be 1 in the cells of
+    the object, -1 if it must be 0, and 0 if it can be both.
     """
     for layer, several in changing_layers(game).items():
         members = [i for i, each in enumerate(game.layer_of) if each == layer]

@@ -99,7 +99,7 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _selection(self) -> Selection:
-        """The levels that episodes draw."""
+        """The levels that episodes draw, as the fields `levels` and `games` say."""
         return select(self.collection, self.levels, self.games)
 
     @property
@@ -109,7 +109,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """0 to 1, and further by the largest shaping reward."""
+        """Lowest and highest reward: 0 and 1, each extended by the largest shaping reward."""
         most = self.shaping * self.collection.size.side**2
         return -most, 1.0 + most
 
@@ -117,7 +117,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Names of the inputs that at least one of the games has."""
+        """Names of the actions that at least one of the games has."""
         return tuple(name for name, _ in self._inputs)
 
     @property
@@ -141,18 +141,18 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Objects of all cells."""
+        """Space of the observation that `observation` selects: the objects of all cells."""
         return observations.space(self.collection, self.observation)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Names of the objects, if there is a single game or games share the names."""
+        """(index, object's name) pairs; () if games differ in them, or for pixels."""
         return observations.layout(self.collection, self.observation)
 
     # Rules.
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a selected game, then one of its selected levels."""
+        """Draw one of the games that `levels` and `games` select, then one of its levels."""
         selection = self._selection
         game = below(hashed(key, 0), len(selection.first))
         drawn = below(hashed(key, 1), jnp.asarray(selection.counts)[game])
@@ -161,7 +161,7 @@ class PuzzleScript(PackedPuzzle):
         return self._level(place, place - first, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
-        """Return level `number` (from 0) of a game; raise `IndexError` if there is none."""
+        """Return level `number` of game number `game`, both from 0; raise `IndexError` if none."""
         collection = self.collection
         if not (0 <= game < len(collection.games) and 0 <= number < collection.levels[game]):
             counts = ", ".join(map(str, collection.levels))
@@ -205,7 +205,7 @@ class PuzzleScript(PackedPuzzle):
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
         """Play an action on a packed board; an action that the game lacks changes nothing.
 
-        Also return whether a limit stopped the turn.
+        Also return whether the turn was stopped by the limit of `again` turns or of micro-steps.
         """
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.collection, instance, words)
@@ -217,7 +217,10 @@ class PuzzleScript(PackedPuzzle):
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
     ) -> Move:
-        """Play a turn, valid if it changes the board; raise `ValueError` for random games."""
+        """Return the board after an action; the move is valid if this changes the board.
+
+        Raises `ValueError` if a game has random rules.
+        """
         if self.is_random:
             raise ValueError(
                 f"{self.name}: {self.collection.random[0]} draws random numbers, so no search is "
@@ -244,21 +247,22 @@ class PuzzleScript(PackedPuzzle):
         return super().action_mask(state, params)
 
     def is_goal(self, instance: Instance, board: UInt32[Array, " packed"]) -> Bool[Array, ""]:
-        """Return whether a turn has won."""
+        """Return whether the board is won; this is stored on it by the turn that wins."""
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
         """Return 0 or, with `count`, the number of cells with X but not Y for `all X on Y`.
 
-        With several such conditions, the largest number is returned. It can be higher than the
-        number of actions to a win, because one turn may move many objects.
+        `all X on Y` is a win condition. With several such conditions, the largest number is
+        returned. It can be higher than the number of actions to a win, because one turn may move
+        many objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return the number that `heuristic` describes; 0 after a win."""
+        """Return the largest number of cells with X but not Y for `all X on Y`; 0 after a win."""
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
         missing = Machine(collection.size).missing(collection.tables, instance.game, found)
@@ -285,7 +289,10 @@ class PuzzleScript(PackedPuzzle):
         return observations.observed(self.collection, self.observation, instance, objects)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
-        """Return the sprite of the topmost object of each cell; `picture` draws all objects."""
+        """Return the index in `atlas` of the topmost object's sprite, for each cell.
+
+        `picture` draws all objects of a cell.
+        """
         collection = self.collection
         cells = planes.cells(self.objects(state.instance, state.board))
         number = planes.index(collection.size.objects)[:, None, None] + np.int32(1)
@@ -307,7 +314,7 @@ class PuzzleScript(PackedPuzzle):
         return pictures.picture(self.collection, state.instance.game, objects, tile_size)
 
     def text(self, instance: Instance, board: UInt32[Array, " packed"]) -> str:
-        """Write the board in the characters of the game's legend."""
+        """Return the board as text, in the characters of the game's legend."""
         game, cells = self._cells(instance, board)
         return glyphs.written(game, cells)
 
@@ -317,7 +324,7 @@ class PuzzleScript(PackedPuzzle):
         return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Write the board with the game's title and the meaning of each character."""
+        """Return the board as text, after the game's title and the meaning of each character."""
         game, cells = self._cells(state.instance, state.board)
         title = game.prelude.get("title") or game.name
         explained = glyphs.explained(game, cells)
@@ -343,9 +350,10 @@ class PuzzleScript(PackedPuzzle):
         return self._started(instance, _draw(jnp.uint32(0)))
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level with a shortest solution, found breadth first.
+        """Return the level with a shortest solution, found by breadth-first search.
 
-        Raises `NotImplementedError` for a random game, and if `MOST_BOARDS` boards hold none.
+        Raises `NotImplementedError` for a game with random rules, and if the search reaches
+        `MOST_BOARDS` different boards without a win.
         """
         if self.is_random:
             raise NotImplementedError(f"{self.name}: a random game has no sure solution")
@@ -375,7 +383,7 @@ def _has(game: Game, number: int) -> bool:
 
 
 def _draw(word: UInt32[Array, ""]) -> Draw:
-    """Return the function `draw` of a turn: number i is a hash of `word` and i, in [0, 1)."""
+    """Return a function that gives random number i of a turn, in [0, 1): a hash of `word` and i."""
 
     return jax.tree_util.Partial(_number, word)
 

@@ -46,17 +46,17 @@ def expanded(rules: Iterable[Rule], names: Names) -> list[Rule]:
 
 
 def mapped(rows: Rows, change: Callable[[Cell], Cell]) -> Rows:
-    """Apply `change` to every cell."""
+    """Return the rows of a rule with `change` applied to every cell."""
     return tuple(tuple(map(change, row)) for row in rows)
 
 
 def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
-    """Apply `change` to every cell of both sides."""
+    """Return the rule with `change` applied to every cell of both sides."""
     return rule._replace(left=mapped(rule.left, change), right=mapped(rule.right, change))
 
 
 def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
-    """Apply `change` to the cell at `place` = (row, column), if the row exists."""
+    """Return rows with `change` applied to the cell at `place` = (row, cell), if the row exists."""
     r, c = place
     if r >= len(rows):
         return rows
@@ -65,7 +65,7 @@ def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Ro
 
 
 def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
-    """Yield ((row, column), cell) for each cell."""
+    """Yield ((index of the row, index in the row), cell) for each cell of a side of a rule."""
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             yield (r, c), cell
@@ -75,7 +75,11 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """Return one rule for each direction; if they are all equivalent, only the first one."""
+    """Return one rule for each direction of a rule.
+
+    If no row has several cells and no modifier is relative, the direction has no effect; then only
+    the rule for the first direction is returned.
+    """
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
     is_relative = any(modifier in RELATIVE for cell in cells for modifier, _ in cell)
@@ -144,7 +148,7 @@ def needed(cell: Cell, names: Names) -> Cell:
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Make directions absolute.
+    """Replace the relative directions, such as `>`, by absolute ones in a rule of one direction.
 
     A rule with direction left or up becomes one with direction right or down and reversed rows,
     unless it has an ellipsis.
@@ -159,7 +163,7 @@ def _absolute(rule: Rule) -> Rule:
 
 
 def _with_objects(rule: Rule, names: Names) -> Rule:
-    """Replace each aggregate by its objects: the first in place, the others at the cell's end."""
+    """Replace each aggregate by its objects: the first in its place, the others at the end."""
 
     def change(cell: Cell) -> Cell:
         first, rest = [], []
@@ -186,11 +190,11 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or a property on the left of a rule."""
+    """How a modifier or a property on the left of a rule was replaced by something definite."""
 
-    value: str  # the replacement
-    times: int  # number of replacements
-    place: tuple[int, int]  # (row, cell) of a replacement
+    value: str  # the movement or object that replaces it
+    times: int  # number of cells in which it was replaced
+    place: tuple[int, int]  # (row, cell) of one of these cells
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
@@ -246,7 +250,7 @@ def _moved(
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
-    """Replace on the right each modifier that was replaced exactly once on the left."""
+    """Replace a modifier on the right as on the left, if it was replaced exactly once there."""
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
 
@@ -320,7 +324,7 @@ def _named(name: str, member: str) -> Callable[[Cell], Cell]:
 
 
 def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
-    """Replace on the right each property that was replaced at exactly one place on the left."""
+    """Replace a property on the right as on the left, if it was replaced in only one cell there."""
     for name, each in taken.items():
         if each.times == 1:
             rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
@@ -346,7 +350,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Add `stationary` to new objects of the right side that have no modifier.
+    """Return the rule with `stationary` before new objects of the right side without a modifier.
 
     An object is new if the same cell on the left names nothing on its layer. Late rules are not
     changed.
@@ -369,7 +373,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Drop each rule that equals a later one of its group."""
+    """Return the rules without each rule that equals a later one of its group."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

@@ -13,7 +13,7 @@ from .tables import Level, Pattern, TableRule
 class Report(NamedTuple):
     """Report of `jaxenvs games check` on a game that can be loaded."""
 
-    size: Size  # least size for the game and all its levels
+    size: Size  # smallest size of the interpreter for the game and all its levels
     fits: str  # name of the smallest of `SIZES` that holds it, "exact" if none does
     features: tuple[str, ...]
 
@@ -28,7 +28,7 @@ def report(game: Game) -> Report:
 
 
 def _features(game: Game) -> Iterator[str]:
-    """Name each feature that a game uses, in the order of a game's source."""
+    """Yield the name of each language feature that a game uses: options first, commands last."""
     main = [rule for group in game.main.rules for rule in group]
     late = [rule for group in game.late.rules for rule in group]
     rules, cells = main + late, list(_cells(main + late))

@@ -45,10 +45,10 @@ LARGEST = 4_000_000  # maximum size of a source file, bytes
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """The tables of a game.
+    """A game that was parsed: its objects, rules, win conditions and levels.
 
-    In masks of objects, the object with id o has bit o. In masks of movements, movement m of layer
-    l has bit 5 l + m.
+    A mask is an int whose bits stand for the members of a set. In masks of objects, the object with
+    id o has bit o. In masks of movements, movement m of layer l has bit 5 l + m.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Game:
     background: int  # id of the default background object
     player: int  # mask of the player's objects
     player_is_aggregate: bool  # whether a player is all objects of `player` in one cell
-    main: Groups
-    late: Groups
+    main: Groups  # the rules that are not late
+    late: Groups  # the rules after `late`, which run after the movement of objects
     wins: tuple[Win, ...]
     glyphs: dict[str, int]  # object mask of each character that levels may contain
     levels: tuple[Level | str, ...]  # strings are messages
     warnings: tuple[str, ...]
-    errors: tuple[str, ...]  # empty unless on_error="engine"
+    errors: tuple[str, ...]  # always empty if the game was parsed with on_error="raise"
 
 
 def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
@@ -172,7 +172,7 @@ class _Reading:
             self.problems.warn(line, "youtube is ignored")
 
     def _read_level(self, line: Line) -> None:
-        """Parse a row, a message, or the blank line between two levels."""
+        """Parse a line of the section `levels`: a row of a level, a message, or a blank line."""
         if line.text.startswith("message"):
             if not re.match(r"message(\s|$)", line.text):
                 self.problems.warn(line.number, "write a space after `message`")

@@ -30,7 +30,7 @@ def names_of(game: Game, mask: int) -> str:
 
 
 def shown(game: Game, mask: int) -> int:
-    """Return the mask of a cell without the default background, unless nothing else is there."""
+    """Return a cell's object mask without the default background, unless nothing else is there."""
     return mask & ~(1 << game.background) or mask
 
 
@@ -49,7 +49,10 @@ def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
 
 
 def written(game: Game, cells: list[list[int]]) -> str:
-    """Write a level: its lines, then `glyph = names` for glyphs that the game does not define."""
+    """Return a level as text, one character (glyph) for each cell.
+
+    After the level, a line `glyph = names` follows for each glyph that the game does not define.
+    """
     found = legend(game, cells)
     lines = ["".join(found[mask] for mask in line) for line in cells]
     new = {mask: glyph for mask, glyph in found.items() if glyph not in game.glyphs}
@@ -102,7 +105,7 @@ def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game)
 
 
 def _mask(game: Game, names: str, number: int) -> int:
-    """Return the mask of `a and b`; raise `ValueError` for an unknown object."""
+    """Return the mask of the objects in `a and b`; raise `ValueError` for an unknown object."""
     result = 0
     for name in names.split(" and "):
         if name.strip() not in game.objects:

@@ -19,7 +19,7 @@ KEYWORDS = frozenset(
 
 
 class Sprite(NamedTuple):
-    """Picture of an object."""
+    """Picture of an object, 5 x 5 pixels, as the source gives it."""
 
     line: int
     colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
@@ -29,25 +29,31 @@ class Sprite(NamedTuple):
 
 @dataclasses.dataclass
 class Names:
-    """Meanings of names. An object's id is its index in `order`."""
+    """What the names in a game's source mean.
+
+    A name is an object's, a synonym of another name, an aggregate (`A and B`: all of these objects)
+    or a property (`A or B`: any of them). A mask of objects has bit i for the object with id i.
+    """
 
     problems: Problems
-    sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)
-    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)
+    sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)  # by name of the object
+    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)  # name -> other name
+    # Name of an aggregate or of a property -> names of its objects.
     aggregates: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     properties: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    # Name -> line that defines it, for all names but the main names of objects.
     lines: dict[str, int] = dataclasses.field(default_factory=dict)
-    layers: list[list[str]] = dataclasses.field(default_factory=list)
-    ids: dict[str, int] = dataclasses.field(default_factory=dict)
-    layer_of: dict[str, int] = dataclasses.field(default_factory=dict)
-    order: list[str] = dataclasses.field(default_factory=list)
+    layers: list[list[str]] = dataclasses.field(default_factory=list)  # objects of each layer
+    ids: dict[str, int] = dataclasses.field(default_factory=dict)  # object -> index in `order`
+    layer_of: dict[str, int] = dataclasses.field(default_factory=dict)  # object -> its layer
+    order: list[str] = dataclasses.field(default_factory=list)  # objects, layer by layer
     sounds: set[str] = dataclasses.field(default_factory=set)  # sound events that have a seed
 
     def __contains__(self, name: str) -> bool:
         return name in self.sprites or name in self.lines
 
     def target(self, name: str) -> str:
-        """Resolve a chain of synonyms."""
+        """Return the name at the end of a chain of synonyms that starts with `name`."""
         seen = set()
         while name in self.synonyms and name not in self.sprites and name not in seen:
             seen.add(name)
@@ -83,7 +89,10 @@ class Names:
         return layers.pop() if len(layers) == 1 else None
 
     def number(self) -> None:
-        """Assign ids to objects in the order of layers; an object listed twice gets its last id."""
+        """Assign ids to objects in the order of the collision layers, and check the definitions.
+
+        An object that is listed twice gets its last id.
+        """
         for layer, names in enumerate(self.layers):
             for name in names:
                 self.ids[name], self.layer_of[name] = len(self.order), layer
@@ -125,7 +134,7 @@ class Names:
 
     @property
     def background(self) -> str:
-        """Name of the default background object."""
+        """Name of the object that fills the background of cells for which a level gives none."""
         members = [name for name in self.members("background") if name in self.ids]
         if self.is_aggregate("background") or not members:
             return self.order[0]
@@ -221,7 +230,7 @@ class Names:
 
 
 class Objects:
-    """Parser of the section `objects`: a name, its colours, and optionally five rows."""
+    """Parser of the section `objects`: a name, colours, and optionally five rows of pixels."""
 
     COLOR = re.compile(
         rf"({'|'.join((*NAMES, *OTHER_SPELLINGS))}|transparent|#(?:[0-9a-f]{{3}}){{1,2}})\s*"

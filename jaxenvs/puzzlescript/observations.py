@@ -16,7 +16,7 @@ PIXELS = 3 * pictures.CELLS**2  # numbers that describe the picture of a cell
 
 
 def space(collection: Collection, kind: str) -> Space:
-    """Return the space of the observations of a kind."""
+    """Return the space of the observations of a kind, one of `KINDS`."""
     size = collection.size
     if kind == "planes":
         return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
@@ -27,7 +27,10 @@ def space(collection: Collection, kind: str) -> Space:
 
 
 def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
-    """Return the place of each object's entries, if it is the same for all games."""
+    """Return pairs (place in the observation, name of the object at this place).
+
+    Return () if the place of an object differs between the games, or if the observation has pixels.
+    """
     if kind == "sprites" or (kind != "names" and len(collection.games) != 1):
         return ()
     place = "[{}, row, word]" if kind == "planes" else "[row, column, {}]"
@@ -38,7 +41,7 @@ def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
 def observed(
     collection: Collection, kind: str, instance: Instance, objects: UInt32[Array, "objects side w"]
 ) -> UInt8[Array, "side side channels"] | UInt32[Array, "objects side w"]:
-    """Return the observation of the objects of a board."""
+    """Return the observation of a kind for a board, given as the cells of each object."""
     if kind == "planes":
         return objects
     if kind == "sprites":
@@ -57,7 +60,10 @@ def names(collection: Collection) -> tuple[str, ...]:
 
 
 def _numbers(collection: Collection) -> np.ndarray:
-    """Return the object that has each name in each game, int32 (games, names); -1: none."""
+    """Return the index of the object with each name in each game, int32 (games, names).
+
+    The index is -1 if the game has no object of this name.
+    """
     every = names(collection)
     # Of an object that is listed twice, the last index is used.
     ids = [{name: i for i, name in enumerate(game.objects)} for game in collection.games]

@@ -62,7 +62,7 @@ def picture(
     objects: UInt32[Array, "objects side words"],
     tile: int,
 ) -> UInt8[Array, "rows columns 3"]:
-    """Draw a level, see `cells`."""
+    """Draw a level as one picture, in which each cell is `tile` pixels wide and high."""
     side = collection.size.side * tile
     drawn = cells(collection, game, objects, tile)
     return drawn.transpose(0, 2, 1, 3, 4).reshape(side, side, 3)

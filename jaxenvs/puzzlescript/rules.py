@@ -1,4 +1,7 @@
-"""Parse rules: a line of the source becomes rows of cells, flags and commands."""
+"""Parse rules: a line of the source becomes rows of cells, flags and commands.
+
+A row is the list of cells in one pair of brackets.
+"""
 
 import re
 from typing import NamedTuple
@@ -29,10 +32,13 @@ Row = tuple[Cell, ...]
 
 
 class Rule(NamedTuple):
-    """A rule as written; `right` is () if the rule has only commands on the right."""
+    """A rule as written. `left` and `right` have a row of cells for each pair of brackets.
+
+    `right` is () if the rule has only commands on the right.
+    """
 
     line: int
-    group: int  # number of the group of rules that run together
+    group: int  # number of the group of rules, joined by `+`, that run together
     directions: tuple[str, ...]
     left: tuple[Row, ...]
     right: tuple[Row, ...]
@@ -161,7 +167,11 @@ class Sides:
         return True
 
     def _read_word(self, word: str) -> bool:
-        """Parse a word that is not a command; return False if the rule cannot be parsed further."""
+        """Parse a word that is not a command.
+
+        Return False if the rest of the rule cannot be parsed: after a second arrow, or a `]`
+        without `[`. Otherwise return True.
+        """
         if word in ("[", "->"):
             return self._opened(word)
         if self.row is None:
@@ -180,7 +190,10 @@ class Sides:
         self.names.problems.warn(self.line.number, message)
 
     def _command(self, word: str, rest: list[str]) -> None:
-        """Add a command; a message takes the rest of the line verbatim."""
+        """Add a command to the rule; `rest` are the words after it.
+
+        The text of the command `message` is the rest of the line, verbatim.
+        """
         if word == "message":
             found = re.search(r".*\bmessage\b", self.line.raw, re.IGNORECASE)
             self.commands.append((word, self.line.raw[found.end() :].strip() if found else ""))
@@ -192,7 +205,10 @@ class Sides:
         self.commands.append((word,))
 
     def _opened(self, word: str) -> bool:
-        """Start a row or the right side; return False for a second arrow."""
+        """Parse `[`, which starts a row of cells, or `->`, which starts the right side of the rule.
+
+        Return False, and record an error, if the rule already had an arrow; else return True.
+        """
         if word == "[":
             if self.cell:
                 self._error("`[` inside of brackets; close these with `]` first")
@@ -221,7 +237,7 @@ class Sides:
             self._error(f"`{word}` is not a command; use {', '.join(COMMANDS)}")
 
     def _close(self, word: str) -> None:
-        """End a cell at a bar, or a row at a bracket."""
+        """End the current cell at `|` or `]`; at `]`, also end the current row of cells."""
         assert self.row is not None
         if len(self.cell) % 2:
             self._error(f"`{self.cell.pop()}` needs an object after it")
@@ -232,7 +248,7 @@ class Sides:
             self.row = None
 
     def _add(self, word: str) -> None:
-        """Add a modifier, a name or an ellipsis to the cell."""
+        """Add a modifier, the name of an object or an ellipsis to the current cell."""
         is_modified = len(self.cell) % 2 == 1
         if word in MODIFIERS:
             self._modify(word, is_modified)
@@ -249,7 +265,10 @@ class Sides:
             self._error(self.names.undefined(word))
 
     def _modify(self, word: str, is_modified: bool) -> None:
-        """Add a modifier to the cell."""
+        """Add a modifier, such as `>` or `no`, to the current cell.
+
+        `is_modified` is whether the word before it is a modifier too, which is an error.
+        """
         if is_modified:
             self._error(f"`{self.cell[-1]} {word}`: an object has one modifier at a time")
         elif self.rule.late and word not in ("no", "random", "randomdir"):

@@ -27,7 +27,7 @@ class Selection(NamedTuple):
 
 
 def select(collection: Collection, levels: str, games: str) -> Selection:
-    """Return the selected levels, without games that have none.
+    """Return the levels that episodes draw; games without a selected level are left out.
 
     `levels` is a split (`SPLITS`) or a range such as `0:20` of each game's levels. `games` lists
     names of files; see `_chosen`. Raises `ValueError` for names that do not exist, and if nothing

@@ -12,8 +12,8 @@ from .rules import SOUNDS, Rule
 
 
 def check(rules: Iterable[Rule], names: Names) -> None:
-    """Record a warning for each suspicious part of the rules, which are as written."""
-    previous: dict[int, Rule] = {}  # group -> its rule before
+    """Record a warning for each suspicious part of the rules, as they are in the source."""
+    previous: dict[int, Rule] = {}  # number of a group -> the latest rule of this group so far
     for rule in rules:
         for message in (*_absent(rule, names), *_random(rule, names), *_others(rule, names)):
             names.problems.warn(rule.line, message)
@@ -53,7 +53,7 @@ def _random(rule: Rule, names: Names) -> Iterator[str]:
 
 
 def _share(one: str, other: str, names: Names) -> bool:
-    """Return whether objects of two names are on one layer."""
+    """Return whether an object that `one` means is on the same layer as one that `other` means."""
     layers, others = (
         {names.layer_of.get(member) for member in names.members(name)} for name in (one, other)
     )
@@ -61,7 +61,7 @@ def _share(one: str, other: str, names: Names) -> bool:
 
 
 def _others(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about `randomdir` on the left, and about missing sounds."""
+    """Yield warnings about `randomdir` on the left, and about sounds that are not defined."""
     if any(modifier == "randomdir" for _, cell in places(rule.left) for modifier, _ in cell):
         yield "`randomdir` on the left matches only objects that move up and left at once"
     for command in (command[0] for command in rule.commands):

@@ -26,7 +26,7 @@ class Replacement(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """Condition of a rule on a cell, as masks. The pattern of zeros matches every cell."""
+    """Condition and effect of a rule for one cell. A pattern without masks matches every cell."""
 
     op: int = 0  # objects that must be present
     om: int = 0  # objects that must be missing
@@ -38,7 +38,7 @@ class Pattern(NamedTuple):
 
 
 class TableRule(NamedTuple):
-    """An executable rule. A row is a tuple of patterns, with None for an ellipsis."""
+    """A rule with masks instead of names. A row is a tuple of patterns, with None for `...`."""
 
     line: int
     direction: str
@@ -50,7 +50,10 @@ class TableRule(NamedTuple):
 
 
 class Win(NamedTuple):
-    """A win condition: all, some or no cells with objects in mask `x` also have objects in `y`."""
+    """Win condition `KIND X on Y`: of the cells with X, all, some or none also have Y.
+
+    `x` and `y` are masks of objects.
+    """
 
     kind: str  # all, some or no
     x: int
@@ -69,10 +72,10 @@ class Level(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Groups of rules in execution order."""
+    """Groups of rules in execution order; the rules of a group are joined by `+` in the source."""
 
     rules: tuple[tuple[TableRule, ...], ...]
-    loops: tuple[tuple[int, int], ...]  # (last, first) group of each loop
+    loops: tuple[tuple[int, int], ...]  # (index of the last group, of the first group) of each loop
 
     @property
     def rigid(self) -> tuple[int, ...]:
@@ -112,7 +115,7 @@ def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
 
 
 def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
-    """Return the lines on which each loop starts and ends."""
+    """Return pairs of line numbers: `startloop` and `endloop` of each loop."""
     spans, start = [], None
     for line, word in reader.loops:
         if (word == "startloop") == (start is not None):
@@ -129,7 +132,7 @@ def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
 
 
 def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
-    """Sort groups by number, and find the first and last group of each loop."""
+    """Return the groups in order of their numbers, with the last and first group of each loop."""
     ordered = tuple(tuple(rules[number]) for number in sorted(rules))
     inside = []
     for start, end in spans:
@@ -140,14 +143,14 @@ def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -
 
 
 class _Masks:
-    """Computes the masks of an expanded rule."""
+    """Computes the masks of objects and movements of a rule that `expanded` returned."""
 
     def __init__(self, rule: Rule, names: Names) -> None:
         self.expanded, self.names = rule, names
         self.clash = ""  # why a cell never matches: two of its objects are on one layer
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
-        """Return the rule with masks, or None if it can never match."""
+        """Return the rule with masks instead of names, or None if it can never match."""
         rule = self.expanded
         rows: list[list[Pattern | None]] = []
         if not self._check_ellipsis():
@@ -210,7 +213,7 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return a cell's pattern, and the name it requires on each layer; note a clash."""
+        """Return a cell's pattern, and a dict: layer -> name that it requires; set `clash`."""
         made, used = Pattern(), dict[int, str]()
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)

@@ -52,7 +52,7 @@ class Problems:
             self.warnings.append((line, message))
 
     def described(self, entries: list[tuple[int, str]]) -> list[str]:
-        """Return `file:line: message` for each entry."""
+        """Return a text `file:line: message` for each (line number, message) pair."""
         return [
             f"{self.name}:{line}: {text}" if line else f"{self.name}: {text}"
             for line, text in entries
@@ -100,9 +100,10 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is a ruler, which starts with `=`; in levels, it has only `=`.
+    """Return whether a line is a ruler, a line of `=` that only decorates the source.
 
-    In other sections, text after the `=` is recorded as an error.
+    In the section `levels`, a ruler has only `=`. In other sections, every line that starts with
+    `=` is a ruler, and other text in it is recorded as an error.
     """
     is_plain = set(text) == {"="}
     if section == "levels" or not text.startswith("="):
@@ -113,7 +114,10 @@ def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
 
 
 def _check_heading(section: str, seen: list[str], rest: str, line: int, problems: Problems) -> None:
-    """Record an error for a heading that is repeated, out of order, or followed by text."""
+    """Record an error for a heading that is repeated, out of order, or followed by text.
+
+    `seen` has the earlier headings, and `rest` is the text after this heading.
+    """
     if rest:
         problems.error(line, f"nothing may follow the heading {section.upper()}: {rest!r}")
     if section in seen:
@@ -134,7 +138,10 @@ class _Comments:
         self.opened = 0  # line on which the current comment starts
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line is a message, in which parentheses are text, not comments."""
+        """Return whether a line ends with the text of a message, where parentheses are no comments.
+
+        Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
+        """
         pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 

@@ -37,9 +37,11 @@ CROWD = 4
 class OpenList(NamedTuple):
     """State of an open list.
 
-    It has two sets of buckets. Entries are pushed to one set; the other set is empty, or still has
-    entries that were pushed earlier than the last change of the ranges. The entries of a bucket are
-    stored in pages, which are rows of the array `entries`.
+    Each bucket holds the entries in one range of priorities. There are two sets of buckets, one of
+    which is current. When the search needs other ranges, the other set gets them and becomes the
+    current one. New entries are always pushed to the current set. The other set is empty, or still
+    has entries that were pushed before the change. The entries of a bucket are stored in pages,
+    which are rows of the array `entries`.
     """
 
     entries: Int32[Array, "pages page"]

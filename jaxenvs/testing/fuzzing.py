@@ -69,8 +69,8 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    # Largest `variation` of params (see `play`) at which observations and rewards must lie in their
-    # spaces.
+    # Largest `variation` (an argument of `play` that says how far params differ from the default)
+    # at which it counts as a broken rule if an observation or a reward is outside of its space.
     near: float = 0.0
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -79,9 +79,11 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Play with random actions and params; return the number of steps that break each rule.
 
-        `hostile` is the fraction of actions that are illegal by the mask or outside the action
-        space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
-        If `variation` is above `near`, observations and rewards may leave their spaces.
+        The rules are named checks of every step, most of them made by `_rules`. The result maps
+        their names to numbers of steps. `hostile` is the fraction of actions that are illegal by
+        the mask or outside the action space. Float params are multiplied or divided by a random
+        factor of up to `2 ** variation`. If `variation` is above the field `near`, observations and
+        rewards outside of their spaces are not counted.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
         params = self._vary(key_params, jnp.float32(variation))

@@ -114,7 +114,11 @@ class Serial(random.Random):
 
 
 class Tree(NamedTuple):
-    """A generated task, with tiles as pairs (kind, colour)."""
+    """A generated task: its goal, its rules, and the tiles that lie on the map at the start.
+
+    A goal or a rule is a tuple of its number and the kinds and colours of its tiles. `tiles` has a
+    pair (kind, colour) for each tile.
+    """
 
     goal: tuple[int, ...]
     rules: list[tuple[int, ...]]

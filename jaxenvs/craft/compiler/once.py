@@ -12,7 +12,9 @@ from ...core.bits import kept
 from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
-once = settled  # returns a pytree of arrays unchanged; on a CPU, XLA computes the arrays only once
+# Returns a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory; otherwise it
+# could compute them again in each operation that uses them. On a GPU, it has no effect.
+once = settled
 
 
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:

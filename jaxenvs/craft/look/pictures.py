@@ -122,9 +122,9 @@ def _noise(size: int) -> np.ndarray:
 def _rows(rules: Rules, size: int) -> np.ndarray:
     """Return the pixels of all sprites in all shades, uint8 (sprites * size, size * 3).
 
-    Each row of the array is one row of pixels of a sprite. The order of the sprites is: every
-    sprite of the view (block, or pair in `sprites`) in every shade, the blank tile, the icons of
-    the inventory.
+    Each row of the array is one row of pixels of a sprite. First comes every sprite of the view in
+    every shade: a block alone, or a pair of a block and a mob, projectile or player on it. The
+    blank tile and the icons of the inventory follow.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]

@@ -1,7 +1,8 @@
 """Rows with two ellipses: a match also has a number of cells that the second ellipsis skips.
 
-Such a size has one gap for each pair of numbers of skipped cells, see `Size.skips`. A row with one
-ellipsis has nothing between two ellipses, and uses the gaps whose second number is 0.
+If a game has such rows, the gap of a match is the index of a pair of numbers in `Size.skips`: how
+many cells the first and the second ellipsis skip. For a row with one ellipsis, the number of cells
+between two ellipses is 0, and only pairs whose second number is 0 are used.
 """
 
 from typing import TYPE_CHECKING
@@ -22,10 +23,12 @@ Gaps = UInt32[Array, "rows gaps side words"]
 def joined(
     tests: "Tested", length: Int32[Array, "*n"], behind: Array, changes: Array
 ) -> tuple[UInt32[Array, "*n side words"], UInt32[Array, "*n side words"]]:
-    """Return the starts of the part after the first ellipsis, and those that change something.
+    """Return the cells at which the part of a row after its first ellipsis can start.
 
-    `length` is the number of cells between two ellipses. `behind` and `changes` are the starts of
-    that part from which the second ellipsis leads to a tail, and to a tail that changes something.
+    The second result has only the starts of matches that would change something. `length` is the
+    number of cells between two ellipses; 0 if the row has only one. `behind` has the cells at which
+    these cells can start so that the part after the second ellipsis fits. `changes` has only the
+    cells for which this last part would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
@@ -35,9 +38,10 @@ def joined(
 
 
 def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
-    """Return the starts of rows whose parts after the first ellipsis match, for each gap.
+    """Return, for each gap, the cells at which rows start whose parts after an ellipsis match.
 
-    Also return the starts of those rows in which these parts would change something.
+    A gap is a pair of numbers of skipped cells, see `Size.skips`. The second result has only the
+    starts of those rows in which these parts would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T
@@ -59,7 +63,10 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
 def _shifted(
     p: Program, part: UInt32[Array, "rows side words"], rule: Array, by: Int32[Array, "rows gaps"]
 ) -> Gaps:
-    """Move the planes of a part of each row back along the rule, by the cells before the part."""
+    """Convert the cells at which a part of a row starts to those at which the row itself starts.
+
+    `by` is the number of cells of the row before this part, for each row and gap.
+    """
     direction = jnp.broadcast_to(p.tables.direction[rule], (len(part),))
     most = p.size.cells + p.size.middle + p.size.side
     each = jnp.stack([planes.back(part, direction, n) for n in range(most)])
@@ -69,9 +76,11 @@ def _shifted(
 def targets(
     p: Program, rule: Array, gap: Int32[Array, " rows"]
 ) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
-    """Return for the cells between two ellipses: their offsets in the row, their use, patterns.
+    """Return three arrays (rows, middle) about the cells between the two ellipses of each row.
 
-    Also return the offset of the first cell after the last ellipsis. Axes are (rows, middle).
+    They are the offset of the cell from the start of the row, whether the row has this cell, and
+    the index of the cell's pattern. Also return the offset of the first cell after the last
+    ellipsis. `gap` has for each row an index in `Size.skips`: how many cells its ellipses skip.
     """
     tables = p.tables
     length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]

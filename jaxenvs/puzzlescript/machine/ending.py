@@ -10,7 +10,7 @@ from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 
 
 def step(p: Program, turn: Turn, found: Literals) -> Turn:
-    """Carry out the queued commands, check the win conditions, and start the next turn if any.
+    """Carry out the queued commands of rules, check win conditions, and start the next turn if any.
 
     If rules draw random numbers, an `again` turn is first played as a trial without effect, because
     the engine plays such a trial too, and it uses up random numbers.
@@ -59,9 +59,10 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
 
 
 def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
-    """Return whether the turn has an input, and every cell with a player still has a part of one.
+    """Return whether the turn has an input, but no player has left its cell.
 
-    The parts differ only if the player is an aggregate.
+    A player counts as still there if its cell has any object that the name PLAYER means. If the
+    name means several objects together (an aggregate), one of them is enough.
     """
     mine = jnp.where(p.tables.movers.all[:, None, None], turn.objects, jnp.uint32(0))
     players = jax.lax.reduce(mine, jnp.uint32(0), jax.lax.bitwise_or, (0,))
@@ -74,7 +75,10 @@ def players_of(p: Program, found: Literals) -> UInt32[Array, "side words"]:
 
 
 def wins(p: Program, found: Literals) -> Bool[Array, ""]:
-    """Return whether there are win conditions, and all of them hold."""
+    """Return whether the game has win conditions, and all of them hold on the board.
+
+    `found` is the result of `matches.literals` for the board.
+    """
     x, y = _conditions(p, found)
     kind = p.tables.win_kind.all
     are_some, are_all = planes.some(x & y), ~planes.some(x & ~y)
@@ -83,7 +87,7 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return the largest number of cells with X but not Y in a win condition `all X on Y`."""
+    """Return how many cells have X but not Y: the maximum over win conditions `all X on Y`."""
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()

@@ -2,8 +2,9 @@
 
 PuzzleScript's engine executes rules one by one. A rule without effect changes nothing, so skipping
 it gives the same result. A group of rules is repeated until a pass over it changes nothing. A loop
-jumps back to its first group if something changed. A random group applies one of its tuples (see
-`matches.py`), drawn at random.
+(from `startloop` to `endloop`) jumps back to its first group if something changed. A tuple is one
+match for each row (pair of brackets) of a rule. A random group applies one rule to one tuple, drawn
+from all tuples of all its rules.
 """
 
 from typing import NamedTuple
@@ -18,45 +19,51 @@ from .replacements import Draw
 from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
 
 MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
-MOST_LOOPS = 200  # number of loop jumps after which the engine skips all remaining rules
+# Number of jumps from `endloop` to `startloop` after which the engine skips all remaining rules.
+MOST_LOOPS = 200
 
 
 class Next(NamedTuple):
-    """The next rule with an effect."""
+    """The first of the next rules that has an effect."""
 
-    rule: Int32[Array, ""]  # its index, or the index of the next rule of a random group
+    rule: Int32[Array, ""]  # its index; in a random group, the index of the group's next rule
     is_found: Bool[Array, ""]  # whether there is such a rule among the tested ones
-    found: UInt32[Array, "rows gaps side words"]  # its matches, see `matches.of_rule`
-    changing: UInt32[Array, "rows gaps side words"]  # its matches that would change something
+    found: UInt32[Array, "rows gaps side words"]  # where it matches, see `matches.of_rule`
+    # Where it matches and would change something.
+    changing: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match of one of its rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
     barrier: Bool[Array, ""]  # whether the group or loop that ends with `last` may be repeated
 
 
 class Choice(NamedTuple):
-    """What a micro-step applies of a rule that is not in a random group."""
+    """The matches of a rule that a micro-step applies, if the rule is not in a random group."""
 
-    at: Place  # next tuple, if the rule is not `simple`
+    # The next tuple (a match of each row of the rule), if the rule is not `Tables.simple`.
+    at: Place
     is_found: Bool[Array, ""]  # whether there is such a tuple
-    starts: UInt32[Array, "side words"]  # all starts to apply now, if the rule is `simple`
-    left: UInt32[Array, "side words"]  # starts that wait for the next micro-step
+    # If the rule is `Tables.simple`: cells at which all the matches to apply now start.
+    starts: UInt32[Array, "side words"]
+    # Cells at which the matches start that have to wait for the next micro-step.
+    left: UInt32[Array, "side words"]
     waiting: UInt32[Array, "rows gaps side words"]  # see `Turn.waiting`
-    changes: Bool[Array, ""]  # whether one of `starts` changes something
+    changes: Bool[Array, ""]  # whether a match that starts at a cell of `starts` changes something
 
 
 class Scan(NamedTuple):
-    """The tuples of a rule in a random group."""
+    """The tuples (one match for each row) of a rule in a random group, counted over the group."""
 
     before: Int32[Array, ""]  # number of tuples of the group's earlier rules
-    total: Int32[Array, ""]  # the same number with the tuples of this rule
-    at: Place  # tuple with the index `Turn.target`
-    is_hit: Bool[Array, ""]  # whether the rule has that tuple
+    total: Int32[Array, ""]  # `before` plus the number of tuples of this rule
+    at: Place  # the tuple of the group with the index `Turn.target`, if it belongs to this rule
+    is_hit: Bool[Array, ""]  # whether that tuple belongs to this rule
 
 
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
-    """Test the next rules; apply the first that has an effect. If none has, go on behind them.
+    """Test the next rules together, and apply the first of them that has an effect.
 
-    In a phase without rules, return the turn as it is. Also return whether a rule was applied.
+    If none has, the next micro-step tests the rules after them. In a phase without rules, return
+    the turn as it is. Also return whether a rule was applied.
     """
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
     end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
@@ -94,7 +101,10 @@ def _is_random(p: Program, turn: Turn) -> Bool[Array, ""]:
 
 
 def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Next:
-    """Test the rules of the window, and return the first that has an effect."""
+    """Test the next `size.window` rules, and return the first that has an effect.
+
+    `end` is the index at which the rules of this phase end.
+    """
     size, tables = p.size, p.tables
     window = jnp.minimum(turn.rule + planes.index(size.window), size.rules - 1)
     is_valid, barrier = _window(p, turn, window, end)
@@ -120,10 +130,11 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
 def _window(
     p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
-    """Return which rules of the window can be tested together, and whether a jump back may follow.
+    """Return which of the next rules can be tested together, and whether a jump back may follow.
 
-    They end with the last rule of a group that has to be repeated, or of a loop that jumps back.
-    They also end before a random group, after a rule of one, and at the end of the list.
+    `window` has the indices of the next rules. The rules that can be tested together end with the
+    last rule of a group that has to be repeated, or of a loop that jumps back. They also end before
+    a random group, after a rule of one, and before index `end`.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -139,7 +150,11 @@ def _window(
 
 
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
-    """Go on behind rule `last`, or at the start of its group or loop if that is to be repeated."""
+    """Continue after rule `last`, or at the first rule of its group or loop if that is repeated.
+
+    Nothing is repeated unless `barrier`, and a group or loop is repeated only a limited number of
+    times.
+    """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)
     is_same = tables.first[at] == tables.first[turn.rule]
@@ -159,7 +174,7 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queue after the commands of a rule are added.
+    """Return the queued commands after a rule's commands are added, as bits of `sizes.COMMANDS`.
 
     `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
     `restart`, only a rule with `cancel` does.
@@ -171,10 +186,11 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
 
 
 def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
-    """Choose what to apply of a rule.
+    """Choose the matches of a rule that this micro-step applies.
 
-    For a rule with one row, no ellipsis and no random numbers, this is every match that no earlier
-    match overlaps. For any other rule, it is the next tuple that still matches and has an effect.
+    For a rule with one row (pair of brackets), no ellipsis and no random numbers, these are all
+    matches that no earlier match overlaps. For any other rule, it is the next tuple (one match for
+    each row) that still matches and has an effect.
     """
     tables, rule, found = p.tables, chosen.rule, chosen.found
     waiting = jnp.where(turn.applying, turn.waiting, found)
@@ -203,7 +219,10 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
 def _applied(
     p: Program, turn: Turn, choice: Choice, rule: Int32[Array, ""], altered: Bool[Array, ""]
 ) -> Turn:
-    """Go on in a rule of which `choice` was applied; `altered` says whether a cell changed."""
+    """Record that the matches in `choice` were applied, and go on if the rule has no more matches.
+
+    `altered` is whether a cell changed; it is used only for a rule that draws random numbers.
+    """
     tables = p.tables
     simple = tables.simple[rule]
     sure = jnp.where(simple, choice.changes, choice.is_found)
@@ -223,7 +242,7 @@ def _applied(
 
 
 def _finished(p: Program, turn: Turn, rule: Int32[Array, ""]) -> Turn:
-    """Queue the commands of a rule that was applied, and go on."""
+    """Queue the commands of a rule that was applied, and go on to the rule that follows."""
     tables = p.tables
     turn = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]), applying=jnp.bool_(False)
@@ -235,7 +254,10 @@ def _finished(p: Program, turn: Turn, rule: Int32[Array, ""]) -> Turn:
 def _scan(
     p: Program, turn: Turn, found: UInt32[Array, "rows gaps side words"], rule: Int32[Array, ""]
 ) -> Scan:
-    """Count the tuples of a rule in a random group, and find the one with index `turn.target`."""
+    """Count the tuples (one match for each row) of a rule in a random group.
+
+    Also find the tuple with the index `turn.target`, counted over all rules of the group.
+    """
     numbers = matches.number_of(found)
     before = jnp.maximum(turn.counted, 0)
     total = before + jnp.prod(numbers, dtype=jnp.int32)
@@ -257,11 +279,12 @@ def _random_group(
 ) -> Turn:
     """Go on in a random group: count its tuples, draw the index of one, find it and apply it.
 
-    Each micro-step handles the tuples of one rule. The group is scanned twice.
+    A tuple is one match for each row of a rule. Each micro-step handles the tuples of one rule, so
+    it takes two passes over the group's rules: one to count, and one to find the drawn tuple.
     """
     tables = p.tables
     after = turn._replace(counted=scan.total, rule=turn.rule + 1)
-    # First scan: count. At its end, draw an index, or leave the group if it has no tuples.
+    # First pass: count. At its end, draw an index, or leave the group if it has no tuples.
     chosen = turn._replace(
         counted=jnp.int32(0),
         rule=tables.first[rule],
@@ -270,7 +293,7 @@ def _random_group(
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
     counting = select(tables.last[rule], select(scan.total > 0, chosen, none), after)
-    # Second scan: the rule that has the tuple was applied.
+    # Second pass: the rule that has the tuple was applied.
     applied = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]),
         counted=jnp.int32(-1),
@@ -281,7 +304,10 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Go on after a random group, which never repeats; `turn.rule` is any of its rules."""
+    """Go on after a random group, which is never repeated.
+
+    `turn.rule` is the index of any of its rules, and `altered` is whether the group changed a cell.
+    """
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]
     turn = turn._replace(

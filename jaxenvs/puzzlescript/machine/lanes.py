@@ -21,7 +21,7 @@ GROUP = 16  # number of environments that a CPU plays together
 
 
 def batched(play: Play) -> Play:
-    """Return `play`, with the program of this module under `vmap`.
+    """Return a function like `play` that under `vmap` plays the batch as this module describes.
 
     Raises `ValueError` if the tables have a batch axis. `draw` must be None or a
     `jax.tree_util.Partial`, because all values that differ between environments must be arguments.
@@ -46,7 +46,7 @@ def batched(play: Play) -> Play:
 
     @together.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
-        """Merge the axes of a nested `vmap` into one batch."""
+        """Merge the axes of a nested `vmap` into one batch, and split the result's axis again."""
         args = _full(axis_size, has_axis[1:], args)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), args)
         made = jax.tree.map(
@@ -58,7 +58,7 @@ def batched(play: Play) -> Play:
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:
-    """Repeat the arguments that have no batch axis."""
+    """Return the arguments, of which those without a batch axis are repeated along a new one."""
     return jax.tree.map(
         lambda has, leaf: leaf if has else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf))),
         tuple(has_axis),

@@ -2,7 +2,8 @@
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
 brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
-skips. A tuple has one match for each row of a rule; the rule is applied to every tuple in turn.
+skips (the gap). A tuple has one match for each row of a rule; the rule is applied to every tuple in
+turn.
 """
 
 from typing import NamedTuple
@@ -22,10 +23,10 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 
 
 class Tested(NamedTuple):
-    """Planes of the cells at which a part of a row starts to match.
+    """Bit planes of the cells at which a part of a row (pair of brackets) of a rule can start.
 
-    `head` is the part before the first ellipsis, or the whole row; `tail` is the part after the
-    last ellipsis.
+    `head` is for the part before the first ellipsis, or for the whole row if it has none; `tail` is
+    for the part after the last ellipsis.
     `head_changes` and `tail_changes` contain only those matches that would change something. The
     leading axes are the tested rules, if there are several, and their rows.
     """
@@ -40,14 +41,14 @@ class Tested(NamedTuple):
 
 
 def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
-    """Return the plane of all cells inside the level."""
+    """Return the plane of all cells of the level; arrays may be larger than the level."""
     return planes.level(board.width, board.height, p.size.side, p.size.words)
 
 
 def literals(p: Program, turn: Turn) -> Literals:
-    """Return the plane of each positive literal (see `Tables`), indexed by the literal.
+    """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
 
-    No literal has index 0, which holds the cells of the level.
+    The literal is the index. No literal is 0; index 0 holds the cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]
@@ -63,16 +64,19 @@ def literals(p: Program, turn: Turn) -> Literals:
 
 
 def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array, "..."]:
-    """Return the union of the planes of each set; `base` has all planes."""
+    """Return the union of the planes of each set.
+
+    `sets` has a bit mask of each set's planes, and `base` has all planes.
+    """
     member = planes.flags(sets, len(base))
     kept = jnp.where(member[:, :, None, None], base, jnp.uint32(0))
     return jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (1,))
 
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
-# Number of pairs of a set and a plane from which `unions_by_parts` is used on a GPU. In size
-# `medium`, it takes a third of the time of `unions`; in size `small`, it takes longer (compiled for
-# an H200, by the cost model).
+# A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least this. In
+# size `medium`, it takes a third of the time of `unions`; in size `small`, it takes longer
+# (compiled for an H200, by the cost model).
 MANY = 8192
 
 
@@ -97,14 +101,18 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
-    """Return the plane of each literal; for a negative literal, the other cells of the level."""
+    """Return the plane of the cells in which each literal holds.
+
+    `found` has the planes of the positive literals. A negative literal holds in all other cells of
+    the level.
+    """
     numbers = numbers.astype(jnp.int32)
     plane = found.at[jnp.abs(numbers)].get(mode="promise_in_bounds")
     return jnp.where((numbers < 0)[..., None, None], ~plane & found[0], plane)
 
 
 def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return the plane of the cells that match each pattern."""
+    """Return, for the index of each pattern, the plane of the cells that meet its condition."""
     read = _read(found, p.tables.test[patterns])
     return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
 
@@ -116,7 +124,7 @@ def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
-    """Test every row of some rules in all cells."""
+    """Find the cells at which each row (pair of brackets) of the given rules matches."""
     tables = p.tables
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
     head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
@@ -133,9 +141,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
 def _segment(
     p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
-    """Return the starts of sequences of cells that match the patterns.
+    """Return the cells at which a sequence of cells starts that matches `patterns` one by one.
 
-    Also return the starts of those sequences in which a cell would change.
+    The sequence extends in `direction`, and only the first `length` patterns are used. The second
+    result has only the starts of those sequences in which the rule would change a cell.
     """
     match = matching(p, found, patterns)
     change = _changing(p, found, patterns) & match
@@ -151,7 +160,10 @@ def _segment(
 def row_results(
     p: Program, tests: Tested, rules: Int32[Array, " w"]
 ) -> tuple[Bool[Array, "w rows"], Bool[Array, "w rows"]]:
-    """Return whether each row matches somewhere, and whether one match would change something."""
+    """Return for each row of each rule whether it has a match.
+
+    The second result says whether at least one of these matches would change something.
+    """
     head, changes = tests.head, tests.head_changes
     length = p.tables.length[rules]
     if p.size.tail:
@@ -170,8 +182,10 @@ def row_results(
 
 
 def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
-    """Return the starts of parts of `length` cells, at most `most`, from which an ellipsis of any
-    length leads to a cell of `tail`.
+    """Return the cells at which a part of a row can start so that the rest of the row fits.
+
+    The part has `length` cells, at most `most`, and an ellipsis follows that skips any number of
+    cells. `tail` has the cells at which the rest of the row, after this ellipsis, can start.
     """
     by = 1
     while by < p.size.side:
@@ -194,8 +208,8 @@ def of_rule(
 ) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
     """Return where each row of a rule matches, and where a match would change something.
 
-    Each result has one plane for each gap, see `Place`. It contains the cells at which the matches
-    start.
+    Each result has one plane for each gap, the number of cells that an ellipsis skips (see
+    `Place`). The plane contains the cells at which the matches with this gap start.
     """
     size, length = p.size, p.tables.length[rule]
     found, change = tests.head[:, None], tests.head_changes[:, None]
@@ -221,7 +235,10 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each gap, the starts of rows whose part after the ellipsis starts in `tail`."""
+    """Return where rows start whose part after the ellipsis starts at a cell of `tail`.
+
+    There is one plane for each gap, the number of cells that the ellipsis skips.
+    """
     direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
     most = p.size.cells + p.size.gaps
     shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
@@ -229,11 +246,11 @@ def _behind(
     return shifted[by, planes.index(p.size.rows)[:, None]]
 
 
-NOWHERE = -1  # `Place.gap` that marks the place before all matches
+NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before all matches
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return whether each row has a match at its place."""
+    """Return for each row whether the place in `at` is one of the matches in `found`."""
     words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
     return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
 
@@ -243,7 +260,8 @@ def first(
 ) -> tuple[Bool[Array, "*batch"], Place]:
     """Return whether there is a match, and the first match.
 
-    Matches are ordered line by line, or column by column if `vertical`; in one cell, by gap.
+    Matches are ordered line by line, or column by column if `vertical`. Matches that start at the
+    same cell are ordered by their gap, the number of cells that the ellipsis skips.
     """
     cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
     lines = (cells != 0).any(axis=-1)
@@ -261,7 +279,10 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return for each row a mask of the places after `at`, in the order that `first` uses."""
+    """Return for each row a mask of all possible matches after the match `at` of this row.
+
+    Matches are ordered as in `first`.
+    """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
     column = planes.columns_behind(x, size.words)
@@ -284,18 +305,19 @@ def next_tuple(
 ) -> tuple[Bool[Array, ""], Place]:
     """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    A tuple is suitable if all its matches are in `able` and at least one is in `counts`. In the
-    order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
+    A tuple has one match for each row of the rule. It is suitable if all of them are in `able`, the
+    matches that still hold, and at least one is in `counts`, those that would change something. In
+    the order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
     """
     rows, later = p.size.rows, behind(p, pointer, vertical)
-    # Four candidates of each row: the first match in `able` and in `counts`, and the first match
-    # after `pointer` in `able` and in `counts`.
+    # For each row, four candidates for its match in the next tuple: the first match in `able`, the
+    # first in `counts`, and the first after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
     exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    # For each row: whether a lower row has a match in `counts`, and whether all lower rows have a
-    # match in `able`.
+    # For each row: whether a row with a lower index has a match in `counts`, and whether all rows
+    # with lower indices have a match in `able`.
     lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0
     whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
     able_at, counts_at = has(able, pointer), has(counts, pointer)
@@ -323,7 +345,7 @@ def next_tuple(
 
 
 def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
-    """Return the number of matches of each row."""
+    """Return the number of matches of each row, for all numbers of skipped cells together."""
     return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
 
 

@@ -23,7 +23,7 @@ def _or(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
 
 
 def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
-    """Move objects; when none can move any more, clear all movements and leave this phase.
+    """Move objects in the phase MOVES; if none can move any more, clear all movements and end it.
 
     In another phase, return the turn as it is. Also return whether an object moved.
     """
@@ -31,15 +31,17 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
-    # If a movement is on a layer of a cell without an object, the next object that arrives there
-    # takes it over. Then the order of cells matters, so they are handled one at a time.
+    # A cell may have a movement on a layer on which it has no object. The next object of the layer
+    # that arrives there takes it over. Then the order of cells matters, so they are handled one at
+    # a time.
     is_stale = planes.some(_or(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
     movers = jnp.where(runs, movers, jnp.uint32(0))
     is_over = ~planes.some(movers).any()
-    again = singly & is_over & (turn.place >= 0)  # a pass that moved something is repeated
+    # If one cell is handled at a time, a pass over all cells that moved something is repeated.
+    again = singly & is_over & (turn.place >= 0)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
     is_done = ~planes.some(moves[:, :4]).any()  # whether nothing is left that could move
     ends = runs & ((is_over & ~again) | is_done)
@@ -60,9 +62,10 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
 
 
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
-    """Return, by layer, the cells with the single movement right, down, left or up.
+    """Return, by layer and direction, the cells whose objects of this layer would move.
 
-    Cells with several directions or with the movement `action` do not move.
+    The directions are right, down, left and up. Objects with several of these movements, or with
+    the movement `action`, do not move.
     """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))
@@ -94,7 +97,10 @@ def _at_once(
 def _next_cell(
     p: Program, turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return the movers of one cell: column by column, the first after `turn.place` with any."""
+    """Return, by layer and direction, the one cell whose objects move next; no cell if none can.
+
+    It is the first cell after `turn.place`, counted column by column, with an object that can move.
+    """
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
@@ -106,12 +112,15 @@ def _next_cell(
 
 
 def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
-    """Return the index of the only cell with movers; cells are counted column by column."""
+    """Return the index of the only cell whose objects move; cells are counted column by column."""
     return planes.first(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
-    """Return all objects, after each object in a cell of its layer's `movers` has moved."""
+    """Return the cells of each object after a movement.
+
+    `movers` has, by layer and direction, the cells whose objects of the layer move.
+    """
     mine = movers[p.tables.layer.all]
     after = objects & ~_or(mine, 1)
     for d in range(4):

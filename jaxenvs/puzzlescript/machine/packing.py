@@ -13,7 +13,10 @@ from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, 
 
 
 class Packer:
-    """A game's rules with numbered patterns and sets of planes; `tables` makes arrays of them."""
+    """Numbers the parts of a game's rules, so that `tables` can convert the rules to arrays.
+
+    The numbered parts are patterns (cells of rules) and sets of bit planes, see `Tables`.
+    """
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -35,7 +38,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for errors in spite of which PuzzleScript's engine plays the game."""
+        """Raise `GameError` for errors that only PuzzleScript's own engine tolerates."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 if any(row.count(None) > 2 for row in rule.rows):
@@ -45,7 +48,7 @@ class Packer:
             raise GameError(f"{self.game.name}: {count} groups are rigid; use at most {MOST_RIGID}")
 
     def _add(self, groups: Groups) -> None:
-        """Append the rules of all groups, and note where groups and loops begin and end."""
+        """Append the rules of all groups to `rules`, and an entry for each group to `groups`."""
         firsts = []
         loops = dict(groups.loops)
         rigid = groups.rigid if groups is self.game.main else ()
@@ -63,7 +66,10 @@ class Packer:
                             self.patterns.setdefault(cell, len(self.patterns))
 
     def _pattern(self, mask: int, is_aggregate: bool) -> int:
-        """Return the pattern of the cells with all objects of a mask, or with any of them."""
+        """Return the index of the pattern of the cells with objects of a mask.
+
+        If `is_aggregate`, a cell needs all of these objects; otherwise it needs any of them.
+        """
         mask &= (1 << self.objects) - 1
         made = Pattern(op=mask) if is_aggregate else Pattern(any=(mask,))
         return self.patterns.setdefault(made, len(self.patterns))
@@ -73,16 +79,20 @@ class Packer:
         return KINDS.index(win.kind), x, y
 
     def planes(self, objects: int, movements: int) -> int:
-        """Combine a mask of objects and a mask of movements into a mask of planes."""
+        """Return the mask of the bit planes of some objects and movements, given as two masks."""
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the planes of `Rigid.records` of a layer."""
+        """Return the mask of the bit planes that `Rigid.records` has for a layer."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 
     def _set(self, planes: int) -> tuple[int, int] | None:
-        """Return a mask of planes as (0, plane), as (1, set) if it has several; None if empty."""
+        """Return a reference to the union of the planes in a mask.
+
+        It is (0, index of the plane) for one plane, (1, index of the set) for several, and None for
+        an empty mask. A new set is added to `masks`.
+        """
         if not planes:
             return None
         if planes & (planes - 1) == 0:
@@ -90,9 +100,11 @@ class Packer:
         return 1, self.masks.setdefault(planes, len(self.masks))
 
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
-        """Return a pattern's literals of `test` and of `change`, see `Tables`.
+        """Return the literals that `Tables.test` and `Tables.change` have for a pattern.
 
-        A literal is ((kind, index), sign), see `_set`. None stands for a literal that always holds.
+        A literal is here a pair (reference, sign): a reference to planes, as `_set` returns it, and
+        1 for the cells in one of them or -1 for all other cells. None stands for a literal that
+        holds in every cell.
         """
         present = [(0, plane) for plane in bits(self.planes(pattern.op, pattern.mp))]
         test = [(each, 1) for each in present]
@@ -112,7 +124,7 @@ class Packer:
 
     @functools.cached_property
     def size(self) -> Size:
-        """The smallest size that holds the game's rules; levels are not counted."""
+        """The smallest size that holds the game's rules. Levels are left out, so `side` is 1."""
         rows = [row for rule in self.rules for row in rule.rows]
         parts = [[*map(len, split(row))] for row in rows]
         cells, middle, tail = (max(each) for each in zip(*parts, [1, 0, 0], strict=True))
@@ -143,7 +155,7 @@ class Packer:
         return _Filled(self, size).tables()
 
     def board(self, level: Level, size: Size) -> UInt32[np.ndarray, "objects side words"]:
-        """Return the plane of each object of a level, see `planes.py`."""
+        """Return, for each object, the bit plane of its cells at the start of a level."""
         planes = np.zeros((size.objects, size.side, size.words), np.uint32)
         for place, cell in enumerate(level.cells):
             x, y = divmod(place, level.height)
@@ -159,7 +171,10 @@ def draws(rule: TableRule) -> bool:
 
 
 def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
-    """Split a row at its ellipses into the cells before, between and behind them."""
+    """Split a row of a rule at its ellipses into the cells before, between and after them.
+
+    With one ellipsis, there are none between; without an ellipsis, all cells are in the first part.
+    """
     parts: list[list[Pattern]] = [[]]
     for cell in row:
         if cell is None:
@@ -171,13 +186,17 @@ def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
 
 
 def recorded(pattern: Pattern) -> list[int]:
-    """Return the layers for which a pattern's replacement records the rigid group."""
+    """Return the layers for which a rigid rule records its group in a cell, see `rigid.py`.
+
+    They are the layers whose movements the rule replaces in this cell, given as its pattern. The
+    result is empty for a rule that is not rigid.
+    """
     new = pattern.replacement
     return [each // BITS for each in bits(new.ml)[::BITS]] if new and pattern.rigid else []
 
 
 def _numbered(rule: TableRule, group: int) -> TableRule:
-    """Note the number of the rigid group in the patterns of a rigid rule."""
+    """Return the rule; if it is rigid, its patterns also have `group`, its rigid group's number."""
     if not rule.rigid or not group:
         return rule
     rows = (tuple(cell and cell._replace(rigid=group) for cell in row) for row in rule.rows)
@@ -185,13 +204,16 @@ def _numbered(rule: TableRule, group: int) -> TableRule:
 
 
 class _Filled:
-    """Fills the tables of a game for one size."""
+    """Builds the tables of a game as arrays of a size, which may be larger than the game needs."""
 
     def __init__(self, packer: Packer, size: Size) -> None:
         self.packer, self.size = packer, size
 
     def _plane(self, plane: int) -> int:
-        """Convert the index of a plane among the game's own planes to its index in this size."""
+        """Convert the index of a bit plane of the game to its index in tables of this size.
+
+        The indices differ if the size has more objects or layers than the game.
+        """
         packer, size = self.packer, self.size
         if plane < packer.objects:
             return plane
@@ -203,7 +225,10 @@ class _Filled:
         return size.planes + size.group_bits * layer + bit
 
     def _words(self, mask: int, count: int) -> np.ndarray:
-        """Convert a mask of the game's own planes to uint32 words for this size."""
+        """Convert a mask of the game's bit planes to uint32 words for tables of this size.
+
+        `count` is the number of planes that the words have room for.
+        """
         found = 0
         for plane in bits(mask):
             found |= 1 << self._plane(plane)
@@ -224,7 +249,7 @@ class _Filled:
         return made
 
     def tables(self) -> Tables:
-        """Return all tables."""
+        """Return the tables of the game."""
         packer, size = self.packer, self.size
         game = packer.game
         layer = np.zeros(size.objects, np.int8)

@@ -33,7 +33,7 @@ def rank(found: Bool[Array, "*batch n"]) -> Int32[Array, "*batch n"]:
 
 
 def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
-    """Move every bit by `by` cells in a direction."""
+    """Return the plane with every bit moved by `by` cells; bits that leave the plane are lost."""
     if by == 0:
         return plane
     if direction in (DOWN, UP):
@@ -47,7 +47,7 @@ def moved(plane: Plane, direction: int, by: int = 1) -> Plane:
 
 
 def _shifted(plane: Plane, axis: int, by: int) -> Plane:
-    """Shift whole entries along an axis, and fill with zeros."""
+    """Shift the words of a plane along an axis, by whole words or lines, and fill with zeros."""
     size = plane.shape[axis]
     if by == 0:
         return plane
@@ -71,7 +71,7 @@ def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
 
 
 def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
-    """Move a plane in the direction `order[direction]`."""
+    """Move the bits of each plane by `by` cells in the direction `order[direction]`."""
     if by == 0:
         return plane
     chosen = direction[..., None, None]
@@ -87,14 +87,14 @@ def some(plane: Plane) -> Bool[Array, "*batch"]:
 
 
 def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*batch count"]:
-    """Unpack the first `count` bits of words."""
+    """Return the first `count` bits of the words as flags; the lowest bit of a word comes first."""
     places = index(count)
     found = jnp.take(words, places // WORD, axis=-1)
     return (found >> (places % WORD).astype(jnp.uint32) & 1).astype(jnp.bool_)
 
 
 def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
-    """Unpack a plane into flags [..., line, column]."""
+    """Return the bits of a plane as flags [..., line, column]."""
     return flags(plane, plane.shape[-2])
 
 

@@ -20,9 +20,10 @@ def replaced(
     where: UInt32[Array, "n side words"],
     draw: Draw,
 ) -> tuple[Turn, Bool[Array, ""]]:
-    """Apply the replacement of each pattern in the cells of its plane, one pattern after another.
+    """Replace objects and movements as the right side of a rule says, one pattern after another.
 
-    Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
+    A pattern is a cell of the rule; `where` has the cells of the level in which its replacement is
+    made. Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -53,9 +54,11 @@ def _random(
     draw: Draw,
     drawn: Int32[Array, ""],
 ) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
-    """Draw the random objects and directions of patterns, each of which is replaced in one cell.
+    """Draw the objects after `random`, and the directions of `randomdir`, of a rule's cells.
 
-    Returns flags of the planes to clear and to set, and the number of random numbers used so far.
+    A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
+    Returns, for each pattern, flags of the planes of objects and movements to clear and to set.
+    Also returns the number of random numbers used so far, which was `drawn` before.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
@@ -83,10 +86,12 @@ def at_once(
     able: UInt32[Array, "side words"],
     rule: Int32[Array, ""],
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
-    """Return the starts at which a rule of one row can be applied now, and the starts that wait.
+    """Divide the matches of a rule with one pair of brackets: apply now, or wait.
 
-    A match waits if an earlier match in `waiting` overlaps it. The others are applied if they are
-    in `able`, which means that they still match; else they are dropped.
+    `waiting` has the cells at which matches start that were found earlier and not yet applied. A
+    match has to wait if an earlier match in `waiting` overlaps it. The others are applied now if
+    they are in `able`, which means that they still match; else they are dropped. Both results have
+    the cells at which the matches start.
     """
     axis = p.tables.direction[rule] % 2  # RIGHT or DOWN, the order of matches
     blocked = jnp.zeros_like(waiting)
@@ -105,8 +110,9 @@ def targets(
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
     """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
 
-    If `is_found`, the planes contain the cells of the tuple `at`. They also contain the cells of
-    row 0 for each start in `starts`.
+    A pattern is a cell of the rule. If `is_found`, the planes contain the cells of `at`, a match of
+    each row of the rule. They also contain the cells of the matches of row 0 that start at a cell
+    of `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at
@@ -115,7 +121,7 @@ def targets(
     used, patterns = offset < length, tables.cells[rule]
     if size.tail:
         behind = planes.index(size.tail)
-        start = length + gap[:, None]  # offset of the first cell behind the last ellipsis
+        start = length + gap[:, None]  # offset of the first cell after the last ellipsis
         if size.middle:
             between, start = ellipses.targets(p, rule, gap)
             offset, used, patterns = (

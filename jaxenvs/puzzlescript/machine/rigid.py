@@ -20,7 +20,7 @@ def _or(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
 
 
 def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
-    """Return whether the group of each rule is banned in this turn."""
+    """Return for each rule whether its group is banned, so that it is skipped in this turn."""
     assert turn.rigid
     group = p.tables.rigid[rules]
     return (group > 0) & turn.rigid.banned[group]
@@ -29,9 +29,10 @@ def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n
 def recorded(
     p: Program, turn: Turn, patterns: Int32[Array, " n"], where: UInt32[Array, "n side words"]
 ) -> tuple[Turn, Bool[Array, ""]]:
-    """Record the rigid groups of patterns that are replaced in the cells of their planes.
+    """Record the rigid groups of rules in the cells in which they replace something.
 
-    Also return whether a record is new.
+    A pattern is a cell of a rule, and `where` has the cells of the level in which its replacement
+    is made. Also return whether a record is new.
     """
     assert turn.rigid
     groups = p.tables.recorded[patterns]
@@ -46,10 +47,11 @@ def recorded(
 
 
 def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
-    """Return `after`, or the start of the turn if a movement of a rigid group was blocked.
+    """Return `after` or, if a movement of a rigid group was blocked, the start of the turn.
 
-    `turn` is the turn when nothing can move any more, and `after` is what follows without rigid
-    groups. If the turn is repeated, the blocked groups are banned and the commands are discarded.
+    `turn` is the turn when nothing can move any more, and `after` is what follows if no movement of
+    a rigid group was blocked. Otherwise the turn is repeated: the groups with blocked movements are
+    banned (their rules are skipped), and the commands of all rules are discarded.
     """
     assert turn.rigid
     found = _blocked(p, turn)
@@ -68,10 +70,11 @@ def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
 
 
 def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
-    """Return the numbers of the rigid groups that have a blocked movement.
+    """Return, for the number of each rigid group, whether a movement of the group was blocked.
 
-    In each cell, only the lowest layer with such a movement counts. Entry 0 stands for all numbers
-    that no group has. The engine clears the movement `action` earlier, so it is never blocked.
+    In each cell, only the lowest layer with such a movement counts. Entry 0 is for all recorded
+    numbers that no group has. The engine clears the movement `action` earlier, so it is never
+    blocked.
     """
     assert turn.rigid
     records = turn.rigid.records

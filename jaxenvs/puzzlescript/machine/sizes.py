@@ -9,8 +9,9 @@ from jaxtyping import Bool, Int8, Int16, Int32, UInt8, UInt32
 from ..tables import BITS
 
 WORD = 32  # number of bits of a word; a bit stands for a cell, a plane or an object
+# A literal is a number that stands for a condition on a cell, see `Tables`.
 TRUE = 1  # literal that holds in every cell of the level; -TRUE holds in none
-FIRST = 2  # literal of the first plane
+FIRST = 2  # literal that holds in the cells of the first bit plane
 DIRECTIONS = ("right", "down", "left", "up")  # directions of rules, by index in the tables
 CANCEL, RESTART, CHECKPOINT, WIN, AGAIN, OTHER = (1 << i for i in range(6))
 # Bits of the commands. All commands without an effect on the board share the bit OTHER.
@@ -25,28 +26,28 @@ KINDS = ("all", "some", "no")  # kinds of win conditions, by index in the tables
 
 
 class Size(NamedTuple):
-    """Static shape of a compiled interpreter. Each number is the most that a game may have."""
+    """Static shape of the interpreter's arrays. Each number is the most that a game may have."""
 
     side: int  # number of cells on the longer side of a level
     objects: int  # number of objects
     layers: int  # number of collision layers
-    rules: int  # number of rules after expansion
+    rules: int  # number of rules after expansion, each for one direction (see `expand.py`)
     rows: int  # number of rows (pairs of brackets) of a rule
     cells: int  # number of cells of a row before its first ellipsis
-    tail: int  # number of cells of a row behind its last ellipsis; 0 if no rule has an ellipsis
-    tests: int  # number of literals in the condition of a pattern
+    tail: int  # number of cells of a row after its last ellipsis; 0 if no rule has an ellipsis
+    tests: int  # number of literals (see `Tables`) in the condition of a pattern
     changes: int  # number of literals that show whether a replacement changes a cell
-    sets: int  # number of sets of planes that literals name
-    patterns: int  # number of different patterns
+    sets: int  # number of sets of bit planes (see `Tables.sets`) that literals name
+    patterns: int  # number of different patterns, which are cells of rules
     wins: int  # number of win conditions
     draws: bool  # whether rules may draw random numbers
     rigid: int = 0  # number of rigid groups
     middle: int = 0  # number of cells of a row between two ellipses
-    window: int = 8  # number of rules that a micro-step tests together
+    window: int = 8  # number of rules that an iteration of the interpreter tests together
 
     @property
     def words(self) -> int:
-        """Number of words that hold a line of cells."""
+        """Number of uint32 words in which a bit plane stores a line of cells, one bit per cell."""
         return -(-self.side // WORD)
 
     @property
@@ -56,24 +57,30 @@ class Size(NamedTuple):
 
     @property
     def group_bits(self) -> int:
-        """Number of binary digits of the number of a rigid group, from 1."""
+        """Number of binary digits of the number of a rigid group; these numbers start at 1."""
         return self.rigid.bit_length()
 
     @property
     def known(self) -> int:
-        """Number of planes that literals name: those of `planes`, and those of `Rigid.records`."""
+        """Number of bit planes for which there are literals: `planes`, and the `Rigid.records`."""
         return self.planes + self.group_bits * self.layers
 
     @property
     def gaps(self) -> int:
-        """Number of different lengths of an ellipsis, from 0; if a row has two, see `skips`."""
+        """Number of different values of `Place.gap`, which says how many cells ellipses skip.
+
+        If a row may have two ellipses, this is the number of pairs in `skips`.
+        """
         if self.middle:
             return self.side * (self.side + 1) // 2
         return self.side if self.tail else 1
 
     @property
     def skips(self) -> Int32[np.ndarray, "gaps two"]:
-        """Numbers of cells that two ellipses skip, in the order in which the engine tries them."""
+        """Pairs of numbers of cells that the two ellipses of a row can skip.
+
+        They are in the order in which PuzzleScript's engine tries them.
+        """
         pairs = [(a, b) for a in range(self.side) for b in range(self.side - a)]
         return np.array(pairs, np.int32)
 
@@ -85,7 +92,8 @@ class Size(NamedTuple):
     def extended(self, other: "Size") -> "Size":
         """Return this size with the rare features of `other`: rigid groups and two ellipses.
 
-        The number of rigid groups is the largest one with as many digits, so that games share it.
+        The number of rigid groups is rounded up to the largest one with as many binary digits, so
+        that games with similar numbers share a compiled program.
         """
         return self._replace(rigid=(1 << other.group_bits) - 1, middle=other.middle)
 
@@ -107,30 +115,36 @@ MOST = np.iinfo(np.int16).max  # largest number of rules or patterns that the ta
 
 
 class Tables(NamedTuple):
-    """A game as arrays of a `Size`.
+    """The rules and win conditions of a game as arrays of a `Size`.
 
-    Plane o is the cells of object o; plane objects + 5 l + m is the cells with movement m on layer
-    l. If the size has rigid groups, planes of `Rigid.records` follow. A literal is a number that
-    stands for cells: `TRUE` for all cells of the level, FIRST + i for plane i, and
-    FIRST + known + i for set i. A negative literal stands for all other cells.
+    A bit plane is a set of cells. Plane o has the cells of object o; plane objects + 5 l + m has
+    the cells with movement m on layer l. If the size has rigid groups, planes of `Rigid.records`
+    follow. A pattern is a cell of a rule: a condition and a replacement. Conditions consist of
+    literals, numbers that stand for cells: `TRUE` for all cells of the level, FIRST + i for plane
+    i, and FIRST + known + i for set i of planes. A negative literal stands for all other cells.
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
-    test: Int16[np.ndarray, "patterns tests"]  # literals; a cell matches the pattern if all hold
+    # Literals of the condition: a cell matches the pattern if all of them hold there.
+    test: Int16[np.ndarray, "patterns tests"]
     # The replacement of a pattern changes a cell if one of these literals holds there.
     change: Int16[np.ndarray, "patterns changes"]
-    clear: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to clear
-    set: UInt32[np.ndarray, "patterns plane_words"]  # bit mask of the planes to set afterwards
-    # Bit mask of the objects of which one, drawn at random, is set.
+    # Bit mask of the planes from which the replacement removes the cell.
+    clear: UInt32[np.ndarray, "patterns plane_words"]
+    # Bit mask of the planes to which the replacement then adds the cell.
+    set: UInt32[np.ndarray, "patterns plane_words"]
+    # Bit mask of the objects of which the replacement adds one, drawn at random (`random`).
     chosen: UInt32[np.ndarray, "patterns object_words"]
-    turned: Bool[np.ndarray, "patterns layers"]  # whether the layer gets a random direction
+    # Whether the replacement gives the layer a random direction (`randomdir`).
+    turned: Bool[np.ndarray, "patterns layers"]
     # Pattern index of each cell before the first ellipsis, and after the last one.
     cells: Int16[np.ndarray, "rules rows cells"]
     tail: Int16[np.ndarray, "rules rows tail"]
-    length: Int8[np.ndarray, "rules rows"]  # number of `cells`; 0: the rule has fewer rows
+    length: Int8[np.ndarray, "rules rows"]  # number of used `cells`; 0: the rule has fewer rows
     tail_length: Int8[np.ndarray, "rules rows"]  # number of cells in `tail`; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # index in DIRECTIONS
-    simple: Bool[np.ndarray, " rules"]  # whether the rule has one row, no ellipsis and no draw
+    # Whether the rule has one row (pair of brackets), no ellipsis and no random draw.
+    simple: Bool[np.ndarray, " rules"]
     draws: Bool[np.ndarray, " rules"]  # whether applying the rule draws random numbers
     commands: UInt8[np.ndarray, " rules"]  # bit mask of the rule's commands
     first: Int16[np.ndarray, " rules"]  # index of the first rule of the rule's group
@@ -146,7 +160,7 @@ class Tables(NamedTuple):
     win_x: Int16[np.ndarray, " wins"]  # pattern index of X in a win condition such as `all X on Y`
     win_y: Int16[np.ndarray, " wins"]  # pattern index of Y in a win condition such as `all X on Y`
     player: Int16[np.ndarray, ""]  # index of the pattern of cells with a player
-    movers: Bool[np.ndarray, " objects"]  # whether the object belongs to the player
+    movers: Bool[np.ndarray, " objects"]  # whether the object is one that the name PLAYER means
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
     # The following tables are None if the size has no two ellipses in a row.
@@ -160,5 +174,5 @@ class Tables(NamedTuple):
 
 
 def bits(mask: int) -> list[int]:
-    """Return the positions of the bits that are set in a mask."""
+    """Return the positions of the bits that are set in a mask, the lowest first."""
     return [i for i in range(mask.bit_length()) if mask >> i & 1]

@@ -1,4 +1,4 @@
-"""State of the interpreter: a level in play, and a turn between two micro-steps."""
+"""State of the interpreter: a level in play, and a turn that is not over yet."""
 
 from typing import Any, NamedTuple
 
@@ -9,88 +9,110 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from .sizes import BITS, Size, Tables
 
-RULES, MOVES, LATE, ENDS, DONE = range(5)  # phases of a turn
+# Phases of a turn: rules, movement of objects, late rules, commands and win conditions, turn over.
+RULES, MOVES, LATE, ENDS, DONE = range(5)
 
 
 class Board(NamedTuple):
-    """A level in play. Planes of cells are described in `planes.py`."""
+    """A level in play. A set of cells is a bit plane: one bit for each cell, see `planes.py`."""
 
     objects: UInt32[Array, "objects side words"]  # cells that have each object
-    start: UInt32[Array, "objects side words"]  # objects that the command `restart` restores
+    start: UInt32[Array, "objects side words"]  # cells of each object that `restart` restores
     width: Int32[Array, ""]
     height: Int32[Array, ""]
-    won: Bool[Array, ""]
-    stuck: Bool[Array, ""]  # whether a limit (`again` turns, micro-steps) stopped a turn
+    won: Bool[Array, ""]  # whether a turn has won the level
+    # Whether a turn was stopped because it had too many `again` turns or micro-steps.
+    stuck: Bool[Array, ""]
 
 
 class Place(NamedTuple):
-    """A match: the cell at which it starts, and the index of what its ellipses skip."""
+    """A match of a row (pair of brackets) of a rule: where it starts, and what `...` skips in it.
+
+    The row's first cell is in column `x` and line `y`.
+    """
 
     x: Int32[Array, "*batch"]
     y: Int32[Array, "*batch"]
-    # Number of cells that the ellipsis skips; an index in `Size.skips` if rows may have two.
+    # Number of cells that the ellipsis skips. If rows may have two ellipses, the index of a pair of
+    # such numbers in `Size.skips`.
     gap: Int32[Array, "*batch"]
 
 
 class Rigid(NamedTuple):
     """State of rigid rules in a turn, see `rigid.py`; group numbers start at 1."""
 
-    # Binary digits of the number of the rigid group that moved a layer of a cell; no digits: none.
+    # Number of the rigid group whose rule gave the objects of a layer in a cell their movement, as
+    # one bit plane for each binary digit of the number. 0: there is no such group.
     records: UInt32[Array, "layers bits side words"]
-    pushed: UInt32[Array, "layers five side words"]  # movements at the start of the turn
-    banned: Bool[Array, " numbers"]  # whether the group with each number is banned in this turn
+    # Movements at the start of the turn: those that the action gave to the player.
+    pushed: UInt32[Array, "layers five side words"]
+    # Number of each group -> whether its rules are skipped in this turn.
+    banned: Bool[Array, " numbers"]
 
 
 class Turn(NamedTuple):
-    """A turn between two micro-steps."""
+    """A turn that is not over yet, between two iterations (micro-steps) of the interpreter."""
 
-    objects: UInt32[Array, "objects side words"]
-    moves: UInt32[Array, "layers five side words"]  # cells that move up, down, left, right, action
-    before: UInt32[Array, "objects side words"]  # objects at the start of the turn
+    objects: UInt32[Array, "objects side words"]  # cells that have each object now
+    # For each layer: cells whose objects have the movement up, down, left, right or action.
+    moves: UInt32[Array, "layers five side words"]
+    before: UInt32[Array, "objects side words"]  # cells that had each object at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
-    board: Board  # board at the start of the turn, with the latest `start`, `won` and `stuck`
+    # The board before the action. Its `objects` stay as they were; the end of each turn updates
+    # `start` (if a command `checkpoint` was queued), `won` and `stuck`.
+    board: Board
     phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
-    changed: Bool[Array, ""]  # whether this pass over the group of rules has changed something
-    passes: Int32[Array, ""]  # number of repeated passes over the group
-    any_changed: Bool[Array, ""]  # whether any group changed something since the last loop jump
-    loops: Int32[Array, ""]  # number of loop jumps
-    commands: UInt8[Array, ""]  # queued commands, one bit each
+    changed: Bool[Array, ""]  # whether the current pass over the group of `rule` changed something
+    passes: Int32[Array, ""]  # number of times that the group of `rule` has been repeated
+    # Whether any group changed something since the last jump back from `endloop` to `startloop`.
+    any_changed: Bool[Array, ""]
+    loops: Int32[Array, ""]  # number of jumps from `endloop` to `startloop` in this phase
+    # Commands of applied rules, which the end of the turn carries out, as bits of `sizes.COMMANDS`.
+    commands: UInt8[Array, ""]
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
-    # Matches that `rule` had before it was applied, without those that are already settled if the
-    # rule is `simple`.
+    # Cells at which matches of `rule` started before any of them was applied. If the rule is simple
+    # (see `Tables.simple`), matches that have been applied or dropped are removed.
     waiting: UInt32[Array, "rows gaps side words"]
-    pointer: Place  # tuple that was applied last: a match of each row
-    vacated: UInt32[Array, "layers side words"]  # cells that an object left in this phase
-    # Last cell whose objects moved, if cells are handled one at a time; -1: none yet; -2: all cells
-    # are handled together.
+    pointer: Place  # match of each row of `rule` to which the rule was applied last
+    # For each layer: cells that an object has left since the movement of objects began.
+    vacated: UInt32[Array, "layers side words"]
+    # Last cell whose objects moved, counted column by column, if movement handles one cell at a
+    # time; -1: none yet; -2: movement handles all cells together.
     place: Int32[Array, ""]
     # Whether this is the turn at the start of a level, in which wins are not checked.
     is_start: Bool[Array, ""]
-    # Whether this is such a turn after `restart`, in which win conditions are checked after all.
+    # Whether the turn at the start of a level follows a command `restart`. Win conditions are then
+    # checked, although `is_start` is True.
     is_restart: Bool[Array, ""]
-    is_trial: Bool[Array, ""]  # whether the turn only decides whether an `again` turn follows
+    # Whether the turn is a trial without effect, which only decides if an `again` turn follows.
+    is_trial: Bool[Array, ""]
     agains: Int32[Array, ""]  # number of `again` turns since the action
     drawn: Int32[Array, ""]  # number of random numbers used since the action
-    # Number of tuples of a random group counted so far; -1: in no random group.
+    # Number of ways to apply a rule of the current random group that were counted so far; -1: the
+    # turn is not in a random group. A way to apply a rule is a match of each of its rows.
     counted: Int32[Array, ""]
-    # Index of the tuple of a random group that is to be applied; -1: not drawn yet.
+    # Index of the way that was drawn at random from all ways of the group; -1: not drawn yet.
     target: Int32[Array, ""]
     rigid: Rigid | None  # None if the size has no rigid groups
 
 
 class Row:
-    """One game's row of a table that stacks all games; only elements that are read are gathered."""
+    """One game's part of an array whose first axis is the games.
+
+    Indexing it gathers only the elements that are read.
+    """
 
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
 
     def __getitem__(self, index: Array) -> Array:
-        """Return the entries at `index` on the first axis of the row.
+        """Return this game's entries at `index`, an index on the axis that follows the games.
 
-        The entry of an index behind the end is unspecified. The rows of all games are indexed as
-        one array: with an index of two parts, XLA would launch a kernel of its own to join them.
+        The result for an index after the end is unspecified. The first two axes of the array are
+        joined before it is indexed: for an index of two parts (game and entry), XLA would launch a
+        separate kernel that joins the parts.
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)
@@ -99,7 +121,7 @@ class Row:
 
     @property
     def all(self) -> Array:
-        """The whole row."""
+        """The whole part of the array that belongs to this game."""
         return _wide(self.table.at[self.game].get(mode="promise_in_bounds"))
 
 
@@ -109,7 +131,7 @@ def _wide(read: Array) -> Array:
 
 
 class Program(NamedTuple):
-    """The program of a micro-step: the tables of one game, and the static size."""
+    """What the interpreter executes: the tables of one game's rules, and their static shape."""
 
     size: Size
     tables: Any  # `Tables` of the game, whose fields are `Row`s
@@ -117,7 +139,10 @@ class Program(NamedTuple):
 
     @classmethod
     def of(cls, size: Size, tables: Tables, game: Array, again_limit: int) -> "Program":
-        """Select a game of stacked tables, whose leaves have the games as their first axis."""
+        """Return the program of the game with index `game` in `tables`.
+
+        The leaves of `tables` have the games as their first axis.
+        """
         return cls(size, jax.tree.map(lambda table: Row(table, game), tables), again_limit)
 
 
@@ -165,7 +190,7 @@ def _no_rigid(size: Size) -> Rigid:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return a turn without input that starts with the board `objects`."""
+    """Return a turn without input that starts with each object in the cells of `objects`."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,
@@ -182,7 +207,7 @@ def next_turn(turn: Turn, objects: Array) -> Turn:
 
 
 def fresh(turn: Turn) -> Turn:
-    """Reset the records of changes, passes and loop jumps, before the next list of groups."""
+    """Reset what is recorded about repeated groups and loops of rules, before the next phase."""
     return turn._replace(
         changed=jnp.bool_(False),
         passes=jnp.int32(0),

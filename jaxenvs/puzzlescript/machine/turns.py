@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
-`play` repeats a micro-step, a program that is the same for every game and every phase of a turn, so
-that a batch may contain different games. It reproduces the results of the engine of PuzzleScript
-(increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
+`play` repeats a micro-step: one iteration of a loop that executes the same program for every game
+and every phase of a turn, so that a batch may contain different games. It reproduces the results of
+the engine of PuzzleScript (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +26,8 @@ from .state import (
     select,
 )
 
-INPUTS = (0, 3, 1, 2, 4)  # movement bit of each action: up, right, down, left, action
+# Index of the movement bit of each of the actions up, right, down, left, action.
+INPUTS = (0, 3, 1, 2, 4)
 # Actions without a movement: let time pass; the start of a level; leave the board as it is.
 TICK, START, NOTHING = 5, -1, -2
 
@@ -36,7 +37,8 @@ class Machine(NamedTuple):
 
     size: Size
     again_limit: int = 200  # maximum number of `again` turns after an input
-    most_steps: int = 1_000_000  # number of micro-steps after which an action is stopped
+    # Number of micro-steps (iterations of the interpreter's loop) after which an action is stopped.
+    most_steps: int = 1_000_000
 
     def play(
         self,
@@ -48,7 +50,7 @@ class Machine(NamedTuple):
     ) -> tuple[Board, Int32[Array, ""]]:
         """Play an action and its `again` turns; return the board and the number of micro-steps.
 
-        The leaves of `tables` have a first axis of games, and `game` is an index into it. Actions
+        The leaves of `tables` have a first axis of games, and `game` is an index on it. Actions
         are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
         rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
         action, in [0, 1); it is required if `size.draws` is True. A batch is played faster on a CPU
@@ -87,9 +89,10 @@ class Machine(NamedTuple):
 
 
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
-    """Go on in a turn: rules, then movement, then the end of the turn, as far as each is due.
+    """Advance a turn by one micro-step: apply a rule, move objects, or end the turn.
 
-    A turn that is over stays as it is.
+    Each of these parts has an effect only if the turn is in its phase. A turn that is over stays as
+    it is.
     """
     found = matches.literals(p, turn)
     after, applied = groups.step(p, turn, found, draw)
@@ -103,7 +106,10 @@ def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
 
 
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
-    """Give the objects of the players the movement of an action."""
+    """Return the turn with the movement of an action given to the player's objects.
+
+    An action without a movement, such as `TICK`, gives none.
+    """
     players = ending.players_of(p, matches.literals(p, turn))
     on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
     mine = (on_layer & p.tables.movers.all)[..., None, None]
