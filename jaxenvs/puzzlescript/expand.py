@@ -136,12 +136,12 @@ def needed(cell: Cell, names: Names) -> Cell:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
             objects |= names.mask(name)
 
-    def isneeded(name: str) -> bool:
+    def is_needed(name: str) -> bool:
         members = [m for m in names.members(name) if m in names.layer_of]
         occupied = {names.layer_of[m] for m in members} <= layers
         return not members or not occupied or bool(names.mask(name) & objects)
 
-    return tuple(pair for pair in cell if pair[0] != "no" or isneeded(pair[1]))
+    return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))
 
 
 # Steps 4 to 7: absolute directions, aggregates, synonyms.
