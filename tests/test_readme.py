@@ -54,7 +54,9 @@ def test_its_figures_are_those_of_the_tables():
 
 
 def test_the_number_of_ids():
-    assert f"{len(jaxenvs.registry.list())} ids" in README
+    """README.md states a lower bound, so that a new id does not change it."""
+    (bound,) = re.findall(r"more than (\d+) ids", README)
+    assert int(bound) < len(jaxenvs.registry.list())
 
 
 def test_the_citation_names_this_version():
