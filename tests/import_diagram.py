@@ -13,9 +13,12 @@ import sys
 from pathlib import Path
 
 from imports import ROOT, Import, all_imports, all_named, sources
-from test_packaging import WORLDS
+from test_packaging import BUILT_ON, WORLDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
+# Families that use others or are used by them. All others share one node, so that a new family that
+# imports only `jaxenvs.core` does not change the diagram.
+LINKED = {*BUILT_ON, *(used for families in BUILT_ON.values() for used in families)} & WORLDS
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
 
 
@@ -34,7 +37,9 @@ def node_of(module: str, path: Path) -> str:
     if parts[0] == "jaxenvs":
         if len(parts) == 2:
             return "jaxenvs"
-        return f"family {parts[1]}" if parts[1] in WORLDS else f"jaxenvs.{parts[1]}"
+        if parts[1] in WORLDS - LINKED:
+            return "other families"
+        return f"family {parts[1]}" if parts[1] in LINKED else f"jaxenvs.{parts[1]}"
     if len(parts) > 2:
         return f"{parts[0]}.{parts[1]}"
     if parts[0] == "baselines":
