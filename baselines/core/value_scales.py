@@ -61,6 +61,22 @@ class Rescaled:
             raise AttributeError(name)
         return getattr(self.network, name)
 
+    # From Python 3.12, `isinstance` finds the members of a protocol only if the class defines them.
+
+    @property
+    def observation_space(self) -> Any:
+        """The network's attribute of this name."""
+        return self.network.observation_space
+
+    @property
+    def read(self) -> Any:
+        """The network's attribute of this name."""
+        return self.network.read
+
+    def begin(self) -> PyTree[Array]:
+        """Return the recurrent state before the first observation of an episode."""
+        return self.network.begin()
+
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
         """Return the network's initial weights, with initial scales added."""
         scales = Scales.begin(self.targets, self.rewards)

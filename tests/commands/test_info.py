@@ -123,7 +123,7 @@ def test_every_value_of_obs_is_listed():
 
 def test_fields_and_params_have_values_and_comments():
     fields = {row[0]: row[1:] for row in rows("Grid-DoorKey-8x8-v0", "Constructor fields")}
-    assert fields["`size`"] == ("`8`", "cells on a side, walls included")
+    assert fields["`size`"] == ("`8`", "number of cells per side of the grid, walls included")
     params = {row[0]: row[1:] for row in rows("Classic-CartPole-v0", "Params")}
     assert params["`gravity`"] == ("`9.8`", "gravitational acceleration, m/s2")
     assert params["`max_steps_in_episode`"][1].startswith("Time limit, steps;")
@@ -132,7 +132,7 @@ def test_fields_and_params_have_values_and_comments():
 
 def test_comments_are_inherited_and_taken_from_the_innermost_field():
     fields = {row[0]: row[1:] for row in rows("Grid-GoToDoor-5x5-v0", "Constructor fields")}
-    assert fields["`size`"] == ("`5`", "cells on a side, walls included")
+    assert fields["`size`"] == ("`5`", "number of cells per side of the grid, walls included")
     state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
     assert state["`instance.walls`"] == "1 in a wall, else 0"
     assert state["`board`"] == "the part that actions change"
