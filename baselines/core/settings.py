@@ -52,7 +52,10 @@ class Checked(Scheduled):
         self.check_counters()
 
     def check_counters(self) -> None:
-        """Raise `ValueError` if int32 cannot count the run's gradient steps or written slots."""
+        """Raise `ValueError` if the run is too long for its int32 counters.
+
+        These count its gradient steps and the slots that it writes in the replay buffer.
+        """
         # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
         # slot stores the episode's final observation.
         slots = 2 * self.updates * getattr(self, "rollout_steps", 0) * hasattr(self, "capacity")

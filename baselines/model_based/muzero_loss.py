@@ -91,8 +91,11 @@ def targets(
 ) -> Targets:
     """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` are the values of the observations in the slots of `bootstrap_slots`. At unroll
-    steps after a terminal state, value and reward are 0; after a truncation they are unknown.
+    `values` has, for each unroll step, the value of the observation from which its target
+    bootstraps. The function `bootstrap_slots` returns the positions of these observations in the
+    window. From a terminal state on, the values and the rewards of further steps are 0. From the
+    last observation of a truncated episode on, they are unknown, because the steps that would have
+    followed were not taken; `is_known` is then False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],

@@ -42,8 +42,9 @@ class Sight(Recurrent):
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` if observations contain no map of categories or flags, or if the widths
-        in `hidden` differ.
+        Raises `ValueError` if no part of the observation is a map, or if `hidden` is empty or its
+        widths differ. A map is an array [row, column, channel] with at least 3 x 3 cells, whose
+        entries are integer categories (such as kinds of objects) or flags (0 or 1).
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)

@@ -53,8 +53,9 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# Cases of each job, the most important first. With 262,144 environments of `WHOLE_SYMBOLIC`, the
-# GPU has memory for only one reset source.
+# Cases of each job, the most important first. The batches of all reset sources of a case are in GPU
+# memory at the same time. With 262,144 environments of `WHOLE_SYMBOLIC`, only one batch fits, so
+# this case measures only the reset source `stock`.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),

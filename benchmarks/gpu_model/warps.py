@@ -49,7 +49,9 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    "gather": 4.0,  # to clamp the start index; `ADDRESS` is the cost of the address
+    # Cost of the instructions that clamp the start index to the bounds of the array. It does not
+    # include the address of the load, which costs `ADDRESS` in addition.
+    "gather": 4.0,
     "dynamic-slice": 4.0,
     "pad": 3.0,
     "scatter": 4.0,

@@ -105,7 +105,11 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table with a row for each of `lines`, without empty columns, with `notes` below."""
+    """Return a table with a row for each of `lines`, without the columns that would be empty.
+
+    The table's note says how the measurements in `documents` were made: it is the text that the
+    function `notes` returns.
+    """
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
 

@@ -18,7 +18,10 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 @level("Pickup-v0")
 @level("UnblockPickup-v0", num_dists=20, unblock=True)
 class Pickup(BabyEnv):
-    """Pick up an object somewhere in a maze; with `unblock`, objects block the way to others."""
+    """Pick up an object in a maze; with `unblock`, some objects block the agent's way to others.
+
+    With `unblock`, the agent cannot reach all objects without moving one of them out of its way.
+    """
 
     num_dists: int = 18  # number of objects in the maze
     unblock: bool = False  # whether some object can be reached only by moving others

@@ -41,7 +41,9 @@ class Words(NamedTuple):
     """Words that can complete the arguments of a command."""
 
     summary: str
-    # Position of an argument -> words; positions are explained in `Command.takes`.
+    # Position of an argument -> words that can complete it. Position "" means the first word after
+    # the command; the name of an option, such as "--algo", means the word after this option. See
+    # `Command.takes` for all positions.
     places: dict[str, tuple[str, ...]]
     folders: frozenset[str]  # positions of arguments that may also be a folder
     options: dict[str, bool]  # option -> whether a value follows it

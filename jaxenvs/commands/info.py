@@ -14,7 +14,9 @@ EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info Cart
 # Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
 WIDTH = 100
 LEAST = 60
-# Maximum width of a column of a table, and minimum width of a long last column.
+# Widths of the columns of a table, in characters. Each column but the last has at most the width
+# COLUMN, unless it contains a longer word. The last column has at least the width LAST, unless all
+# its cells are shorter. If there is no room for it, each of its cells is printed below its row.
 COLUMN, LAST = 36, 32
 
 

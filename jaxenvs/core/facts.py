@@ -11,7 +11,8 @@ from .spaces import Space
 
 MOST_NUMBERS = 400  # number of entries above which a text gives only the observation's shape
 RGB = tuple[int, int, int]
-# How a panel shows a fact. In a text, every fact is written as its label and its value.
+# How the panel next to the picture shows a fact. In plain text, such as descriptions for language
+# models, there are no bars or icons: `sentences` writes labels and values as words.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 

@@ -82,10 +82,12 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return, for each role, probability, health and type of the mob that may appear.
+    """Return, for each mob role, the probability that a mob appears, and its health and type.
 
-    Melee and ranged mobs are three times as likely until the floor is cleared. On the boss floor
-    they appear only during a wave, and the wave decides their types.
+    The roles are melee, passive and ranged. The result has three dicts, one for each of these
+    quantities, with the roles as keys. Melee and ranged mobs are three times as likely until the
+    floor is cleared. On the boss floor they appear only during a wave, and the wave decides their
+    types.
     """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor

@@ -91,10 +91,10 @@ def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
 def _raw(
     steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Return the noise before it is stretched to [0, 1].
+    """Return the noise of one lattice before it is stretched to [0, 1].
 
-    `steep` and `flat` are the row and column components of the gradients. If `turned` is True,
-    `steep` and `flat` are transposed, and the returned noise is transposed as well.
+    `steep` and `flat` are the row and column components of the lattice's gradients. `turned` says
+    that the caller passes both of them transposed. The function then returns the transposed noise.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])

@@ -137,10 +137,11 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return the slots of mobs and projectiles in the form in which `who` takes them.
+    """Return the slots of all mobs and projectiles in the world, grouped by mob role.
 
-    The result has one pair (slots, number of types) for each mob role, then one for the
-    projectiles.
+    A slot holds one mob or one projectile. The result has one pair (slots, number of types) for
+    each mob role, then one pair for the projectiles. The functions `who` (in this module) and
+    `spots.masks` take it as their argument `groups`.
     """
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]

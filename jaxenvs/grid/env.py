@@ -211,7 +211,8 @@ class GridEnv(GridWorld):
     def ending(self, level: Level) -> Ending | None:
         """Return a level with a goal in front of the agent, and an action that walks onto the goal.
 
-        The action ends the level's episode. Levels with another task override this method.
+        The action ends the level's episode. Environments with another task, such as picking up an
+        object, override this method.
         """
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 

@@ -65,9 +65,10 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """Return (row, column) in the grid of free cells, given their indices.
+    """Convert indices of free cells to the rows and the columns of these cells in the level's grid.
 
-    The free cells of all rooms are numbered row by row; a row that crosses three rooms has 15.
+    A free cell is a cell inside a room. The free cells of all nine rooms are numbered row by row;
+    each row of the grid that crosses three rooms has 15 of them.
     """
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

@@ -8,7 +8,8 @@ from ..core.checks import counted
 from .colors import NAMES, OTHER_SPELLINGS
 from .text import SECTIONS, Line, Problems
 
-# Words that name something else in rules, sounds or headings, as in PuzzleScript's engine.
+# Words that have a fixed meaning in rules, sounds or section headings, as in PuzzleScript's engine.
+# A game should not use them as names; if it does, it gets a warning.
 KEYWORDS = frozenset(
     f"{' '.join(SECTIONS)} ... | [ ] up down left right late rigid ^ v > < no randomdir random "
     "horizontal vertical any all some moving stationary parallel perpendicular action message "

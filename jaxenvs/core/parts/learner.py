@@ -12,7 +12,11 @@ from .part import Part
 
 
 class LearnerPart(Part):
-    """Network inputs, observability, success and task sets of an environment."""
+    """Attributes and methods of an environment that learners and evaluations use.
+
+    They say what networks take as input, whether the state is fully observed, which steps count as
+    success, and from which sets tasks can be drawn.
+    """
 
     # Allowed values of the constructor field `obs`; empty if there is no such field.
     observations: ClassVar[tuple[str, ...]] = ()

@@ -293,7 +293,8 @@ def _random_group(
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
     counting = select(tables.last[rule], select(scan.total > 0, chosen, none), after)
-    # Second pass: the rule that has the tuple was applied.
+    # Second pass: look for the drawn tuple. If it belongs to `rule`, this micro-step has applied
+    # `rule` to it, and the group is over. Otherwise, go on to the next rule of the group.
     applied = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]),
         counted=jnp.int32(-1),

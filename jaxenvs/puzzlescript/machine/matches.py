@@ -235,9 +235,12 @@ def of_rule(
 def _behind(
     p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return where rows start whose part after the ellipsis starts at a cell of `tail`.
+    """Return where a row would have to start so that its part after the ellipsis matches.
 
-    There is one plane for each gap, the number of cells that the ellipsis skips.
+    `tail` has, for each row (pair of brackets) of a rule, the cells at which the part after the
+    ellipsis matches, and `length` is the number of cells before the ellipsis. The result has one
+    bit plane for each gap, the number of cells that the ellipsis skips. The plane contains the
+    cells at which the whole row would start. The part before the ellipsis is not tested here.
     """
     direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
     most = p.size.cells + p.size.gaps
@@ -279,9 +282,12 @@ def first(
 def behind(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return for each row a mask of all possible matches after the match `at` of this row.
+    """Return, for each row of a rule, all places that come after the place `at` of this row.
 
-    Matches are ordered as in `first`.
+    A row is a pair of brackets, and a place is a cell at which a match of the row could start,
+    with the gap that its ellipsis skips. Whether the row matches there is not tested. Places are
+    ordered line by line, or column by column if `vertical`, and then by gap. The result has one
+    bit plane of cells for each row and gap; it has all places if the gap of `at` is `NOWHERE`.
     """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)

@@ -186,10 +186,11 @@ def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
 
 
 def recorded(pattern: Pattern) -> list[int]:
-    """Return the layers for which a rigid rule records its group in a cell, see `rigid.py`.
+    """Return the collision layers for which the replacement of `pattern` records a rigid group.
 
-    They are the layers whose movements the rule replaces in this cell, given as its pattern. The
-    result is empty for a rule that is not rigid.
+    A pattern is a cell of a rule. If the rule is rigid, its replacement records the number of the
+    rule's rigid group in the cell, once for each layer whose movements it replaces (see
+    `rigid.py`). The result is empty for a pattern of a rule that is not rigid.
     """
     new = pattern.replacement
     return [each // BITS for each in bits(new.ml)[::BITS]] if new and pattern.rigid else []

@@ -9,9 +9,11 @@ from jaxtyping import Bool, Int8, Int16, Int32, UInt8, UInt32
 from ..tables import BITS
 
 WORD = 32  # number of bits of a word; a bit stands for a cell, a plane or an object
-# A literal is a number that stands for a condition on a cell, see `Tables`.
-TRUE = 1  # literal that holds in every cell of the level; -TRUE holds in none
-FIRST = 2  # literal that holds in the cells of the first bit plane
+# A literal is an integer that stands for a set of cells of the level; its negative stands for all
+# other cells of the level. See `Tables`.
+TRUE = 1  # literal for all cells of the level, so -TRUE stands for no cell
+# Literal for the cells of bit plane 0. The next bit planes have the next integers: 3, 4, ...
+FIRST = 2
 DIRECTIONS = ("right", "down", "left", "up")  # directions of rules, by index in the tables
 CANCEL, RESTART, CHECKPOINT, WIN, AGAIN, OTHER = (1 << i for i in range(6))
 # Bits of the commands. All commands without an effect on the board share the bit OTHER.

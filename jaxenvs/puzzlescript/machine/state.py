@@ -90,10 +90,12 @@ class Turn(NamedTuple):
     is_trial: Bool[Array, ""]
     agains: Int32[Array, ""]  # number of `again` turns since the action
     drawn: Int32[Array, ""]  # number of random numbers used since the action
-    # Number of ways to apply a rule of the current random group that were counted so far; -1: the
-    # turn is not in a random group. A way to apply a rule is a match of each of its rows.
+    # A random group of rules applies one of its rules to one tuple, drawn at random. A tuple has
+    # one match for each row (pair of brackets) of a rule. To draw a tuple, the tuples of all rules
+    # of the group are counted. `counted` is the number of tuples of the group's rules before
+    # `rule`; -1: the turn is not in a random group, or has not counted its first rule yet.
     counted: Int32[Array, ""]
-    # Index of the way that was drawn at random from all ways of the group; -1: not drawn yet.
+    # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]
     rigid: Rigid | None  # None if the size has no rigid groups
 
@@ -121,7 +123,7 @@ class Row:
 
     @property
     def all(self) -> Array:
-        """The whole part of the array that belongs to this game."""
+        """All entries of this game, as an array without the axis of the games."""
         return _wide(self.table.at[self.game].get(mode="promise_in_bounds"))
 
 
