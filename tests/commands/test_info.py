@@ -126,7 +126,7 @@ def test_fields_and_params_have_values_and_comments():
     assert fields["`size`"] == ("`8`", "number of cells per side of the grid, walls included")
     params = {row[0]: row[1:] for row in rows("Classic-CartPole-v0", "Params")}
     assert params["`gravity`"] == ("`9.8`", "gravitational acceleration, m/s2")
-    assert params["`max_steps_in_episode`"][1].startswith("Time limit, steps;")
+    assert params["`max_steps_in_episode`"][1].startswith("Time limit in steps;")
     assert comments(int) == {}
 
 
@@ -135,7 +135,7 @@ def test_comments_are_inherited_and_taken_from_the_innermost_field():
     assert fields["`size`"] == ("`5`", "number of cells per side of the grid, walls included")
     state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
     assert state["`instance.walls`"] == "1 in a wall, else 0"
-    assert state["`board`"] == "the part that actions change"
+    assert state["`board`"] == "the part of the state that actions change"
 
 
 def test_actions_have_the_environments_names():
