@@ -130,7 +130,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
 
 @pytest.mark.parametrize("name", ["eval", "export", "watch"])
 def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, name):
-    def load(run, seed, best, params=None, simulations=None):
+    def load(run, seed, best, params=None, simulations=None, fields=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)
