@@ -7,7 +7,7 @@ take. `over_seeds` trains several seeds in one program.
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, runtime_checkable
 
 import jax
 from jaxtyping import Array, PyTree
@@ -85,8 +85,12 @@ class Network(Protocol):
 
 
 # Class of a learner's network. It is covariant: a function of a `Learner` with a `Network` also
-# accepts a learner with a more specific network.
-N = TypeVar("N", default=Network, covariant=True)
+# accepts a learner with a more specific network. At run time the default is not checked, because
+# learners that solve puzzles have a network without a policy.
+if TYPE_CHECKING:
+    N = TypeVar("N", default=Network, covariant=True)
+else:
+    N = TypeVar("N", default=Any, covariant=True)
 
 
 class Algorithm(NamedTuple):
