@@ -263,16 +263,20 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 def curve(record: dict[str, Any]) -> Curve:
     """Return the learning curves of a recorded run.
 
-    Their title names id, learner, preset, and the field `game` if it was given. If the record has a
-    field `run`, the name of the run, the title is this name and the id.
+    Their title names id, learner, preset, and the fields `game` and `games` if they were given. A
+    list of games is shown as their number. If the record has a field `run`, the name of the run,
+    the title is this name and the id.
     """
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
-    game = re.search(r" game=\S+", record["command"])
-    title += game[0] if game else ""
+    chosen = dict(re.findall(r" (games?)=(\S+)", record["command"]))
+    if "game" in chosen:
+        title += f" game={chosen['game']}"
+    if "," in chosen.get("games", ""):
+        title += f", {chosen['games'].count(',') + 1} games"
     if "run" in record:
         title = f"{record['id']} {record['run']}".replace("`", "")
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
