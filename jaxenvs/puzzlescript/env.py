@@ -157,8 +157,7 @@ class PuzzleScript(PackedPuzzle):
         game = below(hashed(key, 0), len(selection.first))
         drawn = below(hashed(key, 1), jnp.asarray(selection.counts)[game])
         place = jnp.asarray(selection.places)[jnp.asarray(selection.first)[game] + drawn]
-        first = jnp.asarray(self.collection.first)[jnp.asarray(self.collection.game)[place]]
-        return self._level(place, place - first, hashed(key, 2))
+        return self._level(place, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` of game number `game`, both from 0; raise `IndexError` if none."""
@@ -169,15 +168,16 @@ class PuzzleScript(PackedPuzzle):
                 f"{self.name}: game={game}, level={number}: the numbers of levels of the games are "
                 f"{counts}; games and levels are counted from 0"
             )
-        place = jnp.int32(collection.first[game] + number)
-        return self._level(place, jnp.int32(number), jnp.uint32(0))
+        return self._level(jnp.int32(collection.first[game] + number), jnp.uint32(0))
 
-    def _level(self, place: Array, number: Array, word: Array) -> PuzzleLevel:
+    def _level(self, place: Array, word: Array) -> PuzzleLevel:
+        """Return the level with index `place` in the collection; `word` seeds its first turn."""
         collection = self.collection
+        game = jnp.asarray(collection.game)[place]
         return self._started(
             Instance(
-                game=jnp.asarray(collection.game)[place],
-                number=number.astype(jnp.int32),
+                game=game,
+                number=place - jnp.asarray(collection.first)[game],
                 width=jnp.asarray(collection.width)[place],
                 height=jnp.asarray(collection.height)[place],
                 start=jnp.asarray(collection.boards)[place],
