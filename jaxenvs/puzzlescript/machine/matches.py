@@ -70,7 +70,7 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
     """
     member = planes.flags(sets, len(base))
     kept = jnp.where(member[:, :, None, None], base, jnp.uint32(0))
-    return jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    return planes.union(kept, 1)
 
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
@@ -91,13 +91,13 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
     parts = padded.reshape(count, 1, PART, *base.shape[1:])
     selections = planes.index(1 << PART)[:, None] >> planes.index(PART) & 1 != 0
     kept = jnp.where(selections[:, :, None, None], parts, jnp.uint32(0))
-    of_parts = jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (2,))
+    of_parts = planes.union(kept, 2)
     first_plane = planes.index(count) * PART
     selection = sets[:, first_plane // WORD] >> (first_plane % WORD).astype(np.uint32)
     selection = (selection & np.uint32((1 << PART) - 1)).astype(jnp.int32)
     place = selection + (planes.index(count) << PART)
     read = of_parts.reshape(count << PART, *base.shape[1:])[place]
-    return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    return planes.union(read, 1)
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
@@ -114,13 +114,13 @@ def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
 def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return, for the index of each pattern, the plane of the cells that meet its condition."""
     read = _read(found, p.tables.test[patterns])
-    return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
+    return planes.intersection(read, read.ndim - 3)
 
 
 def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that each pattern's replacement would change."""
     read = _read(found, p.tables.change[patterns])
-    return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (read.ndim - 3,))
+    return planes.union(read, read.ndim - 3)
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
@@ -266,9 +266,9 @@ def first(
     Matches are ordered line by line, or column by column if `vertical`. Matches that start at the
     same cell are ordered by their gap, the number of cells that the ellipsis skips.
     """
-    cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
+    cells = planes.union(found, found.ndim - 3)
     lines = (cells != 0).any(axis=-1)
-    columns = jax.lax.reduce(cells, jnp.uint32(0), jax.lax.bitwise_or, (cells.ndim - 2,))
+    columns = planes.union(cells, cells.ndim - 2)
     y = planes.first(lines)
     line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
     x = planes.lowest(jnp.where(vertical, columns, line))

@@ -81,6 +81,16 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
     return result
 
 
+def union(plane: Plane, *axes: int) -> Plane:
+    """Return the cells that are in any of the planes along the axes, which are removed."""
+    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
+
+
+def intersection(plane: Plane, axis: int) -> Plane:
+    """Return the cells that are in all of the planes along an axis, which is removed."""
+    return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
+
+
 def some(plane: Plane) -> Bool[Array, "*batch"]:
     """Return whether any bit of each plane is set."""
     return (plane != 0).any(axis=(-2, -1))

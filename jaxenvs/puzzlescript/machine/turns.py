@@ -114,7 +114,7 @@ def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
     mine = (on_layer & p.tables.movers.all)[..., None, None]
     there = jnp.where(mine, turn.objects & players, jnp.uint32(0))
-    pushed = jax.lax.reduce(there, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    pushed = planes.union(there, 1)
     is_input = (action >= 0) & (action < len(INPUTS))
     bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
     given = ((planes.index(BITS) == bit) & is_input)[:, None, None]
