@@ -217,8 +217,10 @@ def of_rule(
         if size.middle:
             tail, tail_change = ellipses.behind(p, tests, rule)
         else:
+            by, end = length[:, None] + planes.index(size.gaps), size.cells + size.gaps
             tail, tail_change = (
-                _behind(p, part, rule, length) for part in (tests.tail, tests.tail_changes)
+                planes.back_by(part, p.tables.direction[rule], by, end)
+                for part in (tests.tail, tests.tail_changes)
             )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
         no_gap = (planes.index(size.gaps) == 0)[:, None, None]
@@ -230,23 +232,6 @@ def of_rule(
     only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
     only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
     return jnp.where(absent, only, found), jnp.where(absent, jnp.uint32(0), change)
-
-
-def _behind(
-    p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
-) -> UInt32[Array, "rows gaps side words"]:
-    """Return where a row would have to start so that its part after the ellipsis matches.
-
-    `tail` has, for each row (pair of brackets) of a rule, the cells at which the part after the
-    ellipsis matches, and `length` is the number of cells before the ellipsis. The result has one
-    bit plane for each gap, the number of cells that the ellipsis skips. The plane contains the
-    cells at which the whole row would start. The part before the ellipsis is not tested here.
-    """
-    direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
-    most = p.size.cells + p.size.gaps
-    shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
-    by = length[:, None] + planes.index(p.size.gaps)
-    return shifted[by, planes.index(p.size.rows)[:, None]]
 
 
 NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before all matches
@@ -279,7 +264,7 @@ def first(
     return lines.any(axis=-1), Place(x, y, gap)
 
 
-def behind(
+def later(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return, for each row of a rule, all places that come after the place `at` of this row.
@@ -315,11 +300,11 @@ def next_tuple(
     matches that still hold, and at least one is in `counts`, those that would change something. In
     the order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
     """
-    rows, later = p.size.rows, behind(p, pointer, vertical)
+    rows, after = p.size.rows, later(p, pointer, vertical)
     # For each row, four candidates for its match in the next tuple: the first match in `able`, the
     # first in `counts`, and the first after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
-    exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
+    exists, place = first(jnp.concatenate([both, both & after[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
     # For each row: whether a row with a lower index has a match in `counts`, and whether all rows

@@ -70,6 +70,21 @@ def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     return _selected(plane, direction, by, OPPOSITE)
 
 
+def back_by(
+    plane: UInt32[Array, "rows side words"],
+    direction: Int32[Array, ""],
+    by: Int32[Array, "rows gaps"],
+    end: int,
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return the plane of each row with its bits moved against `direction` by each number in `by`.
+
+    All numbers are below `end`.
+    """
+    direction = jnp.broadcast_to(direction, (len(plane),))
+    each = jnp.stack([back(plane, direction, number) for number in range(end)])
+    return each[by, index(len(plane))[:, None]]
+
+
 def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
     """Move the bits of each plane by `by` cells in the direction `order[direction]`."""
     if by == 0:
