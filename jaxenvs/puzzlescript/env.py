@@ -356,7 +356,10 @@ class PuzzleScript(PackedPuzzle):
         `MOST_BOARDS` different boards without a win.
         """
         if self.is_random:
-            raise NotImplementedError(f"{self.name}: a random game has no sure solution")
+            raise NotImplementedError(
+                f"{self.name}: {self.collection.random[0]} draws random numbers, so no solution is "
+                "certain; choose a game without `random` and `randomdir`"
+            )
         start = np.asarray(level.board)
         seen: set[bytes] = {start.tobytes()}
         queue: list[tuple[np.ndarray, tuple[int, ...]]] = [(start, ())]
