@@ -28,7 +28,7 @@ def words_of(collection: Collection) -> int:
 
 def has_checkpoints(collection: Collection) -> bool:
     """Return whether packed boards also store the objects that `restart` restores."""
-    return collection.commands("checkpoint") and collection.commands("restart")
+    return collection.has_command("checkpoint") and collection.has_command("restart")
 
 
 def _board_words(collection: Collection) -> int:

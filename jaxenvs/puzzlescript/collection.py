@@ -75,11 +75,10 @@ class Collection(NamedTuple):
         """Return whether any of the games has an option in its prelude."""
         return any(option in game.prelude for game in self.games)
 
-    def commands(self, *names: str) -> bool:
-        """Return whether any rule of any game has one of the commands."""
+    def has_command(self, name: str) -> bool:
+        """Return whether any rule of any game has a command."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
-        rules = (rule for groups in lists for group in groups for rule in group)
-        return any(name in rule.commands for rule in rules for name in names)
+        return any(name in rule.commands for groups in lists for group in groups for rule in group)
 
 
 def paths(game: str) -> list[Path]:

@@ -196,13 +196,11 @@ class Names:
             return
         of_all = joins[0] == "and"
         wrong = self.is_property if of_all else self.is_aggregate
-        kind, other = ("aggregate", "property") if of_all else ("property", "aggregate")
+        kinds = "an aggregate", "a property"
+        kind, other = kinds if of_all else kinds[::-1]
         for each in filter(wrong, given):
             self.problems.error(
-                line,
-                f"{name.upper()} is an {kind}, and {each.upper()} a {other}: they do not mix"
-                if of_all
-                else f"{name.upper()} is a {kind}, and {each.upper()} an {other}: they do not mix",
+                line, f"{name.upper()} is {kind}, and {each.upper()} {other}: they do not mix"
             )
         members = tuple(member for each in given for member in self.members(each))
         (self.aggregates if of_all else self.properties)[name] = members
