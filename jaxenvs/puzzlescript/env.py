@@ -80,7 +80,7 @@ class PuzzleScript(PackedPuzzle):
         checks.one_of(owner, "mask", self.mask, ("changes", "inputs"))
         checks.one_of(owner, "count", self.count, (False, True))
         checks.integer_field(owner, "again_limit", self.again_limit, 0)
-        checks.number(owner, "shaping", self.shaping, 0.0, float("inf"))
+        checks.float_field(owner, "shaping", self.shaping, 0.0)
         if self.level is not None:
             checks.integer_field(owner, "level", self.level, 0)
         for name, example in (
