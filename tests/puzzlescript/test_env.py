@@ -170,9 +170,9 @@ def test_a_wrong_level_is_explained(text, message):
         ({"game": "crate"}, "no such file or folder; the shipped games are .*crates"),
         ({"level": 99}, "level=99, but there are 3 levels, numbered from 0"),
         ({"level": 0, "game": ALL}, "a level can be chosen of one game, not of"),
-        ({"size": "tiny"}, "size"),
-        ({"observation": "pixels"}, "observation"),
-        ({"again_limit": -1}, "again_limit"),
+        ({"size": "tiny"}, "size='tiny' is not one of 'exact', 'auto', 'small'"),
+        ({"observation": "pixels"}, "observation='pixels' is not one of 'objects', 'planes'"),
+        ({"again_limit": -1}, "again_limit=-1 is out of range; it must be at least 0"),
     ],
 )
 def test_a_wrong_field_is_explained(fields, message):
