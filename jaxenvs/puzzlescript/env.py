@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
@@ -20,7 +21,6 @@ from .boards import Instance
 from .collection import Collection, read
 from .game import Game
 from .machine import NOTHING, START, TICK, Board, Machine, planes
-from .machine.replacements import Draw
 from .machine.sizes import SIZES
 from .selection import Selection, select
 
@@ -185,7 +185,7 @@ class PuzzleScript(PackedPuzzle):
             _draw(word),
         )
 
-    def _started(self, instance: Instance, draw: Draw) -> PuzzleLevel:
+    def _started(self, instance: Instance, draw: Partial) -> PuzzleLevel:
         """Return the level, after a first turn if its game has `run_rules_on_level_start`."""
         no = jnp.bool_(False)
         board = Board(
@@ -195,13 +195,13 @@ class PuzzleScript(PackedPuzzle):
             board = self._play(instance, board, jnp.int32(START), draw)
         return PuzzleLevel(board=boards.packed(self.collection, instance, board), instance=instance)
 
-    def _play(self, instance: Instance, board: Board, action: Array, draw: Draw) -> Board:
+    def _play(self, instance: Instance, board: Board, action: Array, draw: Partial) -> Board:
         collection = self.collection
         machine = Machine(collection.size, self.again_limit)
         return machine.play(collection.tables, instance.game, board, action, draw)[0]
 
     def _turn(
-        self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Draw
+        self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Partial
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
         """Play an action on a packed board; an action that the game lacks changes nothing.
 
@@ -385,10 +385,9 @@ def _has(game: Game, number: int) -> bool:
     return number != TICK or "realtime_interval" in game.prelude
 
 
-def _draw(word: UInt32[Array, ""]) -> Draw:
+def _draw(word: UInt32[Array, ""]) -> Partial:
     """Return a function that gives random number i of a turn, in [0, 1): a hash of `word` and i."""
-
-    return jax.tree_util.Partial(_number, word)
+    return Partial(_number, word)
 
 
 def _number(word: UInt32[Array, ""], number: Int32[Array, ""]) -> Float32[Array, ""]:
