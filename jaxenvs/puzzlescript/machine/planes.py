@@ -96,12 +96,12 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
     return result
 
 
-def union(plane: Plane, *axes: int) -> Plane:
+def union(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
     """Return the cells that are in any of the planes along the axes, which are removed."""
     return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
 
 
-def intersection(plane: Plane, axis: int) -> Plane:
+def intersection(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
     """Return the cells that are in all of the planes along an axis, which is removed."""
     return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
 
