@@ -273,9 +273,10 @@ def curve(record: dict[str, Any]) -> Curve:
 
 
 def _title(record: dict[str, Any]) -> str:
-    """Return id, learner, preset, and the field `game` if it was given.
+    """Return id, learner, preset, and the fields `game` and `games` if they were given.
 
-    If the record has a field `run`, the name of the run, return this name after the id.
+    A list of games is shown as their number. If the record has a field `run`, the name of the run,
+    return this name after the id.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")
@@ -283,8 +284,12 @@ def _title(record: dict[str, Any]) -> str:
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
-    game = re.search(r" game=\S+", record["command"])
-    return title + (game[0] if game else "")
+    chosen = dict(re.findall(r" (games?)=(\S+)", record["command"]))
+    if "game" in chosen:
+        title += f" game={chosen['game']}"
+    if "," in chosen.get("games", ""):
+        title += f", {chosen['games'].count(',') + 1} games"
+    return title
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -138,7 +138,7 @@ class Peer(NamedTuple):
 
 OURS = Peer(
     "**jaxenvs**",
-    "MiniGrid, BabyAI, XLand-MiniGrid, Craftax, Craftax-Classic, puzzles, classic control",
+    "MiniGrid, BabyAI, XLand-MiniGrid, Craftax, Craftax-Classic, puzzles, PuzzleScript, classic control",
     "the originals', compared step by step",
     "a level for ended episodes, or for all environments where that is cheaper",
     "play, watch and take over from agents; animations, web replays",

@@ -157,8 +157,12 @@ def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
 
 
 def test_titles_of_curves_name_the_game(tmp_path):
-    made = run_of(tmp_path / "run", "PuzzleScript-v0", fields={"game": "relay", "levels": "train"})
+    made = run_of(tmp_path / "one", "PuzzleScript-v0", fields={"game": "relay", "levels": "train"})
     assert record.curve(record.summary(made, "")).title == "PuzzleScript-v0 game=relay"
+    fields = {"game": "shipped", "games": "crates,relay,vault"}
+    several = run_of(tmp_path / "several", "PuzzleScript-v0", fields=fields)
+    title = record.curve(record.summary(several, "")).title
+    assert title == "PuzzleScript-v0 game=shipped, 3 games"
 
 
 def test_other_evaluations_of_a_run_are_recorded(tmp_path, capsys):

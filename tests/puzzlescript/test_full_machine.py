@@ -196,3 +196,37 @@ def test_random_plays_of_a_collection_equal_the_engine():
 
 def test_the_engines_recordings_are_equal_state_by_state():
     assert compared(recordings())["equal"] > 100
+
+
+def test_tables_of_the_recorded_games_equal_the_engines():
+    assert same_tables((play.name, play.source) for play in recordings())["equal"] > 400
+
+
+@pytest.mark.skipif(not COLLECTION, reason="JAXENVS_PUZZLESCRIPT_GAMES is not set")
+def test_tables_of_a_collection_equal_the_engines():
+    paths = sorted(Path(COLLECTION).glob("*.txt"))[::STRIDE]
+    found = same_tables((path.name, path.read_text("utf-8", errors="replace")) for path in paths)
+    assert found["equal"]
+
+
+def same_tables(sources: Iterable[tuple[str, str]]) -> collections.Counter[str]:
+    """Compare the loader's tables with the engine's, for games in which the engine has no error."""
+    found: collections.Counter[str] = collections.Counter()
+    wrong = []
+    with engine.Engine() as node:
+        for name, source in sources:
+            answer = node.ask(source=source)
+            if answer["count"] or "tables" not in answer:
+                found["errors in the engine"] += 1
+                continue
+            try:
+                tables = engine.of_loader(puzzlescript.parse(source, name))
+            except GameError as error:
+                wrong.append(str(error))
+                continue
+            equal = tables == engine.of_engine(answer["tables"])
+            found["equal"] += equal
+            wrong += [] if equal else [f"{name}: other tables"]
+    report(found)
+    assert not wrong, "\n".join(wrong)
+    return found
