@@ -37,6 +37,7 @@ from ..storage.runs import Config, Run
 from .curve import Curve, panels, points
 
 POINTS = 40  # number of points to which a recorded learning curve is thinned
+RECORDED = ("fields", "params", "episodes", "policy", "seeds")  # parts of `jaxenvs eval --json`
 
 
 def command(config: Config) -> str:
@@ -133,14 +134,19 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 def _others(run: Run) -> dict[str, Any]:
     """Return the evaluations that `jaxenvs eval --json` wrote into the run's directory, by name.
 
-    The file of evaluation NAME is `eval-NAME.json`.
+    The file of evaluation NAME is `eval-NAME.json`. Raises `RunError` for a file of an older
+    version, which lacks some of `RECORDED`.
     """
-    files = {file.stem.removeprefix("eval-"): file for file in run.path.glob("eval-*.json")}
-    found = {name: json.loads(files[name].read_text("utf-8")) for name in sorted(files)}
-    return {
-        name: {part: each[part] for part in ("fields", "params", "episodes", "policy", "seeds")}
-        for name, each in found.items()
-    }
+    found = {}
+    for file in sorted(run.path.glob("eval-*.json"), key=lambda file: file.stem):
+        each = json.loads(file.read_text("utf-8"))
+        if lacking := ", ".join(part for part in RECORDED if part not in each):
+            raise RunError(
+                f"{file} has no {lacking}; remove it, or write it again with `{PROGRAM} eval "
+                f"{run.path} --json {file}`"
+            )
+        found[file.stem.removeprefix("eval-")] = {part: each[part] for part in RECORDED}
+    return found
 
 
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -261,13 +267,19 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the learning curves of a recorded run.
-
-    Their title names id, learner, preset, and the fields `game` and `games` if they were given. A
-    list of games is shown as their number. If the record has a field `run`, the name of the run,
-    the title is this name and the id.
-    """
+    """Return the learning curves of a recorded run."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
+    return Curve(_title(record), np.array(record["curve"]["steps"]), np.array(returns))
+
+
+def _title(record: dict[str, Any]) -> str:
+    """Return id, learner, preset, and the fields `game` and `games` if they were given.
+
+    A list of games is shown as their number. If the record has a field `run`, the name of the run,
+    return this name after the id.
+    """
+    if "run" in record:
+        return f"{record['id']} {record['run']}".replace("`", "")
     title = record["command"].removeprefix(f"{PROGRAM} train ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
@@ -277,9 +289,7 @@ def curve(record: dict[str, Any]) -> Curve:
         title += f" game={chosen['game']}"
     if "," in chosen.get("games", ""):
         title += f", {chosen['games'].count(',') + 1} games"
-    if "run" in record:
-        title = f"{record['id']} {record['run']}".replace("`", "")
-    return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
+    return title
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -214,7 +214,8 @@ def _changed(
         if then != now:
             pairs = " ".join(itertools.starmap(written, fields.items()))
             raise RunError(
-                f"{FLAG} {pairs} changes the {what}: the policy was trained with {then}, not {now}"
+                f"{FLAG} {pairs} changes the {what}: the policy was trained with {then}, not "
+                f"{now}; give fields that keep it"
             )
     return env
 

@@ -72,6 +72,20 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
         raise ValueError(f"{owner}: {name}={given} is out of range; it must be {allowed}")
 
 
+def float_field(owner: str, name: str, given: object, low: float) -> None:
+    """Check that a constructor field is a finite Python float or int, at least `low`.
+
+    Raises `TypeError` for another type (bool included), `ValueError` for a number out of range.
+    """
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        kind = type(given).__name__
+        raise TypeError(f"{owner}: {name} must be a Python float, got {kind} {given!r}")
+    if not low <= given < float("inf"):
+        raise ValueError(
+            f"{owner}: {name}={given} is out of range; it must be finite and at least {low:g}"
+        )
+
+
 def number(where: str, name: str, given: Any, low: float, high: float) -> None:
     """Raise `ValueError` if a number, or any entry of an array, is outside `low .. high`.
 

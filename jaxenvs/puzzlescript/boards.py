@@ -1,6 +1,5 @@
 """Boards as packed words, the form in which episodes and searches store them."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
@@ -29,7 +28,7 @@ def words_of(collection: Collection) -> int:
 
 def has_checkpoints(collection: Collection) -> bool:
     """Return whether packed boards also store the objects that `restart` restores."""
-    return collection.commands("checkpoint") and collection.commands("restart")
+    return collection.has_command("checkpoint") and collection.has_command("restart")
 
 
 def _board_words(collection: Collection) -> int:
@@ -75,7 +74,7 @@ def _encoded(
     size = collection.size
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
-    digits = jax.lax.reduce(having, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    digits = planes.union(having, 1)
     return digits.reshape(-1) if size.words > 1 else bits.pack(digits.reshape(-1), size.side)
 
 
@@ -97,7 +96,7 @@ def _decoded(
     read = digits[jnp.maximum(jnp.abs(literals) - 1, 0)]
     sign = literals[..., None, None]
     read = jnp.where(sign > 0, read, jnp.where(sign < 0, ~read, planes.ALL))
-    changing = jax.lax.reduce(read, planes.ALL, jax.lax.bitwise_and, (1,))
+    changing = planes.intersection(read, 1)
     has_digits = (literals != 0).any(axis=1)[:, None, None]
     fixed = planes.flags(jnp.asarray(codes.fixed)[instance.game], size.objects)[:, None, None]
     kept = jnp.where(fixed, instance.start, jnp.uint32(0))

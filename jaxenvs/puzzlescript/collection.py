@@ -1,7 +1,7 @@
 """The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Int16, Int32, UInt32
 
 from ..core.checks import counted, suggestion
-from .features import is_random
 from .game import Game, load
 from .machine import Packer, Size, Tables
+from .machine.packing import board
 from .machine.sizes import MOST, SIZES, WORD, bits
 from .tables import BITS, Level
 from .text import GameError
@@ -75,11 +75,10 @@ class Collection(NamedTuple):
         """Return whether any of the games has an option in its prelude."""
         return any(option in game.prelude for game in self.games)
 
-    def commands(self, *names: str) -> bool:
-        """Return whether any rule of any game has one of the commands."""
+    def has_command(self, name: str) -> bool:
+        """Return whether any rule of any game has a command."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
-        rules = (rule for groups in lists for group in groups for rule in group)
-        return any(name in rule.commands for rule in rules for name in names)
+        return any(name in rule.commands for groups in lists for group in groups for rule in group)
 
 
 def paths(game: str) -> list[Path]:
@@ -133,20 +132,23 @@ def read(game: str, level: int | None, size: str) -> Collection:
         size=common,
         tables=jax.tree.map(lambda *leaves: np.stack(leaves), *tables),
         codes=_codes(packers, common),
-        boards=np.stack([packers[i].board(each, common) for i, each in rows]),
+        boards=np.stack([board(each, common) for _, each in rows]),
         width=np.array([each.width for _, each in rows], np.int32),
         height=np.array([each.height for _, each in rows], np.int32),
         game=np.array([i for i, _ in rows], np.int32),
         first=(np.cumsum(count) - count).astype(np.int32),
         levels=count,
-        random=tuple(one.name for one in games if is_random(one)),
+        random=tuple(each.game.name for each in packers if each.size.draws),
     )
 
 
 def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> Level:
     """Return the level with a number, from 0; raise `GameError` if there is none."""
     if len(games) != 1:
-        raise GameError(f"level={level}: a level can be chosen of one game, not of {len(games)}")
+        raise GameError(
+            f"level={level}: a level can be chosen of one game, not of {len(games)}; "
+            "give the name or the file of one game"
+        )
     if not 0 <= level < len(levels[0]):
         raise GameError(
             f"{games[0].name}: level={level}, but there are {counted(len(levels[0]), 'level')}, "
@@ -166,27 +168,29 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     needed, names = [*needed], [*names]
     least = Size.over(needed)
     if size == "exact":
-        for field, most in LIMITS.items():
-            number = getattr(least, field)
-            if number > most:
-                game = names[[getattr(one, field) for one in needed].index(number)]
-                raise GameError(
-                    f"{game} has {number:,} {MEANINGS[field]}, and the tables hold at most "
-                    f"{most:,}; split it into smaller games"
-                )
+        for found, most in _exceeding(LIMITS, needed, names):
+            raise GameError(
+                f"{found}, and the tables hold at most {most:,}; split it into smaller games"
+            )
         return least
     for name in SIZES if size == "auto" else [size]:
         if (one := SIZES[name].extended(least)).holds(least):
             return one
     name = "large" if size == "auto" else size
     largest = SIZES[name].extended(least)
-    problems = []
-    for field, meaning in MEANINGS.items():
-        number = getattr(least, field)
-        if number > getattr(largest, field):
-            game = names[[getattr(one, field) for one in needed].index(number)]
-            problems.append(f"{game} has {number:,} {meaning} ({getattr(largest, field):,} fit)")
+    limits = {field: getattr(largest, field) for field in MEANINGS}
+    problems = [f"{found} ({most:,} fit)" for found, most in _exceeding(limits, needed, names)]
     raise GameError(f'size="{name}" is too small: {"; ".join(problems)}; use size="exact"')
+
+
+def _exceeding(
+    limits: Mapping[str, int], needed: Sequence[Size], names: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+    """Yield what exceeds each limit, such as "mygame.txt has 70 rules", and the limit."""
+    for field, most in limits.items():
+        numbers = [getattr(one, field) for one in needed]
+        if (number := max(numbers)) > most:
+            yield f"{names[numbers.index(number)]} has {number:,} {MEANINGS[field]}", most
 
 
 def changing_layers(game: Game) -> dict[int, bool]:

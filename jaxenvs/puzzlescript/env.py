@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
@@ -20,7 +21,6 @@ from .boards import Instance
 from .collection import Collection, read
 from .game import Game
 from .machine import NOTHING, START, TICK, Board, Machine, planes
-from .machine.replacements import Draw
 from .machine.sizes import SIZES
 from .selection import Selection, select
 
@@ -80,7 +80,7 @@ class PuzzleScript(PackedPuzzle):
         checks.one_of(owner, "mask", self.mask, ("changes", "inputs"))
         checks.one_of(owner, "count", self.count, (False, True))
         checks.integer_field(owner, "again_limit", self.again_limit, 0)
-        checks.number(owner, "shaping", self.shaping, 0.0, float("inf"))
+        checks.float_field(owner, "shaping", self.shaping, 0.0)
         if self.level is not None:
             checks.integer_field(owner, "level", self.level, 0)
         for name, example in (
@@ -157,8 +157,7 @@ class PuzzleScript(PackedPuzzle):
         game = below(hashed(key, 0), len(selection.first))
         drawn = below(hashed(key, 1), jnp.asarray(selection.counts)[game])
         place = jnp.asarray(selection.places)[jnp.asarray(selection.first)[game] + drawn]
-        first = jnp.asarray(self.collection.first)[jnp.asarray(self.collection.game)[place]]
-        return self._level(place, place - first, hashed(key, 2))
+        return self._level(place, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` of game number `game`, both from 0; raise `IndexError` if none."""
@@ -169,15 +168,16 @@ class PuzzleScript(PackedPuzzle):
                 f"{self.name}: game={game}, level={number}: the numbers of levels of the games are "
                 f"{counts}; games and levels are counted from 0"
             )
-        place = jnp.int32(collection.first[game] + number)
-        return self._level(place, jnp.int32(number), jnp.uint32(0))
+        return self._level(jnp.int32(collection.first[game] + number), jnp.uint32(0))
 
-    def _level(self, place: Array, number: Array, word: Array) -> PuzzleLevel:
+    def _level(self, place: Array, word: Array) -> PuzzleLevel:
+        """Return the level with index `place` in the collection; `word` seeds its first turn."""
         collection = self.collection
+        game = jnp.asarray(collection.game)[place]
         return self._started(
             Instance(
-                game=jnp.asarray(collection.game)[place],
-                number=number.astype(jnp.int32),
+                game=game,
+                number=place - jnp.asarray(collection.first)[game],
                 width=jnp.asarray(collection.width)[place],
                 height=jnp.asarray(collection.height)[place],
                 start=jnp.asarray(collection.boards)[place],
@@ -185,7 +185,7 @@ class PuzzleScript(PackedPuzzle):
             _draw(word),
         )
 
-    def _started(self, instance: Instance, draw: Draw) -> PuzzleLevel:
+    def _started(self, instance: Instance, draw: Partial) -> PuzzleLevel:
         """Return the level, after a first turn if its game has `run_rules_on_level_start`."""
         no = jnp.bool_(False)
         board = Board(
@@ -195,13 +195,13 @@ class PuzzleScript(PackedPuzzle):
             board = self._play(instance, board, jnp.int32(START), draw)
         return PuzzleLevel(board=boards.packed(self.collection, instance, board), instance=instance)
 
-    def _play(self, instance: Instance, board: Board, action: Array, draw: Draw) -> Board:
+    def _play(self, instance: Instance, board: Board, action: Array, draw: Partial) -> Board:
         collection = self.collection
         machine = Machine(collection.size, self.again_limit)
         return machine.play(collection.tables, instance.game, board, action, draw)[0]
 
     def _turn(
-        self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Draw
+        self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Partial
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
         """Play an action on a packed board; an action that the game lacks changes nothing.
 
@@ -356,7 +356,10 @@ class PuzzleScript(PackedPuzzle):
         `MOST_BOARDS` different boards without a win.
         """
         if self.is_random:
-            raise NotImplementedError(f"{self.name}: a random game has no sure solution")
+            raise NotImplementedError(
+                f"{self.name}: {self.collection.random[0]} draws random numbers, so no solution is "
+                "certain; choose a game without `random` and `randomdir`"
+            )
         start = np.asarray(level.board)
         seen: set[bytes] = {start.tobytes()}
         queue: list[tuple[np.ndarray, tuple[int, ...]]] = [(start, ())]
@@ -382,10 +385,9 @@ def _has(game: Game, number: int) -> bool:
     return number != TICK or "realtime_interval" in game.prelude
 
 
-def _draw(word: UInt32[Array, ""]) -> Draw:
+def _draw(word: UInt32[Array, ""]) -> Partial:
     """Return a function that gives random number i of a turn, in [0, 1): a hash of `word` and i."""
-
-    return jax.tree_util.Partial(_number, word)
+    return Partial(_number, word)
 
 
 def _number(word: UInt32[Array, ""], number: Int32[Array, ""]) -> Float32[Array, ""]:

@@ -296,7 +296,8 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
             continue
         place, name = found
         for member in names.members(name):
-            left, right = (at(side, place, _named(name, member)) for side in current[3:5])
+            change = _named(name, member)
+            left, right = at(current.left, place, change), at(current.right, place, change)
             count = taken[name].times + 1 if name in taken else 1
             value = taken[name].value if name in taken else member
             known = {**taken, name: _Taken(value, count, place)}

@@ -73,11 +73,14 @@ def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
     """Read a game from a file, see `parse`. Raises `GameError` also for a file that is not text."""
     path = Path(path)
     try:
-        if path.stat().st_size > LARGEST:
-            raise GameError(f"{path}: the file exceeds {LARGEST:,} bytes")
+        if (size := path.stat().st_size) > LARGEST:
+            raise GameError(
+                f"{path}: the file has {size:,} bytes, and a game at most {LARGEST:,}; give a "
+                "PuzzleScript source"
+            )
         source = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise GameError(f"{path}: not UTF-8 text ({error})") from error
+        raise GameError(f"{path}: not UTF-8 text ({error}); save it as UTF-8") from error
     return parse(source, str(path), on_error)
 
 

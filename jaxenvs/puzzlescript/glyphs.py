@@ -8,7 +8,9 @@ from jaxtyping import UInt32
 
 from .collection import Collection
 from .game import Game
+from .machine.packing import board
 from .machine.sizes import WORD, bits
+from .tables import Level
 
 
 def cells_of(
@@ -130,9 +132,5 @@ def to_planes(
             f"the level has {width} x {height} cells; this environment's levels have at most "
             f"{side} x {side}"
         )
-    result = np.zeros((collection.size.objects, side, collection.size.words), np.uint32)
-    for y, line in enumerate(lines):
-        for x, mask in enumerate(line):
-            for each in bits(mask):
-                result[each, y, x // WORD] |= np.uint32(1 << x % WORD)
-    return result, width, height
+    by_column = tuple(line[x] for x in range(width) for line in lines)
+    return board(Level(0, width, height, by_column), collection.size), width, height

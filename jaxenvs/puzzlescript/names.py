@@ -100,7 +100,10 @@ class Names:
                 self.order.append(name)
         for name, sprite in self.sprites.items():
             if name not in self.ids:
-                self.problems.error(sprite.line, f"{name.upper()} is in no collision layer")
+                self.problems.error(
+                    sprite.line,
+                    f"{name.upper()} is in no collision layer; add it to COLLISIONLAYERS",
+                )
             if not sprite.colors:
                 self.problems.error(sprite.line, f"{name.upper()} has no colours; give 1 to 10")
         for name, members in self.aggregates.items():
@@ -148,6 +151,11 @@ class Names:
         """Return the message for a name that does not exist."""
         return f"{name.upper()} is not defined in OBJECTS or LEGEND"
 
+    @staticmethod
+    def taken(name: str, line: int) -> str:
+        """Return the message for a second definition of a name; `line` has the first."""
+        return f"{name.upper()} is already defined in line {line}; choose another name"
+
     def declare(self, name: str, line: int) -> bool:
         """Record the line that defines a name.
 
@@ -155,7 +163,7 @@ class Names:
         """
         if name in self:
             where = self.lines.get(name) or self.sprites[name].line
-            self.problems.error(line, f"{name.upper()} is already defined in line {where}")
+            self.problems.error(line, self.taken(name, where))
             return False
         if name in KEYWORDS:
             self.problems.warn(line, f"{name.upper()} is a keyword; choose another name")
@@ -196,13 +204,13 @@ class Names:
             return
         of_all = joins[0] == "and"
         wrong = self.is_property if of_all else self.is_aggregate
-        kind, other = ("aggregate", "property") if of_all else ("property", "aggregate")
+        kinds = "an aggregate", "a property"
+        kind, other = kinds if of_all else kinds[::-1]
         for each in filter(wrong, given):
             self.problems.error(
                 line,
-                f"{name.upper()} is an {kind}, and {each.upper()} a {other}: they do not mix"
-                if of_all
-                else f"{name.upper()} is a {kind}, and {each.upper()} an {other}: they do not mix",
+                f"{name.upper()} is {kind}, and {each.upper()} {other}: they do not mix; "
+                "write objects instead",
             )
         members = tuple(member for each in given for member in self.members(each))
         (self.aggregates if of_all else self.properties)[name] = members
@@ -215,7 +223,10 @@ class Names:
             if name not in self:
                 self.problems.error(line.number, self.undefined(name))
             elif self.is_aggregate(name):
-                self.problems.error(line.number, f"{name.upper()} is an aggregate and spans layers")
+                self.problems.error(
+                    line.number,
+                    f"{name.upper()} is an aggregate and spans layers; write its objects",
+                )
             else:
                 layer += self.members(name)
             if given.count(name) > 1:
@@ -266,12 +277,15 @@ class Objects:
         first, rest = found[0], first[found.end() :]
         if first in self.names.sprites:
             where = self.names.sprites[first].line
-            problems.error(line.number, f"{first.upper()} is already defined in line {where}")
+            problems.error(line.number, self.names.taken(first, where))
             return
         if first in KEYWORDS:
             problems.warn(line.number, f"{first.upper()} is a keyword; choose another name")
         if first in self.names.lines:
-            problems.error(line.number, f"{first.upper()} is already a name of another object")
+            problems.error(
+                line.number,
+                f"{first.upper()} is already a name of another object; choose another name",
+            )
         self.name, self.expects = first, "colors"
         self.names.sprites[first] = Sprite(line.number, (), ())
         for other in [*([rest] if rest else []), *others]:

@@ -111,7 +111,7 @@ def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
     rigid = [number for number in sorted(main) if any(rule.rigid for rule in main[number])]
     if len(rigid) > MOST_RIGID:
         line = main[rigid[MOST_RIGID]][0].line
-        names.problems.error(line, f"{len(rigid)} groups are rigid; at most {MOST_RIGID}")
+        names.problems.error(line, f"{len(rigid)} groups are rigid; use at most {MOST_RIGID}")
 
 
 def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:

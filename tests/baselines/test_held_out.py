@@ -56,7 +56,10 @@ def test_eval_plays_the_selected_levels(trained, tmp_path, monkeypatch, fields, 
     found = json.loads(out.read_text("utf-8"))
     assert found["fields"]["levels"] == ("test" if fields == ("levels=test",) else "train")
     for kind in ("here", "random"):
-        assert 0 <= found["seeds"][0][kind]["terminated_rate"] <= 1
+        figures = found["seeds"][0][kind]
+        assert 0 <= figures["terminated_rate"] <= 1
+        assert figures["mean_return"] == figures["terminated_rate"]  # a win is a reward of 1
+        assert 1 <= figures["mean_length"] <= 9  # the run's `max_steps_in_episode`
     assert {*played[0].env._selection.places.tolist()} == places
 
 

@@ -165,7 +165,7 @@ def test_titles_of_curves_name_the_game(tmp_path):
     assert title == "PuzzleScript-v0 game=shipped, 3 games"
 
 
-def test_other_evaluations_of_a_run_are_recorded(tmp_path):
+def test_other_evaluations_of_a_run_are_recorded(tmp_path, capsys):
     for seed in (0, 1):
         evaluated(tmp_path, seed)
         found = {"fields": {"levels": "test"}, "params": {}, "episodes": 8, "policy": {}}
@@ -178,6 +178,10 @@ def test_other_evaluations_of_a_run_are_recorded(tmp_path):
     assert record.main([str(table), str(tmp_path / "1")]) == 0
     (line,) = json.loads(table.read_text())
     assert [seed["seed"] for seed in line["evaluations"]["levels"]["seeds"]] == [0, 1]
+    (tmp_path / "1" / "eval-old.json").write_text(json.dumps({"params": {}, "seeds": []}))
+    assert record.main([str(table), str(tmp_path / "1")]) == 2
+    err = capsys.readouterr().err
+    assert "eval-old.json has no fields, episodes, policy; remove it, or write it again" in err
 
 
 def test_runs_without_an_evaluation_by_seed_share_a_panel():

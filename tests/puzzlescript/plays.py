@@ -11,6 +11,7 @@ from engine import DRAWS
 
 from jaxenvs.puzzlescript import Game
 from jaxenvs.puzzlescript.machine import TICK, Board, Machine, Packer, Size, Tables
+from jaxenvs.puzzlescript.machine.packing import board
 from jaxenvs.puzzlescript.tables import Level
 
 ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # of the engine's inputs
@@ -53,9 +54,9 @@ def tables(packers: Sequence[Packer], size: Size) -> Tables:
     return stacked([packer.tables(size) for packer in packers])
 
 
-def start(packer: Packer, level: Level, size: Size) -> Board:
+def start(level: Level, size: Size) -> Board:
     """Return a level before its first turn."""
-    objects = packer.board(level, size)
+    objects = board(level, size)
     no = np.bool_(False)
     return Board(objects, objects, np.int32(level.width), np.int32(level.height), no, no)
 

@@ -47,7 +47,7 @@ class Alone:
 
     def __init__(self, packer: Packer, level: Level, size: Size) -> None:
         self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)
-        self.tables, self.board = plays.tables([packer], size), plays.start(packer, level, size)
+        self.tables, self.board = plays.tables([packer], size), plays.start(level, size)
 
     def turn(self, action: int, drawn: int = 0) -> np.ndarray:
         """Play an action; return the objects of the board."""
@@ -111,7 +111,7 @@ def test_games_of_a_collection_play_in_a_batch_as_alone_and_as_in_the_engine():
         found = [lane for lane, _ in zip(lanes(node), range(GAMES), strict=False)]
     size, game = SIZES["small"], np.arange(GAMES, dtype=np.int32)
     tables = plays.tables([lane.packer for lane in found], size)
-    board: Any = plays.stacked([plays.start(lane.packer, lane.level, size) for lane in found])
+    board: Any = plays.stacked([plays.start(lane.level, size) for lane in found])
     play = plays.program(Machine(size, most_steps=MOST_STEPS), True)
     alone = [Alone(lane.packer, lane.level, size) for lane in found]
     cut, compared = set[int](), 0

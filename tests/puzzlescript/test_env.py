@@ -107,11 +107,13 @@ def test_reset_draws_all_games_and_levels(everything):
 @pytest.mark.parametrize("game", GAMES)
 def test_levels_survive_text(game):
     env = PuzzleScript(game=game)
-    if env.collection.has("run_rules_on_level_start"):
-        pytest.skip("the first board is not the level's")
     for number in range(env.collection.levels[0]):
         level = env.level_of(number)
-        read = env.read_level(env.text(level.instance, level.board))
+        # With `run_rules_on_level_start`, `level.board` is the board after a first turn.
+        board = boards.unpacked(env.collection, level.instance, level.board)
+        board = board._replace(objects=level.instance.start)
+        start = boards.packed(env.collection, level.instance, board)
+        read = env.read_level(env.text(level.instance, start))
         np.testing.assert_array_equal(read.instance.start, level.instance.start)
         np.testing.assert_array_equal(read.board, level.board)
 
@@ -168,9 +170,9 @@ def test_a_wrong_level_is_explained(text, message):
         ({"game": "crate"}, "no such file or folder; the shipped games are .*crates"),
         ({"level": 99}, "level=99, but there are 3 levels, numbered from 0"),
         ({"level": 0, "game": ALL}, "a level can be chosen of one game, not of"),
-        ({"size": "tiny"}, "size"),
-        ({"observation": "pixels"}, "observation"),
-        ({"again_limit": -1}, "again_limit"),
+        ({"size": "tiny"}, "size='tiny' is not one of 'exact', 'auto', 'small'"),
+        ({"observation": "pixels"}, "observation='pixels' is not one of 'objects', 'planes'"),
+        ({"again_limit": -1}, "again_limit=-1 is out of range; it must be at least 0"),
     ],
 )
 def test_a_wrong_field_is_explained(fields, message):

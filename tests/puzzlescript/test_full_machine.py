@@ -52,7 +52,7 @@ class Player:
         self.game = packer.game
         self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)
         self.tables = plays.tables([packer], size)
-        self.board = plays.start(packer, level, size)
+        self.board = plays.start(level, size)
         self.undos: list[np.ndarray] = []
         self.turn(START, 0)
 

@@ -64,10 +64,12 @@ def problems(node: engine.Engine, source: str, game: Game) -> Iterator[Problem]:
     for number, level in enumerate(levels):
         answer = node.ask(source=source, level=level, solve=inputs, most=BOARDS)
         solution = answer.get("solution")
-        if found < EACH and (solution or answer.get("exhausted")):
+        if solution or answer.get("exhausted"):
             shortest = len(solution) if solution else None
             yield Problem(source, number, level, shortest, answer["boards_seen"])
             found += 1
+        if found == EACH:
+            return
 
 
 def mistake(node: engine.Engine, env: PuzzleScript, problem: Problem, found: search.Result) -> str:

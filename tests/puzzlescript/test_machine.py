@@ -56,9 +56,7 @@ def lanes(feature: str = "") -> Lanes:
     size = Size.over(
         packers[n].level_size(level) for (n, _), level in zip(rows, levels, strict=True)
     )
-    boards = [
-        plays.start(packers[n], level, size) for (n, _), level in zip(rows, levels, strict=True)
-    ]
+    boards = [plays.start(level, size) for level in levels]
     return Lanes(
         packers,
         [trace for _, trace in rows],
@@ -215,7 +213,7 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
     level = next(each for each in game.levels if isinstance(each, Level))
     size = packer.level_size(level)
     play = plays.program(Machine(size), False)
-    turn = np.int32(0), plays.start(packer, level, size), np.int32(0), np.int32(0)
+    turn = np.int32(0), plays.start(level, size), np.int32(0), np.int32(0)
     after = plays.masks(game, play(plays.tables([packer], size), *turn)[0])
     left = {name for i, name in enumerate(game.objects) if any(cell >> i & 1 for cell in after)}
     assert left == {"background", "player"}

@@ -93,6 +93,8 @@ def test_a_selection_keeps_the_spaces(folder):
         ({"mask": "none"}, "mask='none' is not one of 'changes', 'inputs'"),
         ({"observation": "name"}, "did you mean 'names'"),
         ({"shaping": -1.0}, "shaping=-1.0 is out of range"),
+        ({"shaping": float("inf")}, "shaping=inf is out of range; it must be finite"),
+        ({"shaping": float("nan")}, "shaping=nan is out of range"),
     ],
 )
 def test_a_wrong_selection_is_explained(fields, message):
@@ -100,10 +102,18 @@ def test_a_wrong_selection_is_explained(fields, message):
         PuzzleScript(**{"game": SMALL, **fields})
 
 
-@pytest.mark.parametrize("field", ["levels", "games"])
-def test_a_selection_is_a_str(field):
-    with pytest.raises(TypeError, match=field):
-        jaxenvs.make("PuzzleScript-v0", game=SMALL, **{field: 1})
+@pytest.mark.parametrize(
+    ("field", "given", "message"),
+    [
+        ("levels", 1, "levels must be a str, such as"),
+        ("games", 1, "games must be a str, such as"),
+        ("shaping", "1", "shaping must be a Python float, got str '1'"),
+        ("shaping", True, "shaping must be a Python float, got bool True"),
+    ],
+)
+def test_a_field_of_another_type_is_explained(field, given, message):
+    with pytest.raises(TypeError, match=message):
+        jaxenvs.make("PuzzleScript-v0", game=SMALL, **{field: given})
 
 
 def test_games_share_the_names_of_objects(folder):

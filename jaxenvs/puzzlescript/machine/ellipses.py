@@ -21,19 +21,19 @@ Gaps = UInt32[Array, "rows gaps side words"]
 
 
 def joined(
-    tests: "Tested", length: Int32[Array, "*n"], behind: Array, changes: Array
+    tests: "Tested", length: Int32[Array, "*n"], fits: Array, fits_changes: Array
 ) -> tuple[UInt32[Array, "*n side words"], UInt32[Array, "*n side words"]]:
     """Return the cells at which the part of a row after its first ellipsis can start.
 
     The second result has only the starts of matches that would change something. `length` is the
-    number of cells between two ellipses; 0 if the row has only one. `behind` has the cells at which
-    these cells can start so that the part after the second ellipsis fits. `changes` has only the
-    cells for which this last part would change something.
+    number of cells between two ellipses; 0 if the row has only one. `fits` has the cells at which
+    these cells can start so that the part after the second ellipsis fits. `fits_changes` has only
+    the cells for which this last part would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
-    changes = tests.middle_changes & behind | tests.middle & changes
-    found = jnp.where(has_two, tests.middle & behind, tests.tail)
+    changes = tests.middle_changes & fits | tests.middle & fits_changes
+    found = jnp.where(has_two, tests.middle & fits, tests.tail)
     return found, jnp.where(has_two, changes, tests.tail_changes)
 
 
@@ -48,29 +48,18 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
     length, between = p.tables.length[rule][:, None], p.tables.middle_length[rule][:, None]
     at = length + first
     has_two = between > 0
-    middle = _shifted(p, tests.middle, rule, at)
+    direction, end = p.tables.direction[rule], p.size.cells + p.size.middle + p.size.side
+    middle = planes.back_by(tests.middle, direction, at, end)
     middle = jnp.where(has_two[..., None, None], middle, ALL)
-    changing = _shifted(p, tests.middle_changes, rule, at)
+    changing = planes.back_by(tests.middle_changes, direction, at, end)
     changing = jnp.where(has_two[..., None, None], changing, jnp.uint32(0))
     able = (has_two | (second == 0))[..., None, None]
+    by = at + between + second
     tail, tail_changes = (
-        jnp.where(able, _shifted(p, part, rule, at + between + second), jnp.uint32(0))
+        jnp.where(able, planes.back_by(part, direction, by, end), jnp.uint32(0))
         for part in (tests.tail, tests.tail_changes)
     )
     return middle & tail, changing & tail | middle & tail_changes
-
-
-def _shifted(
-    p: Program, part: UInt32[Array, "rows side words"], rule: Array, by: Int32[Array, "rows gaps"]
-) -> Gaps:
-    """Convert the cells at which a part of a row starts to those at which the row itself starts.
-
-    `by` is the number of cells of the row before this part, for each row and gap.
-    """
-    direction = jnp.broadcast_to(p.tables.direction[rule], (len(part),))
-    most = p.size.cells + p.size.middle + p.size.side
-    each = jnp.stack([planes.back(part, direction, n) for n in range(most)])
-    return each[by, planes.index(len(part))[:, None]]
 
 
 def targets(

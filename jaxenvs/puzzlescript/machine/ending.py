@@ -65,7 +65,7 @@ def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
     name means several objects together (an aggregate), one of them is enough.
     """
     mine = jnp.where(p.tables.movers.all[:, None, None], turn.objects, jnp.uint32(0))
-    players = jax.lax.reduce(mine, jnp.uint32(0), jax.lax.bitwise_or, (0,))
+    players = planes.union(mine, 0)
     return planes.some(turn.players) & ~planes.some(turn.players & ~players)
 
 

@@ -23,7 +23,7 @@ GROUP = 16  # number of environments that a CPU plays together
 def batched(play: Play) -> Play:
     """Return a function like `play` that under `vmap` plays the batch as this module describes.
 
-    Raises `ValueError` if the tables have a batch axis. `draw` must be None or a
+    Raises `ValueError` if the tables have a batch axis. `draw` must be a
     `jax.tree_util.Partial`, because all values that differ between environments must be arguments.
     """
 

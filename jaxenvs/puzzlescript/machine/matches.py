@@ -70,7 +70,7 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
     """
     member = planes.flags(sets, len(base))
     kept = jnp.where(member[:, :, None, None], base, jnp.uint32(0))
-    return jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    return planes.union(kept, 1)
 
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
@@ -91,13 +91,13 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
     parts = padded.reshape(count, 1, PART, *base.shape[1:])
     selections = planes.index(1 << PART)[:, None] >> planes.index(PART) & 1 != 0
     kept = jnp.where(selections[:, :, None, None], parts, jnp.uint32(0))
-    of_parts = jax.lax.reduce(kept, jnp.uint32(0), jax.lax.bitwise_or, (2,))
+    of_parts = planes.union(kept, 2)
     first_plane = planes.index(count) * PART
     selection = sets[:, first_plane // WORD] >> (first_plane % WORD).astype(np.uint32)
     selection = (selection & np.uint32((1 << PART) - 1)).astype(jnp.int32)
     place = selection + (planes.index(count) << PART)
     read = of_parts.reshape(count << PART, *base.shape[1:])[place]
-    return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    return planes.union(read, 1)
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
@@ -114,13 +114,13 @@ def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
 def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return, for the index of each pattern, the plane of the cells that meet its condition."""
     read = _read(found, p.tables.test[patterns])
-    return jax.lax.reduce(read, ALL, jax.lax.bitwise_and, (read.ndim - 3,))
+    return planes.intersection(read, read.ndim - 3)
 
 
 def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return the plane of the cells that each pattern's replacement would change."""
     read = _read(found, p.tables.change[patterns])
-    return jax.lax.reduce(read, jnp.uint32(0), jax.lax.bitwise_or, (read.ndim - 3,))
+    return planes.union(read, read.ndim - 3)
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
@@ -217,8 +217,10 @@ def of_rule(
         if size.middle:
             tail, tail_change = ellipses.behind(p, tests, rule)
         else:
+            by, end = length[:, None] + planes.index(size.gaps), size.cells + size.gaps
             tail, tail_change = (
-                _behind(p, part, rule, length) for part in (tests.tail, tests.tail_changes)
+                planes.back_by(part, p.tables.direction[rule], by, end)
+                for part in (tests.tail, tests.tail_changes)
             )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
         no_gap = (planes.index(size.gaps) == 0)[:, None, None]
@@ -230,23 +232,6 @@ def of_rule(
     only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
     only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
     return jnp.where(absent, only, found), jnp.where(absent, jnp.uint32(0), change)
-
-
-def _behind(
-    p: Program, tail: UInt32[Array, "rows side words"], rule: Array, length: Int32[Array, " rows"]
-) -> UInt32[Array, "rows gaps side words"]:
-    """Return where a row would have to start so that its part after the ellipsis matches.
-
-    `tail` has, for each row (pair of brackets) of a rule, the cells at which the part after the
-    ellipsis matches, and `length` is the number of cells before the ellipsis. The result has one
-    bit plane for each gap, the number of cells that the ellipsis skips. The plane contains the
-    cells at which the whole row would start. The part before the ellipsis is not tested here.
-    """
-    direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
-    most = p.size.cells + p.size.gaps
-    shifted = jnp.stack([planes.back(tail, direction, by) for by in range(most)])
-    by = length[:, None] + planes.index(p.size.gaps)
-    return shifted[by, planes.index(p.size.rows)[:, None]]
 
 
 NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before all matches
@@ -266,9 +251,9 @@ def first(
     Matches are ordered line by line, or column by column if `vertical`. Matches that start at the
     same cell are ordered by their gap, the number of cells that the ellipsis skips.
     """
-    cells = jax.lax.reduce(found, jnp.uint32(0), jax.lax.bitwise_or, (found.ndim - 3,))
+    cells = planes.union(found, found.ndim - 3)
     lines = (cells != 0).any(axis=-1)
-    columns = jax.lax.reduce(cells, jnp.uint32(0), jax.lax.bitwise_or, (cells.ndim - 2,))
+    columns = planes.union(cells, cells.ndim - 2)
     y = planes.first(lines)
     line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
     x = planes.lowest(jnp.where(vertical, columns, line))
@@ -279,7 +264,7 @@ def first(
     return lines.any(axis=-1), Place(x, y, gap)
 
 
-def behind(
+def later(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return, for each row of a rule, all places that come after the place `at` of this row.
@@ -315,11 +300,11 @@ def next_tuple(
     matches that still hold, and at least one is in `counts`, those that would change something. In
     the order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
     """
-    rows, later = p.size.rows, behind(p, pointer, vertical)
+    rows, after = p.size.rows, later(p, pointer, vertical)
     # For each row, four candidates for its match in the next tuple: the first match in `able`, the
     # first in `counts`, and the first after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
-    exists, place = first(jnp.concatenate([both, both & later[:, None]], 1), vertical)
+    exists, place = first(jnp.concatenate([both, both & after[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
     # For each row: whether a row with a lower index has a match in `counts`, and whether all rows

@@ -5,7 +5,6 @@ nothing. Here a micro-step handles all cells together. Only if a movement is on 
 without an object, a micro-step handles one cell, in the engine's order.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
@@ -18,10 +17,6 @@ from .state import ENDS, LATE, MOVES, Program, Turn, select
 BY_DIRECTION = (3, 1, 2, 0)
 
 
-def _or(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
-    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
-
-
 def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     """Move objects in the phase MOVES; if none can move any more, clear all movements and end it.
 
@@ -29,12 +24,12 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     """
     size, runs = p.size, turn.phase == MOVES
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
-    occupied = _or(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
+    occupied = planes.union(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
     # A cell may have a movement on a layer on which it has no object. The next object of the layer
     # that arrives there takes it over. Then the order of cells matters, so they are handled one at
     # a time.
-    is_stale = planes.some(_or(wants, 1) & ~occupied).any()
+    is_stale = planes.some(planes.union(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
@@ -51,7 +46,7 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     after = turn._replace(
         objects=_moved(p, turn.objects, movers),
         moves=jnp.where(ends, jnp.uint32(0), moves),
-        vacated=turn.vacated | _or(movers, 1),
+        vacated=turn.vacated | planes.union(movers, 1),
         place=jnp.where(runs, jnp.where(again, -1, place), turn.place),
         phase=jnp.where(ends, following, turn.phase).astype(jnp.int32),
         rule=jnp.where(ends, late, turn.rule),
@@ -104,7 +99,7 @@ def _next_cell(
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
     able = wants & free
-    ordered = planes.cells(_or(able, 0, 1)).T.reshape(-1)
+    ordered = planes.cells(planes.union(able, 0, 1)).T.reshape(-1)
     ordered &= planes.index(len(ordered)) > turn.place
     x, y = jnp.divmod(planes.first(ordered), size.side)
     one = planes.cell(x, y, size.side, size.words)
@@ -113,7 +108,7 @@ def _next_cell(
 
 def _place(movers: UInt32[Array, "layers four side words"]) -> Int32[Array, ""]:
     """Return the index of the only cell whose objects move; cells are counted column by column."""
-    return planes.first(planes.cells(_or(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
+    return planes.first(planes.cells(planes.union(movers, 0, 1)).T.reshape(-1)).astype(jnp.int32)
 
 
 def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects side words"]:
@@ -122,7 +117,7 @@ def _moved(p: Program, objects: Array, movers: Array) -> UInt32[Array, "objects 
     `movers` has, by layer and direction, the cells whose objects of the layer move.
     """
     mine = movers[p.tables.layer.all]
-    after = objects & ~_or(mine, 1)
+    after = objects & ~planes.union(mine, 1)
     for d in range(4):
         after |= planes.moved(objects & mine[:, d], d)
     return after

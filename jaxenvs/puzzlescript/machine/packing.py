@@ -154,14 +154,15 @@ class Packer:
         """Return the tables of the game for an interpreter of a size that holds it."""
         return _Filled(self, size).tables()
 
-    def board(self, level: Level, size: Size) -> UInt32[np.ndarray, "objects side words"]:
-        """Return, for each object, the bit plane of its cells at the start of a level."""
-        planes = np.zeros((size.objects, size.side, size.words), np.uint32)
-        for place, cell in enumerate(level.cells):
-            x, y = divmod(place, level.height)
-            for each in bits(cell):
-                planes[each, y, x // WORD] |= np.uint32(1 << x % WORD)
-        return planes
+
+def board(level: Level, size: Size) -> UInt32[np.ndarray, "objects side words"]:
+    """Return, for each object, the bit plane of its cells at the start of a level."""
+    planes = np.zeros((size.objects, size.side, size.words), np.uint32)
+    for place, cell in enumerate(level.cells):
+        x, y = divmod(place, level.height)
+        for each in bits(cell):
+            planes[each, y, x // WORD] |= np.uint32(1 << x % WORD)
+    return planes
 
 
 def draws(rule: TableRule) -> bool:

@@ -70,6 +70,21 @@ def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     return _selected(plane, direction, by, OPPOSITE)
 
 
+def back_by(
+    plane: UInt32[Array, "rows side words"],
+    direction: Int32[Array, ""],
+    by: Int32[Array, "rows gaps"],
+    end: int,
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return the plane of each row with its bits moved against `direction` by each number in `by`.
+
+    All numbers are below `end`.
+    """
+    direction = jnp.broadcast_to(direction, (len(plane),))
+    each = jnp.stack([back(plane, direction, number) for number in range(end)])
+    return each[by, index(len(plane))[:, None]]
+
+
 def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
     """Move the bits of each plane by `by` cells in the direction `order[direction]`."""
     if by == 0:
@@ -79,6 +94,16 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
     for i in (2, 1, 0):
         result = jnp.where(chosen == i, moved(plane, order[i], by), result)
     return result
+
+
+def union(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
+    """Return the cells that are in any of the planes along the axes, which are removed."""
+    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
+
+
+def intersection(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
+    """Return the cells that are in all of the planes along an axis, which is removed."""
+    return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
 
 
 def some(plane: Plane) -> Bool[Array, "*batch"]:

@@ -7,16 +7,11 @@ bitwise or of both numbers, as in PuzzleScript's engine. This may be the number 
 of none.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from . import planes
 from .state import RULES, Program, Turn, fresh, select
-
-
-def _or(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
-    return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, (axis,))
 
 
 def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
@@ -39,8 +34,8 @@ def recorded(
     digits = (groups[..., None] >> planes.index(p.size.group_bits)) & 1
     records, is_new = turn.rigid.records, jnp.bool_(False)
     for i in range(len(patterns)):
-        missing = where[i] & ~_or(records, 1)
-        new = _or(jnp.where(groups[i, :, None, None] > 0, missing, jnp.uint32(0)), 0)
+        missing = where[i] & ~planes.union(records, 1)
+        new = planes.union(jnp.where(groups[i, :, None, None] > 0, missing, jnp.uint32(0)), 0)
         records |= jnp.where(digits[i, :, :, None, None] > 0, new, jnp.uint32(0))
         is_new |= planes.some(new)
     return turn._replace(rigid=turn.rigid._replace(records=records)), is_new
@@ -78,7 +73,7 @@ def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
     """
     assert turn.rigid
     records = turn.rigid.records
-    stays = _or(turn.moves[:, :4], 1) & _or(records, 1)
+    stays = planes.union(turn.moves[:, :4], 1) & planes.union(records, 1)
     seen, digits = jnp.zeros_like(stays[0]), jnp.zeros_like(records[0])
     for layer in range(p.size.layers):
         digits |= stays[layer] & ~seen & records[layer]
@@ -86,6 +81,6 @@ def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
     number = planes.index(1 << p.size.group_bits)
     is_set = (number[:, None] >> planes.index(p.size.group_bits) & 1).astype(bool)
     equal = jnp.where(is_set[..., None, None], digits, ~digits)
-    cells = jax.lax.reduce(equal, planes.ALL, jax.lax.bitwise_and, (1,)) & seen
+    cells = planes.intersection(equal, 1) & seen
     found, is_group = planes.some(cells), number <= p.tables.rigid_groups.all
     return jnp.where(number == 0, (found & ~is_group).any(), found & is_group)

@@ -13,7 +13,6 @@ from jaxtyping import Array, Int32
 
 from ...core.settle import stored
 from . import ending, groups, lanes, matches, movement, planes
-from .replacements import Draw
 from .sizes import BITS, Size, Tables
 from .state import (
     DONE,
@@ -46,23 +45,19 @@ class Machine(NamedTuple):
         game: Int32[Array, ""],
         board: Board,
         action: Int32[Array, ""],
-        draw: Draw | None = None,
+        draw: jax.tree_util.Partial,
     ) -> tuple[Board, Int32[Array, ""]]:
         """Play an action and its `again` turns; return the board and the number of micro-steps.
 
         The leaves of `tables` have a first axis of games, and `game` is an index on it. Actions
         are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
         rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
-        action, in [0, 1); it is required if `size.draws` is True. A batch is played faster on a CPU
-        if `draw` is a `jax.tree_util.Partial` (see `lanes.py`).
+        action, in [0, 1). `draw` is a `Partial`, so that `lanes.py` can batch its arguments.
         """
-        play = self._play
-        if draw is None or isinstance(draw, jax.tree_util.Partial):
-            play = lanes.batched(play)
-        return play(tables, game, board, action, draw)
+        return lanes.batched(self._play)(tables, game, board, action, draw)
 
     def _play(
-        self, tables: Tables, game: Array, board: Board, action: Array, draw: Any
+        self, tables: Tables, game: Array, board: Board, action: Array, draw: jax.tree_util.Partial
     ) -> tuple[Board, Array]:
         program = Program.of(self.size, tables, game, self.again_limit)
         is_start = action == START
@@ -114,7 +109,7 @@ def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
     mine = (on_layer & p.tables.movers.all)[..., None, None]
     there = jnp.where(mine, turn.objects & players, jnp.uint32(0))
-    pushed = jax.lax.reduce(there, jnp.uint32(0), jax.lax.bitwise_or, (1,))
+    pushed = planes.union(there, 1)
     is_input = (action >= 0) & (action < len(INPUTS))
     bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
     given = ((planes.index(BITS) == bit) & is_input)[:, None, None]
