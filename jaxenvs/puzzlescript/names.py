@@ -222,6 +222,10 @@ class Names:
         for name in given:
             if name not in self:
                 self.problems.error(line.number, self.undefined(name))
+            elif not re.fullmatch(r"\w+", name):
+                self.problems.error(
+                    line.number, f"{name!r} in a layer; write names of letters, digits and _"
+                )
             elif self.is_aggregate(name):
                 self.problems.error(
                     line.number,
@@ -310,7 +314,9 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        if not re.fullmatch(r"[.\d]*", row[:5]):
+        # As in PuzzleScript's engine, the character after a row counts, except after the last row.
+        checked = row[:6] if len(sprite.rows) < 4 else row[:5]
+        if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)
         elif len(row) != 5:
             problems.warn(line.number, wrong)
