@@ -1,14 +1,10 @@
-"""Random games: rules of every kind next to each other, on random levels.
-
-Most of them are games that nobody would write. They combine features that no game of a collection
-combines. Some have errors, and the engine does not play those.
-"""
+"""Random games: rules of every kind next to each other, on random levels."""
 
 import random
 from typing import NamedTuple
 
 LAYERS = (("a", "b", "ab"), ("c", "d", "cd"), ("p", "q", "player", "wall"))
-OBJECTS = {"a", "b", "c", "d", "p", "q", "wall"}
+NAMES = ("background", "a", "b", "c", "d", "p", "q", "wall")
 ONE = (">", "<", "^", "v", "up", "left", "down", "right", "action", "stationary")
 SEVERAL = ("moving", "horizontal", "vertical", "parallel", "perpendicular", "orthogonal")
 DIRECTIONS = ("", "", "", "up", "left", "down", "right", "horizontal", "vertical", "orthogonal")
@@ -18,11 +14,9 @@ PLAYERS = ("p or q", "p or q", "p", "p and c", "p or a", "q or c or a")
 WINS = ("all a on c", "some b", "no d", "no a on d", "all player on c", "all mix on c", "some both")
 SHAPES = ((1, 1), (1, 6), (6, 1), (3, 3), (5, 4), (4, 6), (8, 8), (12, 2), (2, 12), (16, 16))
 WIDE = ((33, 3), (36, 2), (1, 36), (3, 33), (32, 2), (40, 4), (4, 40))
-GLYPHS = "....aabccdpq#1234"
-START = "OBJECTS\n" + "".join(
-    f"\n{name}\nred\n" for name in ("background", "a", "b", "c", "d", "p", "q", "wall")
-)
-LEGEND = """
+SOURCE = """{options}
+OBJECTS
+{objects}
 LEGEND
 ab = a or b
 cd = c or d
@@ -36,28 +30,32 @@ player = {player}
 2 = p and c
 3 = q and c
 4 = b and d
-
 SOUNDS
 sfx0 12345
-
 COLLISIONLAYERS
 background
 a, b
 c, d
 p, q, wall
+RULES
+{rules}
+WINCONDITIONS
+{wins}
+LEVELS
+{level}
 """
 
 
 class Name(NamedTuple):
-    """A name in a cell of a rule."""
+    """A name in a cell of a rule; `layer` is -1 for objects of several layers."""
 
     modifier: str
     name: str
-    layer: int  # -1: the name stands for objects of several layers
+    layer: int
 
 
 class Inventor:
-    """Draws the parts of one game; `seed` determines all of them."""
+    """Draws one game and its inputs; `seed` determines them."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -70,51 +68,44 @@ class Inventor:
 
     def game(self) -> str:
         """Return the source of a game with one level."""
-        options = "\n".join(name for name, share in OPTIONS.items() if self.chance(share))
-        wins = "\n".join(self.draw.sample(WINS, self.draw.choice((0, 1, 1, 2))))
-        legend = LEGEND.format(player=self.draw.choice(PLAYERS))
-        rules = f"RULES\n{self.rules()}\n\nWINCONDITIONS\n{wins}\n\nLEVELS\n"
-        return "\n".join((options, START, legend, rules, self.level(), ""))
+        return SOURCE.format(
+            options="\n".join(name for name, share in OPTIONS.items() if self.chance(share)),
+            objects="".join(f"{name}\nred\n\n" for name in NAMES),
+            player=self.draw.choice(PLAYERS),
+            rules="\n".join(self.rules()),
+            wins="\n".join(self.draw.sample(WINS, self.draw.choice((0, 1, 1, 2)))),
+            level=self.level(),
+        )
 
-    def rules(self) -> str:
-        """Return rules: groups, loops, random groups and single rules in any order."""
+    def rules(self) -> list[str]:
+        """Return the lines of rules: single rules, groups, random groups and a loop."""
         found = ["[ > player | ab ] -> [ > player | > ab ]"] if self.chance(0.6) else []
-        in_loop = False
         for _ in range(self.draw.randrange(1, 6)):
-            if not in_loop and self.chance(0.15):
-                in_loop = bool(found.append("startloop") or True)
             late = self.chance(0.2)
-            kind = "random " if self.has_draws and self.chance(0.4) else ""
-            kind = "rigid " if not (late or kind) and self.chance(0.08) else kind
-            found.append(kind + self.rule(late))
+            kind = "rigid " if not late and self.chance(0.08) else ""
+            first = "random " if self.has_draws and not kind and self.chance(0.4) else kind
+            found.append(first + self.rule(late))
             while self.chance(0.25):
-                found.append(f"+ {kind}{self.rule(late)}")
-            if in_loop and self.chance(0.5):
-                in_loop = bool(found.append("endloop"))
-        return "\n".join([*found, *(["endloop"] if in_loop else [])])
+                found[-1] += f"\n+ {kind}{self.rule(late)}"
+        if self.chance(0.4):
+            start, end = sorted(self.draw.sample(range(len(found) + 1), 2))
+            found[start:end] = ["startloop", *found[start:end], "endloop"]
+        return found
 
     def rule(self, late: bool) -> str:
         """Return a rule."""
         self.several = 0
-        sides: tuple[list[str], list[str]] = ([], [])
+        lefts, rights = [], []
         for _ in range(self.draw.choice((1, 1, 1, 1, 2, 2, 3))):
-            count = self.draw.choice((1, 1, 2, 2, 3))
-            left = [self.cell(late) for _ in range(count)]
-            right = [self.after(cell, late) for cell in left]
-            gaps = sorted(self.draw.sample(range(1, count), min(count - 1, self.gaps())))
-            for side, cells in zip(sides, (left, right), strict=True):
-                texts = [" ".join(f"{n.modifier} {n.name}".strip() for n in c) for c in cells]
-                for gap in reversed(gaps):
-                    texts.insert(gap, "...")
-                side.append(f"[ {' | '.join(texts)} ]")
+            left = [self.cell(late) for _ in range(self.draw.choice((1, 1, 2, 2, 3)))]
+            gaps = 2 if self.chance(0.04) else int(self.chance(0.15))
+            places = self.draw.sample(range(1, len(left)), min(len(left) - 1, gaps))
+            lefts.append(row(left, places))
+            rights.append(row([self.after(cell, late) for cell in left], places))
         command = self.draw.choice(COMMANDS) if self.chance(0.3) else ""
-        after = "" if command and self.chance(0.3) else " ".join(sides[1])
+        after = "" if command and self.chance(0.3) else " ".join(rights)
         head = ("late " if late else "") + self.draw.choice(DIRECTIONS)
-        return f"{head} {' '.join(sides[0])} -> {after} {command}"
-
-    def gaps(self) -> int:
-        """Return the number of ellipses of a row."""
-        return 2 if self.chance(0.04) else int(self.chance(0.15))
+        return f"{head} {' '.join(lefts)} -> {after} {command}"
 
     def cell(self, late: bool) -> list[Name]:
         """Return a cell of the left side."""
@@ -122,7 +113,7 @@ class Inventor:
         found = [Name(self.modifier(late), self.draw.choice(LAYERS[i]), i) for i in layers]
         if len(layers) < 2 and self.chance(0.1):
             found.append(Name(self.modifier(late), self.draw.choice(("mix", "ac", "both")), -1))
-        return [n if n.name != "both" or n.modifier != "no" else Name("no", "b", 0) for n in found]
+        return found
 
     def modifier(self, late: bool) -> str:
         """Return a modifier of the left side."""
@@ -138,35 +129,26 @@ class Inventor:
     def after(self, cell: list[Name], late: bool) -> list[Name]:
         """Return a cell of the right side, given the same cell of the left side."""
         found = []
+        moves = ("",) if late else (*ONE, *["randomdir"] * 6) if self.has_draws else ONE
         for each in (each for each in cell if each.modifier != "no"):
-            ways = ["same", "same", "moved", "plain", "replaced", "gone"]
-            way = self.draw.choice(ways)
-            if way == "same":
-                found.append(each)
-            elif way == "plain" or (way == "moved" and late):
-                found.append(each._replace(modifier=""))
-            elif way == "moved":
-                modifiers = (*ONE, "randomdir") if self.has_draws else ONE
-                found.append(each._replace(modifier=self.draw.choice(modifiers)))
-            elif way == "replaced" and each.layer >= 0:
-                others = [name for name in LAYERS[each.layer] if name in OBJECTS]
-                found.append(each._replace(name=self.draw.choice(others)))
-        if all(each.layer >= 0 for each in found) and self.chance(0.35):
-            free = [i for i in range(3) if i not in {each.layer for each in found}]
-            found += [self.new(self.draw.choice(free), late)] if free else []
+            others = [name for name in LAYERS[each.layer] if name in NAMES]
+            moved = each._replace(modifier=self.draw.choice(moves))
+            other = each._replace(name=self.draw.choice(others)) if each.layer >= 0 else each
+            ways = ([each], [each], [moved], [each._replace(modifier="")], [other], [])
+            found += self.draw.choice(ways)
+        free = [i for i in range(3) if i not in {each.layer for each in found}]
+        if free and all(each.layer >= 0 for each in found) and self.chance(0.35):
+            layer = self.draw.choice(free)
+            if self.has_draws and layer < 2 and self.chance(0.5):
+                return [*found, Name("random", LAYERS[layer][2], layer)]
+            modifier = "" if late or self.chance(0.6) else self.draw.choice(ONE)
+            found.append(Name(modifier, LAYERS[layer][self.draw.randrange(2)], layer))
         return found
-
-    def new(self, layer: int, late: bool) -> Name:
-        """Return an object that a rule creates."""
-        if self.has_draws and self.chance(0.5):
-            return Name("random", self.draw.choice(LAYERS[layer][:3]), layer)
-        modifier = "" if late or self.chance(0.6) else self.draw.choice(ONE)
-        return Name(modifier, LAYERS[layer][self.draw.randrange(2)], layer)
 
     def level(self) -> str:
         """Return a level, in most games with one player."""
         width, height = self.draw.choice(WIDE if self.chance(0.2) else SHAPES)
-        glyphs = GLYPHS if self.chance(0.4) else "....aabccd#14"
+        glyphs = "....aabccdpq#1234" if self.chance(0.4) else "....aabccd#14"
         rows = [self.draw.choices(glyphs, k=width) for _ in range(height)]
         rows[self.draw.randrange(height)][self.draw.randrange(width)] = self.draw.choice("p2")
         return "\n".join("".join(row) for row in rows)
@@ -175,3 +157,11 @@ class Inventor:
         """Return random inputs of the engine."""
         every = [0, 1, 2, 3, 4, 0, 1, 2, 3, "tick"]
         return ["restart" if self.chance(0.04) else self.draw.choice(every) for _ in range(count)]
+
+
+def row(cells: list[list[Name]], places: list[int]) -> str:
+    """Return a row of a rule, with an ellipsis before the cells at `places`."""
+    texts = [" ".join(f"{each.modifier} {each.name}".strip() for each in cell) for cell in cells]
+    for place in sorted(places, reverse=True):
+        texts.insert(place, "...")
+    return f"[ {' | '.join(texts)} ]"
