@@ -14,36 +14,9 @@ PLAYERS = ("p or q", "p or q", "p", "p and c", "p or a", "q or c or a")
 WINS = ("all a on c", "some b", "no d", "no a on d", "all player on c", "all mix on c", "some both")
 SHAPES = ((1, 1), (1, 6), (6, 1), (3, 3), (5, 4), (4, 6), (8, 8), (12, 2), (2, 12), (16, 16))
 WIDE = ((33, 3), (36, 2), (1, 36), (3, 33), (32, 2), (40, 4), (4, 40))
-SOURCE = """{options}
-OBJECTS
-{objects}
-LEGEND
-ab = a or b
-cd = c or d
-mix = a or c or p
-ac = a or c
-both = b and d
-player = {player}
-. = background
-# = wall
-1 = a and c
-2 = p and c
-3 = q and c
-4 = b and d
-SOUNDS
-sfx0 12345
-COLLISIONLAYERS
-background
-a, b
-c, d
-p, q, wall
-RULES
-{rules}
-WINCONDITIONS
-{wins}
-LEVELS
-{level}
-"""
+LEGEND = "ab = a or b; cd = c or d; mix = a or c or p; ac = a or c; both = b and d; . = background"
+LEGEND += "; # = wall; 1 = a and c; 2 = p and c; 3 = q and c; 4 = b and d; player = "
+MIDDLE = "SOUNDS; sfx0 12345; COLLISIONLAYERS; background; a, b; c, d; p, q, wall; RULES"
 
 
 class Name(NamedTuple):
@@ -68,14 +41,13 @@ class Inventor:
 
     def game(self) -> str:
         """Return the source of a game with one level."""
-        return SOURCE.format(
-            options="\n".join(name for name, share in OPTIONS.items() if self.chance(share)),
-            objects="".join(f"{name}\nred\n\n" for name in NAMES),
-            player=self.draw.choice(PLAYERS),
-            rules="\n".join(self.rules()),
-            wins="\n".join(self.draw.sample(WINS, self.draw.choice((0, 1, 1, 2)))),
-            level=self.level(),
-        )
+        options = [name for name, share in OPTIONS.items() if self.chance(share)]
+        objects = [f"\n{name}\nred" for name in NAMES]
+        legend = LEGEND + self.draw.choice(PLAYERS)
+        before = [*options, "OBJECTS", *objects, "LEGEND", *legend.split("; "), *MIDDLE.split("; ")]
+        wins = self.draw.sample(WINS, self.draw.choice((0, 1, 1, 2)))
+        after = ["WINCONDITIONS", *wins, "LEVELS", *self.level(), ""]
+        return "\n".join([*before, *self.rules(), *after])
 
     def rules(self) -> list[str]:
         """Return the lines of rules: single rules, groups, random groups and a loop."""
@@ -145,13 +117,13 @@ class Inventor:
             found.append(Name(modifier, LAYERS[layer][self.draw.randrange(2)], layer))
         return found
 
-    def level(self) -> str:
-        """Return a level, in most games with one player."""
+    def level(self) -> list[str]:
+        """Return the rows of a level, in most games with one player."""
         width, height = self.draw.choice(WIDE if self.chance(0.2) else SHAPES)
         glyphs = "....aabccdpq#1234" if self.chance(0.4) else "....aabccd#14"
         rows = [self.draw.choices(glyphs, k=width) for _ in range(height)]
         rows[self.draw.randrange(height)][self.draw.randrange(width)] = self.draw.choice("p2")
-        return "\n".join("".join(row) for row in rows)
+        return ["".join(row) for row in rows]
 
     def inputs(self, count: int) -> list[int | str]:
         """Return random inputs of the engine."""
