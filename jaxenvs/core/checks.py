@@ -80,7 +80,7 @@ def float_field(owner: str, name: str, given: object, low: float) -> None:
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         kind = type(given).__name__
         raise TypeError(f"{owner}: {name} must be a Python float, got {kind} {given!r}")
-    if not low <= given <= np.finfo(np.float32).max:
+    if not low <= given <= float(np.finfo(np.float32).max):
         raise ValueError(
             f"{owner}: {name}={given} is out of range; it must be finite in float32 and "
             f"at least {low:g}"

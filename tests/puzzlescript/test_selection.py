@@ -81,6 +81,7 @@ def test_a_selection_keeps_the_spaces(folder):
     assert part.action_names == every.action_names
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -105,6 +106,7 @@ def test_a_wrong_selection_is_explained(fields, message):
         PuzzleScript(**{"game": SMALL, **fields})
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("field", "given", "message"),
     [
