@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 import plays
 import pytest
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
 
 import jaxenvs
 from jaxenvs import puzzlescript
@@ -85,6 +87,26 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
         state, objects = step(state, jnp.asarray(actions))
         for each, action, mine in zip(alone, actions, objects, strict=True):
             np.testing.assert_array_equal(mine, each.turn(action))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("varying", range(4))
+def test_a_batch_can_be_sharded_over_devices(count, varying):
+    """`shard_map` accepts the types, also if only one of the arguments differs between devices."""
+    packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
+    level = next(each for each in packer.game.levels if isinstance(each, Level))
+    size = packer.level_size(level)
+    tables = plays.tables([packer], size)
+    row = np.int32(0), plays.start(level, size), np.int32(0), np.int32(0)
+    play = jax.vmap(functools.partial(plays.turn, Machine(size)), (None, 0, 0, 0, 0))
+    specs = [P(), P(), P(), P()]
+    specs[varying] = P("envs")
+    mesh = jax.make_mesh((1,), ("envs",), axis_types=(AxisType.Auto,))
+    spread = jax.shard_map(
+        functools.partial(play, tables), mesh=mesh, in_specs=tuple(specs), out_specs=P("envs")
+    )
+    steps = jax.eval_shape(spread, *plays.stacked([row] * count))[1]
+    assert steps.shape == (count,)
 
 
 @pytest.mark.parametrize("nested", [False, True])
