@@ -12,8 +12,8 @@ COMMANDS = ("again", "again", "cancel", "restart", "checkpoint", "win", "sfx0", 
 OPTIONS = {"run_rules_on_level_start": 0.3, "require_player_movement": 0.15, "noaction": 0.1}
 PLAYERS = ("p or q", "p or q", "p", "p and c", "p or a", "q or c or a")
 WINS = ("all a on c", "some b", "no d", "no a on d", "all player on c", "all mix on c", "some both")
-SHAPES = ((1, 1), (1, 6), (6, 1), (3, 3), (5, 4), (4, 6), (8, 8), (12, 2), (2, 12), (16, 16))
-WIDE = ((33, 3), (36, 2), (1, 36), (3, 33), (32, 2), (40, 4), (4, 40))
+SHAPES = ((1, 1), (1, 6), (6, 1), (3, 3), (5, 4), (4, 6), (8, 8), (12, 2), (2, 12), (10, 9))
+WIDE = ((33, 2), (36, 1), (1, 36), (2, 33), (32, 2), (40, 1), (1, 40))
 LEGEND = "ab = a or b; cd = c or d; mix = a or c or p; ac = a or c; both = b and d; . = background"
 LEGEND += "; # = wall; 1 = a and c; 2 = p and c; 3 = q and c; 4 = b and d; player = "
 MIDDLE = "SOUNDS; sfx0 12345; COLLISIONLAYERS; background; a, b; c, d; p, q, wall; RULES"
