@@ -247,10 +247,7 @@ def _moved(
 
     left, right = at(rule.left, place, change), at(rule.right, place, change)
     old = pairs.get(pair)
-    if old is None:
-        new = _Taken(to, 1, place)
-    else:
-        new = old._replace(times=old.times + (old.place != place))
+    new = old._replace(times=old.times + (old.place != place)) if old else _Taken(to, 1, place)
     before = modifiers.get(pair[0], _Taken(to, 0, place))
     return (
         rule._replace(left=left, right=right),
