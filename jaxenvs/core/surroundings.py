@@ -124,9 +124,7 @@ class Writer:
             found[one].append(self.thing[tile, frame.places[where]])
         return found
 
-    def lines(
-        self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int
-    ) -> list[str]:
+    def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
         """Return the sentence about the first `count` of `DIRECTIONS`, for each state."""
         assert self.line is not None
         names = [*DIRECTIONS][:count]
@@ -161,7 +159,7 @@ class Writer:
         return texts
 
     def _row(self, key: tuple[bytes, int, int, str]) -> str:
-        """Draw a row of tiles with cells of equal width; the agent is at `place` unless it is -1."""
+        """Draw a row of tiles with cells of equal width, with the agent at `place` unless -1."""
         line, wide, place, you = key
         signs = [*map(self.palette.sign, line)]
         if place >= 0:

@@ -65,8 +65,11 @@ def _reader(env: Any, kinds: Any) -> Callable[..., Any]:
 def rows_of(states: PyTree[Any]) -> list[Any]:
     """Split a batch of states into a list of states on the host."""
     host = jax.tree.map(_on_host, states)
-    count = batch_size(states)
-    return [jax.tree.map(lambda leaf: leaf[i], host) for i in range(count)]
+
+    def row(number: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[number], host)
+
+    return [*map(row, range(batch_size(states)))]
 
 
 def _on_host(leaf: Any) -> Any:

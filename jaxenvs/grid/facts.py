@@ -136,7 +136,9 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
     cells = inputs["cells"].reshape(count, -1)
     words, carried = row_bytes(inputs["mission"]), inputs["carried"].tolist()
     facing = inputs["agent"][:, 2] if whole else inputs.get("facing")
-    faces = [""] * count if facing is None else [f"You face {HEADINGS[i]}." for i in facing.tolist()]
+    faces = (
+        [""] * count if facing is None else [f"You face {HEADINGS[i]}." for i in facing.tolist()]
+    )
     where = "The whole grid" if whole else "Your view, ahead is up"
     for pose, rows in groups(inputs["agent"]):
         frame, some = frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
@@ -152,9 +154,7 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
     return told
 
 
-def changes(
-    env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]
-) -> list[str]:
+def changes(env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
     """Describe what changed between two batches of observations."""
     return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
 
