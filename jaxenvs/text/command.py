@@ -7,15 +7,15 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from ..commands import fields
+from ..commands.parser import Parser, UsageError, guarded, make_env, number, unwritable
 from ..core import registry
 from ..core.env import Env
 from ..core.extras import version
 from ..core.typed import program
-from ..text.agents import REFERENCES, Agent, load
-from ..text.evaluation import INVALID, AnswerError, Episode, Result, Settings, summary
-from ..text.prompts import FORMAT
-from . import fields
-from .parser import Parser, UsageError, guarded, make_env, number, unwritable
+from .agents import REFERENCES, Agent, load
+from .evaluation import INVALID, AnswerError, Episode, Result, Settings, summary
+from .prompts import FORMAT
 
 SUMMARY = """\
 Evaluate an agent that reads text, such as a language model: a function from a prompt to an answer.
