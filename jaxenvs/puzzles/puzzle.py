@@ -212,7 +212,7 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether `texts` writes the descriptions: not if a subclass has other `text` or `facts`."""
+        """Whether `texts` writes: not if a subclass overrides only `text` or `facts`."""
         first = next(k for k in type(self).__mro__ if {"texts", "text", "facts"} & vars(k).keys())
         is_written = "texts" in vars(first) and self._has_written()
         return is_written and super().has_text_inputs
