@@ -54,7 +54,11 @@ def _parser() -> Parser:
         "--episodes", type=whole, default=10, metavar="N", help="number of episodes (default 10)"
     )
     made.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of levels and chance (default 0)"
+        "--seed",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="seed of levels and random draws (default 0)",
     )
     rules = "; ".join(f"{name}: {does}" for name, does in INVALID.items())
     made.add_argument(
