@@ -21,7 +21,7 @@ UNKNOWN = "?"
 
 
 class Reader:
-    """Agent with a map of the cells in earlier prompts; moves are certain, so it knows its place."""
+    """Agent with a map of all cells that it has read; it counts its moves to know its place."""
 
     def __init__(self, seed: int = 0) -> None:
         """Draw random actions, where the map does not help, with this seed."""
