@@ -17,12 +17,14 @@ from ..core.env import Params
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from ..core.texts import Memo, written_by_row
 from . import sprites
 from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 
 MAX_SIZE = 7
 REWARDS = ("sparse", "dense")
 _LIMIT = 20  # default time limit, in steps per cell of the board
+_ROWS = Memo(lambda row: " ".join(f"{n or '.':>2}" for n in row))
 
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
@@ -253,10 +255,9 @@ class SlidingTile(PackedPuzzle):
             )
         return self.level(found)
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the numbers in rows, with a dot for the blank."""
-        rows = np.asarray(self.observe_board(instance, board))
-        return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
+        return written_by_row(boards, _ROWS)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return one sprite for each number, uint8 (size * size, tile_size, tile_size, 3)."""

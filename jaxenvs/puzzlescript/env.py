@@ -15,6 +15,7 @@ from ..core.env import Ending, Transition
 from ..core.random import Key, below, hashed, mix, uniform
 from ..core.registry import register
 from ..core.spaces import Space
+from ..core.texts import board_changes, pairs
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
 from . import boards, glyphs, observations, pictures
 from .boards import Instance
@@ -316,20 +317,25 @@ class PuzzleScript(PackedPuzzle):
 
     def text(self, instance: Instance, board: UInt32[Array, " packed"]) -> str:
         """Return the board as text, in the characters of the game's legend."""
-        game, cells = self._cells(instance, board)
-        return glyphs.written(game, cells)
-
-    def _cells(self, instance: Instance, board: Any) -> tuple[Game, list[list[int]]]:
         objects = np.asarray(self.objects(instance, jnp.asarray(board)))
-        game = self.collection.games[int(instance.game)]
-        return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
+        cells = glyphs.cells_of(objects, int(instance.width), int(instance.height))
+        return glyphs.written(self.collection.games[int(instance.game)], cells)
 
-    def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Return the board as text, after the game's title and the meaning of each character."""
-        game, cells = self._cells(state.instance, state.board)
-        title = game.prelude.get("title") or game.name
-        explained = glyphs.explained(game, cells)
-        return f"{title}. {explained}:\n{glyphs.written(game, cells)}"
+    def text_inputs(self, state: PuzzleState, params: Any = None) -> dict[str, Array]:
+        """Return the objects of each cell, the game and the size of the level, for `texts`."""
+        objects, level = self.objects(state.instance, state.board), state.instance
+        size = {"width": level.width, "height": level.height}
+        return {"objects": objects, "game": level.game, **size}
+
+    def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
+        """Return boards as text, after the game's title and the meaning of each character."""
+        return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
+
+    def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+        """Return the rows of the board that changed."""
+        boards = (glyphs.boards_of(self.collection, inputs) for inputs in (old, new))
+        texts = ([glyphs.written(*one) for one in batch] for batch in boards)
+        return [board_changes(*pair) for pair in pairs(*texts)]
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse `text`, a level of the first game, in the format that the method `text` writes.

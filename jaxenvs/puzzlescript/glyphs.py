@@ -1,11 +1,12 @@
 """Levels as text, in the characters of the game's legend."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from jaxtyping import UInt32
 
+from ..core.texts import board_text
 from .collection import Collection
 from .game import Game
 from .machine.packing import board
@@ -17,13 +18,11 @@ def cells_of(
     objects: UInt32[np.ndarray, "objects side words"], width: int, height: int
 ) -> list[list[int]]:
     """Return the object mask of each cell, line by line."""
-    lines = [[0] * width for _ in range(height)]
-    for number, plane in enumerate(np.asarray(objects)):
-        for y in range(height):
-            for x in range(width):
-                if plane[y, x // WORD] >> np.uint32(x % WORD) & np.uint32(1):
-                    lines[y][x] |= 1 << number
-    return lines
+    words = np.asarray(objects)[:, :height, :, None]
+    bits_of = words >> np.arange(WORD, dtype=np.uint32) & np.uint32(1)
+    cells = bits_of.reshape(len(bits_of), height, -1)[:, :, :width]
+    packed = np.packbits(cells.transpose(1, 2, 0).astype(bool), axis=2, bitorder="little")
+    return [[int.from_bytes(mask.tobytes(), "little") for mask in line] for line in packed]
 
 
 def names_of(game: Game, mask: int) -> str:
@@ -67,6 +66,27 @@ def explained(game: Game, cells: list[list[int]]) -> str:
     """Return the meaning of every character of `written`, on one line."""
     found = legend(game, cells)
     return ", ".join(f"{glyph} {names_of(game, mask)}" for mask, glyph in found.items())
+
+
+def boards_of(
+    collection: Collection, inputs: Mapping[str, np.ndarray]
+) -> Iterator[tuple[Game, list[list[int]]]]:
+    """Yield the game of each state of a batch, and the object mask of each cell.
+
+    `inputs` has a batch of the arrays that `PuzzleScript.text_inputs` returns.
+    """
+    sizes = zip(inputs["width"].tolist(), inputs["height"].tolist(), strict=True)
+    games = inputs["game"].tolist()
+    for objects, game, size in zip(inputs["objects"], games, sizes, strict=True):
+        yield collection.games[game], cells_of(objects, *size)
+
+
+def told(game: Game, cells: list[list[int]], detail: str) -> str:
+    """Return the text of `written` after the game's title and, if full, the characters' meaning."""
+    title, board = game.prelude.get("title") or game.name, written(game, cells)
+    if detail == "short":
+        return board_text([f"{title}."], "", board, detail)
+    return f"{title}. {explained(game, cells)}:\n{board}"
 
 
 def parsed(game: Game, text: str) -> list[list[int]]:
