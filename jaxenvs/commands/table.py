@@ -82,6 +82,14 @@ COMMANDS = {
         computes=True,
     ),
     "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
+    "mcp": Command(
+        "serve environments to language models (MCP)",
+        "jaxenvs.agents.mcp",
+        {"--module ...": "files"},
+        "mcp",
+        keeps=True,
+        computes=True,
+    ),
     "bench": Command(
         "measure steps per second",
         "jaxenvs.benchmarks.throughput",

@@ -1,0 +1,154 @@
+"""`Games`: the episodes of many clients, each under the name of a session, in bounded memory."""
+
+import collections
+import math
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from ..commands.parser import UsageError
+from ..core import registry
+from ..core.checks import counted
+from ..core.env import Env
+from .episode import Episode
+
+PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client and of all clients
+MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment
+REMEMBERED = 1000  # number of closed sessions whose names are still known
+
+
+def environment(id: str, fields: Mapping[str, Any]) -> Env:
+    """Make the environment of an id for a client.
+
+    `fields` are constructor fields and params, as JSON values; lists become tuples. Raises
+    `UsageError` for an unknown id, a bad field, an id or a field that names a file or a module, and
+    an environment whose state is larger than `MAX_STATE_BYTES`.
+    """
+    if ":" in id:
+        raise UsageError(
+            f"{id!r} names a module, which clients cannot load; start the server with "
+            f"`--module {id.partition(':')[0]}` and give the id alone"
+        )
+    given = {name: _value(name, value) for name, value in fields.items()}
+    try:
+        env = registry.make(id, **given)
+        size = _state_bytes(env)
+    except (LookupError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    if size > MAX_STATE_BYTES:
+        raise UsageError(
+            f"{id} with these fields has a state of {size:,} bytes; at most {MAX_STATE_BYTES:,} "
+            "are allowed: choose a smaller size"
+        )
+    return env
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return a JSON value as the value of a field; raise `UsageError` for the name of a file."""
+    if isinstance(value, list):
+        return tuple(_value(name, part) for part in value)
+    if isinstance(value, str) and ("/" in value or "\\" in value or os.path.lexists(value)):
+        raise UsageError(
+            f"fields: {name}={value!r} names a file of the server's machine, which clients cannot "
+            "read; leave it out or give another value"
+        )
+    return value
+
+
+def _state_bytes(env: Env) -> int:
+    leaves = jax.tree.leaves(env.state_shape)
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+class Games:
+    """Open sessions by name; a session is one `Episode` of one client.
+
+    `client` is any string that identifies a client; a client reaches only its own sessions. Where
+    clients cannot be told apart, all have the same `client`, and the names of sessions, which
+    cannot be guessed, keep them apart. If a client opens more than `per_client` sessions, or all
+    clients together more than `in_all`, the session that was not used for the longest time is
+    closed. All methods may be called from several threads.
+    """
+
+    def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
+        self.per_client, self.in_all = per_client, in_all
+        # (client, name) -> episode, the least recently used first
+        self._open: collections.OrderedDict[tuple[str, str], Episode] = collections.OrderedDict()
+        self._closed: collections.OrderedDict[tuple[str, str], str] = collections.OrderedDict()
+        self._latest: dict[str, str] = {}  # client -> name of the session that it opened last
+        self._lock = threading.Lock()
+
+    def open(self, client: str, episode: Episode, session: str = "") -> str:
+        """Add an episode and return the name of its session.
+
+        The name is `session`, an open session whose episode is replaced, or new if it is "". Raises
+        `UsageError` if `session` is not open.
+        """
+        if session:
+            self.find(client, session)
+        name = session or secrets.token_hex(8)
+        with self._lock:
+            self._open[client, name] = episode
+            self._open.move_to_end((client, name))
+            self._latest[client] = name
+            mine = [key for key in self._open if key[0] == client]
+            if len(mine) > self.per_client:
+                self._close(mine[0], f"this client opened {self.per_client} others")
+            if len(self._open) > self.in_all:
+                others = f"the clients of this server opened {self.in_all} others"
+                self._close(next(iter(self._open)), others)
+        return name
+
+    def find(self, client: str, session: str) -> Episode:
+        """Return the episode of a session and mark it as used.
+
+        Raises `UsageError` if it is not open, which says why it was closed.
+        """
+        with self._lock:
+            episode = self._open.get((client, session))
+            if episode is not None:
+                self._open.move_to_end((client, session))
+                return episode
+            why = self._closed.get((client, session))
+        if why:
+            raise UsageError(f"session {session!r} was closed: {why}; reset opens a new one")
+        raise UsageError(
+            f"session {session!r} is not open; give a name that reset returned, or call reset"
+        )
+
+    def latest(self, client: str) -> str:
+        """Return the name of the session that a client opened last; raise `UsageError` if none."""
+        with self._lock:
+            if client not in self._latest:
+                raise UsageError("no session is open; call reset first")
+            return self._latest[client]
+
+    def close(self, client: str, session: str) -> None:
+        """Close a session. Raises `UsageError` if it is not open."""
+        self.find(client, session)
+        with self._lock:
+            self._close((client, session), "the client closed it")
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def _close(self, key: tuple[str, str], why: str) -> None:
+        self._open.pop(key, None)
+        self._closed[key] = why
+        if len(self._closed) > REMEMBERED:
+            self._closed.popitem(last=False)
+        if self._latest.get(key[0]) == key[1]:
+            mine = [name for client, name in self._open if client == key[0]]
+            self._latest.pop(key[0])
+            if mine:
+                self._latest[key[0]] = mine[-1]
+
+    @property
+    def limits(self) -> str:
+        """A sentence about the limits of open sessions."""
+        mine, every = counted(self.per_client, "session"), counted(self.in_all, "session")
+        return f"At most {mine} per client and {every} in all are open."
