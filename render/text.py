@@ -2,20 +2,17 @@
 
 import io
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from jaxenvs.core.checks import counted, suggestion
 from jaxenvs.core.spaces import Discrete
+from jaxenvs.text.actions import MOST_LISTED, ActionError, choose, labels, named
 
 from .session import Session
 
 PROMPT = "> "
-MOST = 40  # maximum number of legal actions that are listed after a step
-DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
-LETTERS = 60  # maximum length of an input line that a message quotes in full
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -119,18 +116,13 @@ def after_the_end() -> str:
     return "Type `new` for the next level, `undo` to go back, or `quit`."
 
 
-def offered(session: Session, most: int = MOST) -> str:
+def offered(session: Session, most: int = MOST_LISTED) -> str:
     """Return a sentence that lists at most `most` legal actions with their indices."""
     allowed = legal(session)
     shown = ", ".join(labels(session.env.controls.names, allowed[:most]))
     more = len(allowed) - most
     rest = f" and {more:,} more (`actions` lists them)" if more > 0 else ""
     return f"Actions: {shown}{rest}." if allowed else "No action is legal."
-
-
-def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
-    """Yield the index and name of each action; only the name if the name is a number."""
-    return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
 
 
 def legal(session: Session) -> list[int]:
@@ -149,42 +141,9 @@ def chosen(
     alternative names of the actions.
     """
     word = " ".join(line.lower().split())
-    found = _named(line, word, names) or _named(line, word, other_names)
-    if not found and word in COMMANDS:
+    if word in COMMANDS and not (named(line, names) or named(line, other_names)):
         return Choice(command=word)
-    if not found and word.isdecimal() and len(word) <= DIGITS and int(word) < len(names):
-        found = [int(word)]
-    begun = [i for i, name in enumerate(names) if name.lower().startswith(word)]
-    found = found or [i for i in begun if i in allowed] or begun
-    if len(found) == 1 and found[0] in allowed:
-        return Choice(action=found[0])
-    return Choice(problem=_problem(line, found, names, allowed))
-
-
-def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Sequence[int]) -> str:
-    """Return the error message for a refused line: the reason, and usually the legal actions.
-
-    `found` has the actions that the line matches, possibly none.
-    """
-    known = ", ".join(labels(names, allowed[:MOST])) or "no action"
-    given = repr(line if len(line) <= LETTERS else f"{line[: LETTERS - 3]}...")
-    if len(found) == 1:
-        return f"{names[found[0]]!r} is not legal now; legal actions: {known}."
-    if found and found[0] not in allowed:
-        kinds = counted(len(found), "action")
-        return f"{given} matches {kinds}, none of them legal now; legal actions: {known}."
-    if found:
-        several = ", ".join(labels(names, found[:MOST]))
-        return f"{given} matches {counted(len(found), 'action')}: {several}."
-    near = suggestion(line[:LETTERS].lower(), [*(names[i] for i in allowed[:MOST]), *COMMANDS])
-    legal_now = f"Legal now: {known}; or {', '.join(COMMANDS)}."
-    return f"There is no action {given}{near or '.'} {legal_now}"
-
-
-def _named(line: str, word: str, names: Sequence[str]) -> list[int]:
-    """Return the indices of the actions with this name; `word` is the line in lower case.
-
-    Case is ignored only if no name matches exactly: U' and u' are different actions of a cube.
-    """
-    exact = [i for i, name in enumerate(names) if name == line]
-    return exact or [i for i, name in enumerate(names) if name.lower() == word]
+    try:
+        return Choice(action=choose(line, names, allowed, other_names, [*COMMANDS]))
+    except ActionError as error:
+        return Choice(problem=str(error))

@@ -39,7 +39,7 @@ def compiled(method: Method) -> Method:
     signature = inspect.signature(method)
 
     def compiled_for(owner: Any) -> Any:
-        return program(method, owner, _kinds(owner))
+        return program(method, owner, kinds(owner))
 
     @functools.wraps(method)
     def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -109,16 +109,16 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
     return jax.jit(run)
 
 
-def _kinds(value: Any) -> Hashable:
+def kinds(value: Any) -> Hashable:
     """Return the type of a value, the types of its parts, and the signs of floats.
 
     The result distinguishes values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
-        return type(value), *map(_kinds, parts)
+        return type(value), *map(kinds, parts)
     if isinstance(value, tuple):
-        return type(value), *map(_kinds, value)
+        return type(value), *map(kinds, value)
     return type(value), isinstance(value, float) and math.copysign(1.0, value)
 
 

@@ -1,97 +1,209 @@
-"""Text about the cells around the agent of a grid world: a sentence and a character map.
+"""Text about the cells around the agent of a grid world: sentences and a character map.
 
-People and language models read it, through `describe`.
+People and language models read it, through `describe`. All functions take batches: arrays of tile
+bytes on the host, with a leading axis for the states. Parts that repeat are written once and kept.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int, UInt8
 
-from .facts import away, drawn, listed
+from .facts import away, listed
+from .texts import Memo
 
-Cells = dict[tuple[int, int], int]  # (steps ahead of the agent, steps to its right) -> tile byte
+CELLS_CHANGED = "The walls and free cells in view changed."
 AGENT = ">v<^"  # character that stands for the agent, by `facing`
+CODES = 256  # number of tile bytes
+# Steps (ahead, right) of each direction in which a text names the first object.
+DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "behind": (-1, 0)}
 
 
-class Scene(NamedTuple):
-    """Parts of a state that a text about it needs, as NumPy arrays and Python integers."""
+class Palette(NamedTuple):
+    """How a family writes its tile bytes; each function takes a tile byte."""
 
-    # Tile bytes of the agent's view, far row first; 0 for cells that it does not see.
-    view: np.ndarray
-    grid: np.ndarray  # tile byte of each cell of the whole grid
-    row: int  # the agent's row
-    column: int
-    facing: int  # the agent's direction in MiniGrid's encoding, see `gridworld`
-    direction: int  # the agent's direction in the family's encoding
-    carried: int  # tile byte of the object that the agent carries, 0 for none
+    sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
+    meaning: Callable[[int], str]  # the words that explain these characters
+    thing: Callable[[int], str]  # the name with an article, such as "a red key"
+    is_object: np.ndarray  # bool (256,), whether the text lists the tile as an object
 
 
-def scene_of(env: Any, state: Any) -> Scene:
-    """Return the parts of a state that a text about it needs, copied from the device.
+class Thing(NamedTuple):
+    """An object that a text lists."""
 
-    The function that reads these parts is compiled once per environment.
+    noun: str  # name with an article
+    place: str  # position relative to the agent in words
+
+    @property
+    def phrase(self) -> str:
+        """Noun and place."""
+        return f"{self.noun} {self.place}"
+
+
+class Frame(NamedTuple):
+    """Positions of all cells of an array relative to the agent."""
+
+    shape: tuple[int, int]  # (rows, columns) of the array
+    agent: int  # flat index of the agent's cell
+    order: np.ndarray  # flat indices of all cells, the nearest to the agent first
+    places: tuple[str, ...]  # position in words of each cell of `order`
+    # Flat indices of the cells in each direction from the agent, in the order of `DIRECTIONS`.
+    rays: tuple[np.ndarray, ...]
+
+
+def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
+    """Return the arrays that a text needs: the cells that the agent sees, its pose and its object.
+
+    If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
+    facing). Otherwise they are the agent's view, far row first, and `agent` is its place in it.
     """
-    view, grid, *numbers = jax.device_get(_reader(env)(state))
-    return Scene(view, grid, *map(int, numbers))
-
-
-@functools.lru_cache(maxsize=64)
-def _reader(env: Any) -> Callable[[Any], tuple[Any, ...]]:
-    def reader(state: Any) -> tuple[Any, ...]:
-        agent = state.row, state.column, state.facing, state.direction, state.carried
-        return env.seen_tiles(state).T, state.grid, *agent
-
-    return jax.jit(reader)
-
-
-def cells_of(scene: Scene, whole: bool) -> Cells:
-    """Return the tile bytes by position relative to the agent: (steps ahead, steps right).
-
-    If `whole` is true, the result has the cells of the whole grid, otherwise the cells of the
-    agent's view.
-    """
-    if not whole:
-        size = len(scene.view)
-        places = np.ndenumerate(scene.view)
-        return {(size - 1 - row, col - size // 2): int(tile) for (row, col), tile in places}
-    down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[scene.facing]
-    cells = {}
-    for (row, column), tile in np.ndenumerate(scene.grid):
-        rows, columns = row - scene.row, column - scene.column
-        cells[rows * down + columns * right, rows * right - columns * down] = int(tile)
-    return cells
-
-
-def sighted(objects: Cells, noun: Callable[[int], str]) -> str:
-    """Return a sentence that lists objects and their positions, the nearest object first.
-
-    `noun` returns the words for a tile byte.
-    """
-    found = [
-        (abs(ahead) + abs(right), -ahead, right, tile) for (ahead, right), tile in objects.items()
-    ]
-    places = (f"{noun(tile)} {away(-behind, right)}" for _, behind, right, tile in sorted(found))
-    return f"You see {listed(places)}." if found else "You see no objects."
-
-
-def drawing(
-    scene: Scene, whole: bool, sign: Callable[[int], str], meaning: Callable[[int], str]
-) -> str:
-    """Draw the whole grid or the agent's view as characters, with a line that explains them.
-
-    `sign` returns the character for a tile byte, `meaning` the words that explain it.
-    """
-    shown, at = scene.view, (len(scene.view) - 1, len(scene.view) // 2)
-    where, you = "Your view, ahead is up", AGENT[3]
     if whole:
-        shown, at = scene.grid, (scene.row, scene.column)
-        where, you = "The whole grid", AGENT[scene.facing]
-    meanings = {sign(tile): meaning(tile) for tile in np.unique(shown).tolist()}
-    picture = [[sign(tile) for tile in line] for line in shown.tolist()]
-    picture[at[0]][at[1]] = you
-    others = sorted({one for line in picture for one in line} - {you})
-    explained = ", ".join(f"{one} {meanings[one]}" for one in others)
-    return f"{where}; {you} is you, {explained}:\n{drawn(picture)}"
+        agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)
+        return {"cells": state.grid, "agent": agent, "carried": state.carried}
+    size = env.view_size
+    agent = jnp.array([size - 1, size // 2, 3], jnp.int32)
+    return {"cells": env.seen_tiles(state).T, "agent": agent, "carried": state.carried}
+
+
+@functools.lru_cache(maxsize=4096)
+def frame_of(shape: tuple[int, int], row: int, column: int, facing: int) -> Frame:
+    """Return the positions of the cells of an array, for an agent in one of them.
+
+    `facing` is in MiniGrid's encoding, 0 right, 1 down, 2 left, 3 up.
+    """
+    down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[facing]
+    at = {}
+    for index, (r, c) in enumerate(np.ndindex(*shape)):
+        rows, columns = r - row, c - column
+        at[rows * down + columns * right, rows * right - columns * down] = index
+    near = sorted(at, key=lambda place: (abs(place[0]) + abs(place[1]), -place[0], place[1]))
+    rays = (np.array([*_along(at, *step)], np.intp) for step in DIRECTIONS.values())
+    order = np.array([at[place] for place in near])
+    return Frame(shape, at[0, 0], order, tuple(away(*place) for place in near), tuple(rays))
+
+
+def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[int]:
+    place = (ahead, right)
+    while place in at:
+        yield at[place]
+        place = (place[0] + ahead, place[1] + right)
+
+
+def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int, int], np.ndarray]]:
+    """Yield each pose (row, column, facing) of a batch with the indices of its states."""
+    if len(agents) and (agents == agents[0]).all():
+        yield tuple(agents[0].tolist()), np.arange(len(agents))
+        return
+    poses, which = np.unique(agents, axis=0, return_inverse=True)
+    for number, pose in enumerate(poses.tolist()):
+        yield tuple(pose), np.flatnonzero(which.reshape(-1) == number)
+
+
+class Writer:
+    """Writes sentences and drawings in the words of a palette, and keeps parts that repeat."""
+
+    def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
+        """Prepare empty memos; `line` describes the tiles from the agent in one direction."""
+        self.palette = palette
+        self.thing: Memo[tuple[int, str]] = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
+        self.line = Memo(line) if line else None
+        self.wide = np.array([len(_sign_or_none(palette.sign, code)) for code in range(CODES)])
+        self.row = Memo(self._row)
+        self.legend = Memo(self._legend)
+
+    def things(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[list[Thing]]:
+        """Return the objects of each state, the nearest first."""
+        near = cells[:, frame.order]
+        state, place = np.nonzero(self.palette.is_object[near])
+        found: list[list[Thing]] = [[] for _ in range(len(cells))]
+        tiles = near[state, place].tolist()
+        for one, where, tile in zip(state.tolist(), place.tolist(), tiles, strict=True):
+            found[one].append(self.thing[tile, frame.places[where]])
+        return found
+
+    def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
+        """Return the sentence about the first `count` of `DIRECTIONS`, for each state."""
+        assert self.line is not None
+        names = [*DIRECTIONS][:count]
+        rays = [row_bytes(cells[:, ray]) for ray in frame.rays[:count]]
+        line = self.line
+        return [
+            "; ".join([f"{name}: {line[ray]}" for name, ray in zip(names, found, strict=True)])
+            + "."
+            for found in zip(*rays, strict=True)
+        ]
+
+    def drawings(
+        self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
+    ) -> list[str]:
+        """Return drawings of the cells as characters, each with a line that explains them."""
+        others = np.delete(cells, frame.agent, axis=1)
+        seen = np.zeros((len(cells), CODES), bool)
+        seen[np.arange(len(cells))[:, None], others] = True
+        width = self.wide[others].max(axis=1).tolist()
+        keys = row_bytes(np.packbits(seen, axis=1))
+        number, column = divmod(frame.agent, frame.shape[1])
+        grid = cells.reshape(-1, *frame.shape)
+        rows = [row_bytes(grid[:, i]) for i in range(frame.shape[0])]
+        you, places = AGENT[facing], [column if i == number else -1 for i in range(len(rows))]
+        row, legend = self.row, self.legend
+        texts = []
+        for wide, key, *lines in zip(width, keys, *rows, strict=True):
+            drawing = [
+                row[line, wide, place, you] for line, place in zip(lines, places, strict=True)
+            ]
+            texts.append(f"{where}; {you} is you, {legend[key]}:\n" + "\n".join(drawing))
+        return texts
+
+    def _row(self, key: tuple[bytes, int, int, str]) -> str:
+        """Draw a row of tiles with cells of equal width, with the agent at `place` unless -1."""
+        line, wide, place, you = key
+        signs = [*map(self.palette.sign, line)]
+        if place >= 0:
+            signs[place] = you
+        return " ".join(f"{sign:<{wide}}" for sign in signs).rstrip()
+
+    def _legend(self, key: bytes) -> str:
+        """Return the meaning of the signs of a set of tile bytes, given as packed bits."""
+        tiles = np.flatnonzero(np.unpackbits(np.frombuffer(key, np.uint8))).tolist()
+        meanings = {self.palette.sign(tile): self.palette.meaning(tile) for tile in tiles}
+        return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
+
+
+def _sign_or_none(sign: Callable[[int], str], code: int) -> str:
+    """Return the sign of a tile byte; "" if the byte stands for no tile."""
+    try:
+        return sign(code)
+    except (KeyError, ValueError):
+        return ""
+
+
+def row_bytes(rows: np.ndarray) -> list[bytes]:
+    """Return the rows of an array of bytes as `bytes`, which can be keys."""
+    blob, length = rows.tobytes(), rows.shape[1]
+    return [blob[i * length : (i + 1) * length] for i in range(len(rows))]
+
+
+def sighted(things: Sequence[Thing]) -> str:
+    """Return a sentence that lists objects and their positions."""
+    return f"You see {listed([t.phrase for t in things])}." if things else "You see no objects."
+
+
+def sighting_changes(old: Sequence[Thing], new: Sequence[Thing]) -> Iterator[str]:
+    """Yield sentences about objects that appeared, moved or vanished between two states."""
+    before = {*old}
+    after = [thing for thing in new if thing not in before]
+    if after:
+        yield f"You now see {listed([thing.phrase for thing in after])}."
+    nouns = [thing.noun for thing in new]
+    gone = []
+    for thing in old:
+        if thing.noun in nouns:
+            nouns.remove(thing.noun)
+        else:
+            gone.append(thing.noun)
+    if gone:
+        yield f"You no longer see {listed(gone)}."

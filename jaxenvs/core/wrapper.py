@@ -136,6 +136,15 @@ class Wrapper(Env, kw_only=False):
         """
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
+    @property
+    def has_text_inputs(self) -> bool:
+        """Whether the wrapped environment has them, and this wrapper does not override `describe`.
+
+        See `PlayerPart.has_text_inputs`.
+        """
+        is_forwarded = type(self).describe is Wrapper.describe
+        return is_forwarded and self.env.has_text_inputs
+
     def _shows_another(self) -> bool:
         """Return whether the wrapper's observation differs from the wrapped environment's."""
         names = ("observation_space", "transform", "observe")

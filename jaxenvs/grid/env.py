@@ -235,9 +235,17 @@ class GridEnv(GridWorld):
         """Return the facts shown to a player: the mission and the carried object."""
         return facts.facts(self, state)
 
-    def describe(self, state: GridState, params: Any = None) -> str:
+    def text_inputs(self, state: GridState, params: Any = None) -> dict[str, Array]:
+        """Return the arrays from which `texts` writes; see `facts.text_inputs`."""
+        return facts.text_inputs(self, state)
+
+    def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
         """Describe in words the mission, the carried object and the objects in sight."""
-        return facts.describe(self, state)
+        return facts.texts(self, inputs, detail)
+
+    def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+        """Describe changes of the mission, the carried object and the objects in sight."""
+        return facts.changes(self, old, new)
 
 
 class SquareGridEnv(GridEnv):

@@ -1,17 +1,31 @@
 """Text about grid worlds for people.
 
 The module has the keys of the actions, the facts in the panel of the viewer, and descriptions of
-observations and states in words.
+observations in words.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Array
 
 from ..core.checks import counted
 from ..core.controls import ActionKeys, keyed
 from ..core.facts import Fact, a
-from ..core.surroundings import Cells, cells_of, drawing, scene_of, sighted
-from . import tiles
+from ..core.surroundings import (
+    CELLS_CHANGED,
+    Palette,
+    Thing,
+    Writer,
+    frame_of,
+    groups,
+    inputs_of,
+    row_bytes,
+    sighted,
+    sighting_changes,
+)
+from ..core.texts import Memo, changes_of, pairs
+from . import missions, tiles
 from .sprites import SPRITES
 from .state import GridState
 from .tiles import Colour, Kind
@@ -70,25 +84,95 @@ def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
     return (Fact("mission", mission, "sentence"), held) if mission else (held,)
 
 
-def describe(env: "GridEnv", state: GridState) -> str:
-    """Describe the observation in words, followed by a drawing made of characters.
+def text_inputs(env: "GridEnv", state: GridState) -> dict[str, Array]:
+    """Return the arrays that a text needs: cells in sight, agent, carried object and mission.
 
-    The text names the mission, the carried object and the objects in sight. The drawing shows the
+    If the observation shows the whole grid, the cells are the whole grid.
+    """
+    inputs = {**inputs_of(env, state, _is_whole(env)), "mission": env.mission_words(state)}
+    if env.obs == "dict":
+        inputs["facing"] = state.facing
+    return inputs
+
+
+def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[str]:
+    """Describe observations in words, followed by a drawing made of characters if full.
+
+    A text names the mission, the carried object and the objects in sight. The drawing shows the
     whole grid if the observation does, else the agent's view.
     """
-    mission, scene = env.mission_text(state), scene_of(env, state)
-    whole = env.obs in ("full", "rgb_full")
-    cells = cells_of(scene, whole)
-    if not whole:
-        # In a view, the agent's cell shows the carried object, which does not lie on the floor.
-        cells[0, 0] = tiles.EMPTY
-    sentences = [f"Mission: {mission}."] if mission else []
-    sentences.append(f"You carry {_thing(scene.carried) or 'nothing'}.")
-    if whole or env.obs == "dict":  # only these observations contain the direction
-        sentences.append(f"You face {HEADINGS[scene.facing]}.")
-    objects = {at: tile for at, tile in cells.items() if _is_object(tile)}
-    sentences += [sighted(objects, _thing), _lines_of_sight(cells, whole)]
-    return "\n".join([*sentences, drawing(scene, whole, _sign, _meaning)])
+    told = told_of(env, inputs, is_drawn=detail == "full")
+    if detail == "full":
+        return ["\n".join(one.lines()) for one in told]
+    return ["\n".join(one.short()) for one in told]
+
+
+class Told(NamedTuple):
+    """The parts of a text about one state."""
+
+    mission: str  # sentence, or ""
+    carried: str
+    faces: str  # sentence, or "" if the direction is not observed
+    things: list[Thing]  # objects in sight
+    ahead: str  # sentence about the first tile in each direction
+    drawing: str
+
+    def lines(self) -> list[str]:
+        """Return the lines of the full text."""
+        head = [line for line in (self.mission, self.carried, self.faces) if line]
+        return [*head, sighted(self.things), self.ahead, self.drawing]
+
+    def short(self) -> list[str]:
+        """Return at most three lines without the drawing."""
+        have = " ".join(filter(None, (self.carried, self.faces, sighted(self.things))))
+        return [line for line in (self.mission, have, self.ahead) if line]
+
+
+def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
+    """Return the parts of the texts about a batch; without drawings unless `is_drawn`."""
+    count = len(inputs["cells"])
+    told: list[Any] = [None] * count
+    whole = _is_whole(env)
+    cells = inputs["cells"].reshape(count, -1)
+    words, carried = row_bytes(inputs["mission"]), inputs["carried"].tolist()
+    facing = inputs["agent"][:, 2] if whole else inputs.get("facing")
+    faces = (
+        [""] * count if facing is None else [f"You face {HEADINGS[i]}." for i in facing.tolist()]
+    )
+    where = "The whole grid" if whole else "Your view, ahead is up"
+    for pose, rows in groups(inputs["agent"]):
+        frame, some = frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
+        if not whole:
+            # In a view, the agent's cell shows the carried object, which does not lie on the floor.
+            some[:, frame.agent] = tiles.EMPTY
+        drawings = WRITER.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
+        lines = WRITER.lines(some, frame, 4 if whole else 3)
+        parts = zip(rows.tolist(), WRITER.things(some, frame), lines, drawings, strict=True)
+        for i, things, ahead, drawing in parts:
+            head = _MISSIONS[words[i]], _CARRIED[carried[i]], faces[i]
+            told[i] = Told(*head, things, ahead, drawing)
+    return told
+
+
+def changes(env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+    """Describe what changed between two batches of observations."""
+    return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
+
+
+def _changes(old: Told, new: Told) -> str:
+    sentences = [new.mission] if new.mission != old.mission else []
+    if new.carried != old.carried:
+        sentences.append(new.carried.replace("You carry", "You now carry"))
+    if new.faces != old.faces:
+        sentences.append(new.faces.replace("You face", "You now face"))
+    sentences += sighting_changes(old.things, new.things)
+    if new.ahead != old.ahead:
+        sentences.append(new.ahead)
+    return changes_of(sentences, old.drawing != new.drawing, CELLS_CHANGED)
+
+
+def _is_whole(env: "GridEnv") -> bool:
+    return env.obs in ("full", "rgb_full")
 
 
 def _sign(tile: int) -> str:
@@ -104,7 +188,7 @@ def _meaning(tile: int) -> str:
 
 
 def _is_object(tile: int) -> bool:
-    return NAMES[tile] not in ("", "wall") and tile & 15 != Kind.FLOOR
+    return NAMES.get(tile, "") not in ("", "wall") and tile & 15 != Kind.FLOOR
 
 
 def _thing(tile: int) -> str:
@@ -113,26 +197,20 @@ def _thing(tile: int) -> str:
     return name if name in ("", "lava") else a(name)
 
 
-def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """Describe in words, for each direction, the number of free cells and the tile after them."""
-    directions = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
-    if whole:
-        directions["behind"] = (-1, 0)
-    lines = (f"{name}: {_line(cells, *step)}" for name, step in directions.items())
-    return "; ".join(lines) + "."
-
-
-def _line(cells: Cells, ahead: int, right: int) -> str:
+def _line(line: bytes) -> str:
+    """Describe in words the number of free cells in a line of cells, and the tile after them."""
     free = 0
-    for free, tile in enumerate(_along(cells, ahead, right)):
+    for free, tile in enumerate(line):
         if tile != tiles.EMPTY and tile & 15 != Kind.FLOOR:
             end = _thing(tile) or "what you cannot see"
             return f"{counted(free, 'free cell')}, then {end}" if free else end
     return f"{counted(free + 1, 'free cell')}, then the edge of your view"
 
 
-def _along(cells: Cells, ahead: int, right: int) -> Iterator[int]:
-    at = (ahead, right)
-    while at in cells:
-        yield cells[at]
-        at = (at[0] + ahead, at[1] + right)
+WRITER = Writer(Palette(_sign, _meaning, _thing, np.array([*map(_is_object, range(256))])), _line)
+_CARRIED = Memo(lambda tile: f"You carry {_thing(tile) or 'nothing'}.")
+_MISSIONS = Memo(lambda words: _mission(missions.text(np.frombuffer(words, np.uint8))))
+
+
+def _mission(text: str) -> str:
+    return f"Mission: {text}." if text else ""

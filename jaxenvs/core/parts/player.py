@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Int, UInt8
+from jaxtyping import Array, Int, PyTree, UInt8
 
-from .. import eager
+from .. import eager, texts
 from ..controls import Controls, by_name
 from ..facts import RGB, Effects, Fact, observed, sentences
 from ..spaces import Discrete
@@ -68,14 +68,61 @@ class PlayerPart(Part):
         """
         return Effects()
 
-    def describe(self, state: Any, params: Any = None) -> str:
+    def describe(self, state: Any, params: Any = None, detail: str = "full") -> str:
         """Return a text about the agent's knowledge of `state`, for people and language models.
 
-        By default it consists of the facts, as sentences, and the observation. Not traceable by
-        JAX.
+        `detail` is "full", or "short" for at most three lines. By default the text consists of the
+        facts, as sentences, and the observation. Not traceable by JAX; `jaxenvs.text` describes
+        batches.
         """
+        texts.check_detail(f"{type(self).__name__}.describe", detail)
+        if self.has_text_inputs:
+            return self.texts(texts.one_input(self, state, params), detail)[0]
         known = sentences(self.facts(state, params))
-        return "\n".join([*known, *observed(self.observe(state, params))])
+        text = "\n".join([*known, *observed(self.observe(state, params))])
+        return text if detail == "full" else texts.shortened(text)
+
+    def describe_changes(self, before: Any, state: Any, params: Any = None) -> str:
+        """Return a text about what the agent sees change between two states, in words.
+
+        It is "Nothing changed." if the agent's knowledge did not change. By default it consists of
+        the lines of `describe` that changed. Not traceable by JAX.
+        """
+        if not self.has_text_inputs:
+            return texts.changed_lines(self.describe(before, params), self.describe(state, params))
+        inputs = (texts.one_input(self, one, params) for one in (before, state))
+        return self.text_changes(*inputs)[0]
+
+    @property
+    def has_text_inputs(self) -> bool:
+        """Whether `texts` writes the descriptions, from the arrays of `text_inputs`.
+
+        It does unless a class overrides `describe` without overriding `text_inputs` again.
+        """
+        for kind in type(self).__mro__:
+            if "text_inputs" in vars(kind) or "describe" in vars(kind):
+                return "text_inputs" in vars(kind) and kind is not PlayerPart
+        return False
+
+    @eager.compiled
+    def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
+        """Return the arrays from which `texts` writes: only what the agent may know of `state`.
+
+        An environment that overrides it overrides `texts` too, and then describes batches fast.
+        """
+        raise NotImplementedError(f"{self.name} describes its states without text_inputs")
+
+    def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
+        """Return the descriptions of a batch of `text_inputs`, which are arrays on the host."""
+        raise NotImplementedError(f"{self.name} describes its states without text_inputs")
+
+    def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
+        """Return `describe_changes` for two batches of `text_inputs`.
+
+        By default the lines of the full texts that changed.
+        """
+        both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
+        return [texts.changed_lines(*pair) for pair in both]
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """Return the icon called `name`, uint8 (size, size, 3); None if there is none.

@@ -1,0 +1,131 @@
+"""Descriptions of states in words, one or many at a time, in several levels of detail.
+
+A description is made in two steps. `Env.text_inputs`, which JAX compiles, reads from a state the
+arrays that the agent may know. `Env.texts` and `Env.text_changes` write them as words, on the host.
+Words therefore cannot depend on anything that `text_inputs` leaves out.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from . import checks, eager
+
+DETAILS = ("full", "short")
+SHORT_LINES = 3  # maximum number of lines of a short description
+NO_CHANGE = "Nothing changed."
+MOST_MEMOS = 100_000  # maximum number of texts that a memo keeps
+
+Key = TypeVar("Key")
+
+
+class Memo(dict[Key, Any]):
+    """Dictionary that computes a missing value with a function of the key, and keeps it.
+
+    It is emptied when it has `MOST_MEMOS` entries.
+    """
+
+    def __init__(self, write: Callable[[Key], Any]) -> None:
+        super().__init__()
+        self.write = write
+
+    def __missing__(self, key: Key) -> Any:
+        if len(self) >= MOST_MEMOS:
+            self.clear()
+        value = self[key] = self.write(key)
+        return value
+
+
+def check_detail(owner: str, detail: str) -> None:
+    """Raise `ValueError` unless `detail` is one of `DETAILS`."""
+    checks.one_of(owner, "detail", detail, DETAILS)
+
+
+def one_input(env: Any, state: Any, params: Any) -> PyTree[np.ndarray]:
+    """Return `env.text_inputs` of one state on the host, as a batch of one."""
+    inputs = jax.device_get(env.text_inputs(state, params))
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], inputs)
+
+
+def many_inputs(env: Any, states: Any, params: Any) -> PyTree[np.ndarray]:
+    """Return `env.text_inputs` of a batch of states on the host; one transfer for the batch."""
+    return jax.device_get(_reader(env, eager.kinds(env))(states, params))
+
+
+@functools.lru_cache(maxsize=64)
+def _reader(env: Any, kinds: Any) -> Callable[..., Any]:
+    """Return the compiled `text_inputs` of a batch; `kinds` are the types of the env's fields."""
+    return jax.jit(jax.vmap(env.text_inputs, in_axes=(0, None)))
+
+
+def rows_of(states: PyTree[Any]) -> list[Any]:
+    """Split a batch of states into a list of states on the host."""
+    host = jax.tree.map(_on_host, states)
+
+    def row(number: int) -> Any:
+        return jax.tree.map(lambda leaf: leaf[number], host)
+
+    return [*map(row, range(batch_size(states)))]
+
+
+def _on_host(leaf: Any) -> Any:
+    is_key = hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return leaf if is_key else np.asarray(leaf)
+
+
+def batch_size(states: PyTree[Any]) -> int:
+    """Return the length of the leading axis of all arrays; raise `ValueError` if there is none."""
+    sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
+    if len(sizes) != 1 or () in sizes:
+        raise ValueError(
+            "the states must be one batch: arrays with the same leading axis, as `jax.vmap` "
+            f"returns them; got the leading axes {sorted(sizes)}; for one state call env.describe"
+        )
+    return sizes.pop()[0]
+
+
+def shortened(text: str) -> str:
+    """Return the first `SHORT_LINES` lines of a text."""
+    return "\n".join(text.splitlines()[:SHORT_LINES])
+
+
+def changed_lines(old: str, new: str) -> str:
+    """Return the lines of a text that another text does not have, or `NO_CHANGE`.
+
+    If lines only vanished, they are listed after `No longer:`.
+    """
+    before, after = old.splitlines(), new.splitlines()
+    lines = [line for line in after if line not in before]
+    gone = [f"No longer: {line}" for line in before if line not in after]
+    return changes_of(lines or gone, old != new, "The order of the lines changed.")
+
+
+def changes_of(sentences: Sequence[str], is_changed: bool, otherwise: str) -> str:
+    """Join sentences about changes to lines.
+
+    Without sentences, the result is `otherwise` if something changed, else `NO_CHANGE`.
+    """
+    return "\n".join(sentences) or (otherwise if is_changed else NO_CHANGE)
+
+
+def changed_rows(old: str, new: str) -> list[str]:
+    """Return a sentence for each line of a board's text that changed."""
+    before, after = old.splitlines(), new.splitlines()
+    if len(before) != len(after):
+        return [f"The board is now:\n{new}"]
+    pairs = enumerate(zip(before, after, strict=True), 1)
+    return [f"Row {i}: `{one}` became `{other}`." for i, (one, other) in pairs if one != other]
+
+
+def rows_in_one_line(board: str) -> str:
+    """Return a board's lines joined by ` / `."""
+    return " / ".join(board.splitlines())
+
+
+def pairs(old: Iterable[Any], new: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+    """Yield the pairs of two equally long batches."""
+    return zip(old, new, strict=True)

@@ -1,0 +1,261 @@
+"""Read actions from text: names, beginnings of names, numbers, and answers of language models."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.checks import closest, counted, suggestion
+from ..core.env import Env
+from ..core.spaces import Box, Discrete
+
+MOST_LISTED = 40  # maximum number of legal actions that a message lists
+MOST_DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
+MOST_LETTERS = 60  # maximum length of a given text that a message quotes in full
+# Marks of an answer. The text after the last mark is the action: `Action: pick up`, `<action>pick
+# up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
+_MARK = re.compile(
+    r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
+    r"|\\boxed\{)[\s\"'*_`]*(?P<rest>[^\n]*)",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(
+    r"\.\s|\.$|;|\(|<|\}|\s[-\u2013\u2014]\s|,\s|\bbecause\b|\bsince\b", re.IGNORECASE
+)
+_NUMBERED = re.compile(r"#?(\d+)\s*[.:)]?\s+(.+)")
+_WRAPPING = ' \t\r\n"`*_.,;:!?()[]{}<>\u201c\u201d\u2018\u2019\u00ab\u00bb'
+
+
+class ActionError(ValueError):
+    """Raised for a text that names no legal action; the message lists the legal actions."""
+
+    def __init__(self, message: str, given: str, near: Sequence[str], legal: Sequence[int]) -> None:
+        super().__init__(message)
+        self.given = given  # the text
+        self.near = tuple(near)  # names of actions that resemble the text
+        self.legal = tuple(legal)  # indices of the legal actions
+
+
+def parse_action(env: Env, text: str, legal: Any = None) -> Any:
+    """Return the action that a text names: an int, or an array if the actions are not discrete.
+
+    The text is, in this order: an action's name (`pick up`), its number (`3`), both (`3 pick up`)
+    or the beginning of one name only (`pick`); upper or lower case, quotes and punctuation around
+    it do not matter. A longer text, such as the answer of a language model, must end in such a line
+    or mark it: the last `Action: pick up`, `<action>pick up</action>` or `"action": "pick up"`.
+
+    `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
+    all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
+    `0.5, -1`, or a name of `env.controls`.
+
+    Raises `ActionError` if the text names no action, several, or one that is not legal.
+    """
+    space, names = env.action_space, action_names(env)
+    if isinstance(space, Discrete):
+        return choose(text, names, legal_indices(legal, len(names)), env.action_names)
+    if numbers := _numbers(text, env.action_names):
+        return _element(env, text, numbers)
+    for candidate in candidates(text, names):
+        found = _found(candidate, names, [*range(len(names))], ())
+        if len(found) == 1:
+            return np.asarray(env.controls.values[found[0]], space.dtype)
+    raise _refused(env, text)
+
+
+def action_names(env: Env) -> tuple[str, ...]:
+    """Return the names of all actions by index, as text lists them.
+
+    For a space that is not discrete, they are names of some of its elements, possibly none.
+    """
+    return env.controls.names or (
+        env.action_names if isinstance(env.action_space, Discrete) else ()
+    )
+
+
+def legal_indices(legal: Any, count: int) -> list[int]:
+    """Return the indices of legal actions, given a mask, indices, or None for all `count` actions.
+
+    Raises `ValueError` for a mask of another length and for an index out of range.
+    """
+    if legal is None:
+        return [*range(count)]
+    given = np.asarray(legal)
+    if given.dtype == np.bool_ and given.shape == (count,):
+        return np.flatnonzero(given).tolist()
+    indices = given.tolist() if given.ndim == 1 and given.dtype.kind in "iuf" else [-1]
+    if not all(0 <= index < count for index in indices):
+        raise ValueError(
+            f"parse_action: legal must be a mask of shape ({count},) or indices below {count}, "
+            f"got {given.dtype} {given.shape}"
+        )
+    return [int(index) for index in indices]
+
+
+def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
+    """Yield the index and name of each action; only the name if the name is a number."""
+    return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
+
+
+def named(text: str, names: Sequence[str]) -> list[int]:
+    """Return the indices of the actions with this name.
+
+    Case is ignored only if no name matches exactly: U' and u' are different actions of a cube.
+    """
+    exact = [i for i, name in enumerate(names) if name == text]
+    return exact or [i for i, name in enumerate(names) if _folded(name) == _folded(text)]
+
+
+def choose(
+    text: str,
+    names: Sequence[str],
+    allowed: Sequence[int],
+    other_names: Sequence[str] = (),
+    commands: Sequence[str] = (),
+) -> int:
+    """Return the index of the legal action that a text names; see `parse_action`.
+
+    `allowed` are the indices of the legal actions, `other_names` alternative names of the actions,
+    `commands` other words that the caller takes, which the message of an `ActionError` lists.
+    """
+    first: list[int] = []
+    for candidate in candidates(text, names):
+        found = _found(candidate, names, allowed, other_names)
+        if len(found) == 1 and found[0] in allowed:
+            return found[0]
+        first = first or found
+    raise _error(text.strip(), first, names, allowed, commands)
+
+
+def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield the parts of an answer that may be the action, the likeliest first."""
+    yield from _bare(text)
+    marks = [*_MARK.finditer(text)]
+    if marks:
+        rest = marks[-1]["rest"]
+        yield from _bare(rest)
+        piece = _ENDS.split(rest)[0]
+        yield from _bare(piece)
+        begun = [name for name in names if re.match(rf"{re.escape(name)}\b", rest, re.IGNORECASE)]
+        yield from sorted(begun, key=len, reverse=True)[:1]
+    elif lines := text.strip().splitlines():
+        yield from _bare(lines[-1])
+
+
+def _bare(text: str) -> Iterator[str]:
+    """Yield a text without spaces around it, then without quotes and punctuation around it."""
+    text = text.strip()
+    yield text
+    if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"`":
+        yield text[1:-1].strip()
+    yield text.strip(_WRAPPING)
+    yield text.strip(f"{_WRAPPING}'")
+
+
+def _found(
+    text: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str]
+) -> list[int]:
+    """Return the actions that a text names, legal or not; the beginning of a name comes last."""
+    word = _folded(text)
+    found = named(text, names) or named(text, other_names)
+    if not word or found:
+        return found
+    if word.isdecimal() and len(word) <= MOST_DIGITS and int(word) < len(names):
+        return [int(word)]
+    numbered = _NUMBERED.fullmatch(text)
+    if numbered and len(numbered[1]) <= MOST_DIGITS:
+        index = int(numbered[1])
+        return [
+            i for i in named(numbered[2], names) or named(numbered[2], other_names) if i == index
+        ]
+    begun = [i for i, name in enumerate(names) if name.lower().startswith(word)]
+    return [i for i in begun if i in allowed] or begun
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case with single spaces, and none around commas."""
+    return re.sub(r"\s*,\s*", ",", " ".join(text.lower().split()))
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 3]}...")
+
+
+def _error(
+    text: str,
+    found: Sequence[int],
+    names: Sequence[str],
+    allowed: Sequence[int],
+    commands: Sequence[str],
+) -> ActionError:
+    """Return the error for a refused text: the reason, and usually the legal actions.
+
+    `found` has the actions that the text matches, possibly none.
+    """
+    known = ", ".join(labels(names, allowed[:MOST_LISTED])) or "no action"
+    given, near = _quoted(text), [names[i] for i in found[:MOST_LISTED]]
+    if len(found) == 1:
+        message = f"{near[0]!r} is not legal now; legal actions: {known}."
+    elif found and found[0] not in allowed:
+        kinds = counted(len(found), "action")
+        message = f"{given} matches {kinds}, none of them legal now; legal actions: {known}."
+    elif found:
+        several = ", ".join(labels(names, found[:MOST_LISTED]))
+        message = f"{given} matches {counted(len(found), 'action')}: {several}."
+    else:
+        known_names = [names[i] for i in allowed[:MOST_LISTED]]
+        near = closest(text[:MOST_LETTERS], known_names)
+        hint = suggestion(text[:MOST_LETTERS].lower(), [*known_names, *commands])
+        legal_now = f"Legal now: {known}{'; or ' if commands else ''}{', '.join(commands)}."
+        message = f"There is no action {given}{hint or '.'} {legal_now}"
+    return ActionError(message, text, near, allowed)
+
+
+def _numbers(text: str, components: Sequence[str]) -> list[float]:
+    """Return the numbers of the first candidate that has nothing else; [] if none has.
+
+    The names of the components may precede the numbers: `torque: 0.5`.
+    """
+    for candidate in candidates(text, ()):
+        for name in components:
+            candidate = re.sub(rf"\b{re.escape(name)}\b\s*[:=]?", " ", candidate, flags=re.I)
+        try:
+            numbers = [float(word) for word in re.sub(r"[\[\](){},]", " ", candidate).split()]
+        except ValueError:
+            continue
+        if numbers:
+            return numbers
+    return []
+
+
+def _element(env: Env, text: str, numbers: Sequence[float]) -> np.ndarray:
+    """Return an element of a `Box` or `MultiDiscrete` space, given its components.
+
+    Raises `ActionError` for another number of components and for a component out of range.
+    """
+    space: Any = env.action_space
+    if isinstance(space, Box) and np.prod(space.shape, dtype=int) == len(numbers):
+        value = np.asarray(numbers, np.float64).reshape(space.shape)
+        element = value.astype(space.dtype)
+        is_exact = np.issubdtype(space.dtype, np.floating) or (element == value).all()
+        if is_exact and ((value >= space.low) & (value <= space.high)).all():
+            return element
+    raise _refused(env, text)
+
+
+def _refused(env: Env, text: str) -> ActionError:
+    """Return the error for a text that is no element of a space that is not discrete."""
+    near = closest(text.strip()[:MOST_LETTERS], action_names(env))
+    message = f"{_quoted(text.strip())} is no action; {how_to_write(env)}"
+    return ActionError(message, text, near, ())
+
+
+def how_to_write(env: Env) -> str:
+    """Return how an action of a space that is not discrete is written."""
+    space, names = env.action_space, action_names(env)
+    if not isinstance(space, Box):
+        return f"actions of {space} cannot be written as text; pass them to env.step"
+    count = counted(int(np.prod(space.shape, dtype=int)), "number")
+    named = f" ({', '.join(env.action_names)})" if env.action_names else ""
+    also = f", or one of {', '.join(names)}" if names else ""
+    return f"write {count}{named} of {space}, separated by commas{also}"

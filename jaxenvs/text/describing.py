@@ -1,0 +1,59 @@
+"""Descriptions of batches of states in words."""
+
+import inspect
+from typing import Any
+
+from ..core import checks, texts
+from ..core.env import Env
+
+
+def describe_batch(
+    env: Env, states: Any, detail: str = "full", before: Any = None, params: Any = None
+) -> list[str]:
+    """Return the description of each state of a batch, equal to `env.describe` of that state.
+
+    `states` is a state whose arrays have a leading axis, as `jax.vmap(env.reset)` returns them.
+    `detail` is "full", "short" or "changes". "changes" needs `before`, the batch of states before
+    the action, and gives `env.describe_changes`. `params` are shared by all states. The states are
+    read by one program, compiled once for each batch size.
+
+    Raises `ValueError` for another detail, for "changes" without `before`, for `before` with
+    another detail, and for states that are not a batch.
+    """
+    _check(detail, before)
+    texts.batch_size(states)
+    if not env.has_text_inputs:
+        rows = texts.rows_of(states)
+        if detail == "changes":
+            both = texts.pairs(texts.rows_of(before), rows)
+            return [env.describe_changes(*pair, params) for pair in both]
+        return [described(env, row, detail, params) for row in rows]
+    inputs = texts.many_inputs(env, states, params)
+    if detail == "changes":
+        return env.text_changes(texts.many_inputs(env, before, params), inputs)
+    return env.texts(inputs, detail)
+
+
+def described(env: Env, state: Any, detail: str = "full", params: Any = None) -> str:
+    """Return `env.describe(state, params, detail)`, also if its `describe` has no `detail`.
+
+    An environment with its own `describe(state, params)` is described in short by the first three
+    lines.
+    """
+    texts.check_detail("jaxenvs.text", detail)
+    if "detail" in inspect.signature(env.describe).parameters:
+        return env.describe(state, params, detail)
+    text = env.describe(state, params)
+    return text if detail == "full" else texts.shortened(text)
+
+
+def _check(detail: str, before: Any) -> None:
+    checks.one_of("describe_batch", "detail", detail, (*texts.DETAILS, "changes"))
+    if detail == "changes" and before is None:
+        raise ValueError(
+            "describe_batch: detail='changes' needs before, the batch of states before the action"
+        )
+    if detail != "changes" and before is not None:
+        raise ValueError(
+            f"describe_batch: before was given with detail={detail!r}; it is for detail='changes'"
+        )
