@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxenvs.render import text
-from jaxenvs.render.session import Session
+from jaxenvs.render.session import Session, board_state
+from jaxenvs.render.text import legal
 
 from .. import render
 from ..commands.parser import UsageError
 from ..core import drawing, png
 from ..core.checks import counted
 from ..core.env import Env
+from ..text import ActionError, described
+from ..text.actions import choose
 
 DETAILS = ("full", "short", "changes")
 MAX_SEED = 2**31 - 1
@@ -113,7 +115,7 @@ class Episode:
     def legal(self) -> list[str]:
         """Return the names of the actions that are legal now; none after the end."""
         names = self.env.controls.names
-        return [] if self.is_over else [names[i] for i in text.legal(self._session)]
+        return [] if self.is_over else [names[i] for i in legal(self._session)]
 
     def act(self, names: Sequence[str]) -> Taken:
         """Take actions in order, until one is not legal or the episode ends.
@@ -136,18 +138,19 @@ class Episode:
     def _step(self, name: str) -> str:
         """Take one action; return why it was not taken, or ""."""
         if self.is_over:
-            return "the episode has ended"
+            return "the episode has ended; reset starts another, undo goes back."
         controls, session = self.env.controls, self._session
         others = () if controls.values else self.env.action_names
-        choice = text.chosen(name, controls.names, text.legal(session), others)
-        if choice.problem:
-            return choice.problem
+        try:
+            action = choose(name, controls.names, legal(session), others)
+        except ActionError as error:
+            return str(error)
         programs = _programs(self.env)
         if programs.stepped:
-            session.act(choice.action)
+            session.act(action)
         else:
             with programs.lock:
-                session.act(choice.action)
+                session.act(action)
                 programs.stepped = True
         if session.now.succeeded[0] and self._solved_at is None:
             self._solved_at = self._index
@@ -178,7 +181,12 @@ class Episode:
         """
         if detail not in DETAILS:
             raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")
-        return self.env.describe(self.state)
+        if detail != "changes":
+            return described(self.env, self.state, detail)
+        history, cursor = self._session.history, self._session.cursor
+        if not cursor:
+            return "No step before this state is known."
+        return self.env.describe_changes(board_state(history[cursor - 1], 0), self.state)
 
     def score(self) -> Score:
         """Return steps, return, end, success and achievements of the episode so far."""

@@ -5,7 +5,6 @@ import contextlib
 import functools
 import importlib
 import logging
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -15,7 +14,6 @@ from ..core.extras import require
 require(["mcp"], "mcp")
 
 import anyio  # noqa: E402
-import uvicorn  # noqa: E402
 from mcp import types  # noqa: E402
 from mcp.server import Server  # noqa: E402
 from mcp.server.context import ServerRequestContext  # noqa: E402
@@ -26,13 +24,13 @@ from ..commands.parser import Parser, UsageError, guarded, number  # noqa: E402
 from . import tools  # noqa: E402
 from .arguments import schema  # noqa: E402
 from .games import Games  # noqa: E402
+from .serving import HOST, PORT, listen, serve  # noqa: E402
 
 SUMMARY = """Serve environments to language models by the Model Context Protocol (MCP).
 
 By default the server speaks over its standard input and output: an MCP client starts this command.
 With --http it serves many clients at http://127.0.0.1:PORT/mcp, only on this machine."""
 EXAMPLES = ("mcp", "mcp --http --port 8000", "mcp --module my_envs")
-HOST = "127.0.0.1"
 INSTRUCTIONS = (
     "Reinforcement-learning environments to play. Find one with list_environments, read its rules, "
     "call reset, then act by the names of legal actions until the episode has ended. score tells "
@@ -52,7 +50,7 @@ def _run(argv: list[str]) -> int:
     made.add_argument("--http", action="store_true", help="serve over HTTP on this machine")
     port = number(0, 65_535)
     made.add_argument(
-        "--port", type=port, metavar="N", help="port of --http (default 8000; 0: any free port)"
+        "--port", type=port, metavar="N", help=f"port of --http (default {PORT}; 0: any free)"
     )
     made.add_argument(
         "--module", nargs="+", default=[], metavar="NAME", help="modules that register more ids"
@@ -64,7 +62,9 @@ def _run(argv: list[str]) -> int:
         _import(name)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     if options.http:
-        _serve_http(8000 if options.port is None else options.port)
+        listening = listen(PORT if options.port is None else options.port)
+        app = make_server().streamable_http_app(host=HOST)  # for which it checks Host and Origin
+        serve(app, listening, "/mcp")
     else:
         anyio.run(_serve_stdio)
     return 0
@@ -83,18 +83,6 @@ async def _serve_stdio() -> None:
     server = make_server()
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())
-
-
-def _serve_http(port: int) -> None:
-    try:
-        listening = socket.create_server((HOST, port))
-    except OSError as error:
-        raise UsageError(
-            f"--port {port} cannot be used ({error.strerror}); choose another one"
-        ) from error
-    app = make_server().streamable_http_app(host=HOST)  # which checks Host and Origin
-    print(f"serving http://{HOST}:{listening.getsockname()[1]}/mcp", file=sys.stderr, flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
 def make_server(games: Games | None = None) -> Server[Games]:

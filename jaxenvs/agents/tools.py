@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..commands.info import WIDTH, plain
 from ..commands.listing import matching
-from ..commands.page import page
+from ..commands.page import Section, page
 from ..commands.parser import UsageError
 from ..core.checks import counted, suggestion
 from ..core.registry import UnknownIdError
@@ -117,9 +117,18 @@ def _list(client: Client, given: Mapping[str, Any]) -> Answer:
 def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
     content = page(given["environment"])
     if not given["full"]:
-        kept = tuple(s for s in content.sections if s.title in SECTIONS)
-        content = content._replace(sections=kept)
+        kept = [_shortened(part) for part in content.sections if part.title in SECTIONS]
+        content = content._replace(sections=tuple(kept))
     return Answer("\n".join(plain(content, WIDTH)), {"environment": content.id})
+
+
+def _shortened(part: Section) -> Section:
+    """Return a section of a page without what only people with a keyboard or Python need."""
+    if part.title == "Actions":
+        return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
+    if part.title in FIELDS:
+        return part._replace(title="Fields of reset", text=())
+    return part
 
 
 def _reset(client: Client, given: Mapping[str, Any]) -> Answer:
@@ -158,19 +167,17 @@ def _act(client: Client, given: Mapping[str, Any]) -> Answer:
     asked = given["actions"]
     with episode.lock:
         taken = episode.act(asked)
-        number = len(taken.actions)
-        lines = [f"Took {counted(number, 'action')}: {', '.join(taken.actions)}."] if number else []
+        count = len(taken.actions)
+        lines = [f"Took {counted(count, 'action')}: {', '.join(taken.actions)}."] if count else []
         if taken.problem:
-            rest = len(asked) - number - 1
-            after = f" The {counted(rest, 'action')} after it were not taken." if rest else ""
-            problem = taken.problem.rstrip(".?")
-            lines.append(f"Did not take action {number + 1} of {len(asked)}: {problem}.{after}")
-        if number:
+            stop = f"Stopped at action {count + 1} of {len(asked)}, {asked[count]!r}"
+            lines.append(f"{stop}: {taken.problem}")
+        if count:
             lines.append(f"Reward {taken.reward:.4g}.")
             lines.append(scene(episode, given["detail"]))
         data = {"taken": list(taken.actions), "reward": taken.reward, "problem": taken.problem}
         data |= _data(name, episode)
-        return Answer("\n".join(lines), data, failed=not number)
+        return Answer("\n".join(lines), data, failed=not count)
 
 
 def _undo(client: Client, given: Mapping[str, Any]) -> Answer:

@@ -90,6 +90,14 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
+    "openenv": Command(
+        "serve an environment with OpenEnv's interface",
+        "jaxenvs.agents.openenv",
+        {"": "ids"},
+        "openenv",
+        keeps=True,
+        computes=True,
+    ),
     "bench": Command(
         "measure steps per second",
         "jaxenvs.benchmarks.throughput",
