@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # names for type checkers; `__getattr__` imports each name at
         puzzles,
         puzzlescript,
         search,
+        text,
         xland,
     )
     from .render.pictures import Renderer, animate
@@ -53,6 +54,7 @@ __all__ = [
     "spaces",
     "spec",
     "struct",
+    "text",
     "wrappers",
 ]
 

@@ -1,0 +1,123 @@
+"""Progress of an episode: a number from 0 to 1, comparable between environments.
+
+All definitions are in this file. The class of the environment decides, then its members: see
+`SPECIAL` and `definition_of`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.drawing import unwrapped
+from ..core.env import Env
+from ..core.transitions import Step
+
+EXPONENT_2048 = 11  # exponent of the tile 2048
+NO_TASK = "none: the environment has no task"
+
+
+class Played(NamedTuple):
+    """What `Progress` keeps of the steps of an episode so far."""
+
+    env: Env
+    steps: int = 0
+    total: float = 0.0  # return: undiscounted sum of rewards
+    success: bool | None = None  # None before the first step, or if there is no success
+    achieved: Any = None  # bool (achievements,), whether each was earned; None if there are none
+    state: Any = None  # last state
+
+
+class Definition(NamedTuple):
+    """A definition of progress."""
+
+    words: str  # definition in words, for result files
+    of: Callable[[Played], float]  # progress after at least one step, 0 to 1
+
+
+def _share_of_time(played: Played) -> float:
+    limit = int(np.asarray(played.env.time_limit(played.state, played.env.default_params)))
+    return played.steps / limit
+
+
+def _share_of_reward(played: Played) -> float:
+    low, high = played.env.reward_range
+    return (played.total / played.steps - low) / (high - low)
+
+
+def _largest_tile(played: Played) -> float:
+    return int(np.asarray(played.env.observe(played.state)).max()) / EXPONENT_2048
+
+
+SUCCESS = Definition(
+    "1 if the episode succeeded, else 0", lambda played: float(played.success or 0)
+)
+ACHIEVEMENTS = Definition(
+    "share of the achievements that were earned", lambda played: float(np.mean(played.achieved))
+)
+# Definition for classes whose success, if any, says little about the quality of an episode.
+SPECIAL = {
+    "CartPole": Definition("share of the time limit with the pole upright", _share_of_time),
+    "Pendulum": Definition("mean reward, scaled to its range", _share_of_reward),
+    "Game2048": Definition("log2 of the largest tile / 11, at most 1", _largest_tile),
+}
+
+
+class Progress:
+    """Progress of one episode, updated after each step.
+
+    `value` is None before the first step, and in an environment without a task.
+    """
+
+    def __init__(self, env: Env) -> None:
+        """Start an episode in which no step was taken."""
+        self.played = Played(env)
+
+    def add(self, step: Step) -> None:
+        """Count a step: the result of `env.step` in the current episode."""
+        before, env = self.played, self.played.env
+        success, achieved = env.succeeded(step), step.info.get("achievements")
+        if success is not None:
+            success = bool(success) or bool(before.success)
+        if achieved is not None:
+            earned = np.asarray(achieved, bool)
+            achieved = earned if before.achieved is None else earned | before.achieved
+        total = before.total + float(step.reward)
+        self.played = Played(env, before.steps + 1, total, success, achieved, step.state)
+
+    @property
+    def value(self) -> float | None:
+        """Progress so far, 0 to 1; None if it is not defined."""
+        found = definition_of(self.played)
+        return None if found is None else float(np.clip(found.of(self.played), 0, 1))
+
+    @property
+    def definition(self) -> str:
+        """The definition of progress in words; call it after the first step."""
+        found = definition_of(self.played)
+        return NO_TASK if found is None else found.words
+
+
+def definition_of(played: Played) -> Definition | None:
+    """Return the definition of progress: of the class, else success, else achievements."""
+    if played.steps == 0:
+        return None
+    special = SPECIAL.get(type(unwrapped(played.env)).__name__)
+    if special is not None:
+        return special
+    if played.success is not None:
+        return SUCCESS
+    return None if played.achieved is None else ACHIEVEMENTS
+
+
+def progress(env: Env, steps: Iterable[Step]) -> float | None:
+    """Return the progress of an episode, given the results of its calls of `env.step`.
+
+    It is 1 or 0 for a success in a task that has one; the share of achievements in Craft; the
+    share of the time limit in CartPole; the scaled mean reward in Pendulum; log2 of the largest
+    tile / 11 in 2048. None if `steps` is empty, or if the environment has no task.
+    """
+    episode = Progress(env)
+    for step in steps:
+        episode.add(step)
+    return episode.value
