@@ -19,6 +19,7 @@ from ..core.checks import counted
 from ..core.env import Env
 from ..text import ActionError, described
 from ..text.actions import choose
+from ..text.measures import Played, Progress
 
 DETAILS = ("full", "short", "changes")
 MAX_SEED = 2**31 - 1
@@ -45,6 +46,7 @@ class Score(NamedTuple):
     terminated: bool
     truncated: bool
     success: bool | None  # None: the environment defines no success
+    progress: float | None  # from 0 to 1, see `jaxenvs.text.Progress`
     achievements: tuple[str, ...]  # names of the achievements earned so far
 
     @property
@@ -164,12 +166,10 @@ class Episode:
     def undo(self, steps: int = 1) -> None:
         """Take back the last `steps` actions. Raises `UsageError` if there are not as many."""
         if not 0 < steps <= self.undoable:
-            dropped = self._session.dropped
-            why = (
-                f" (the oldest {counted(dropped, 'step')} cannot be taken back)" if dropped else ""
-            )
+            given, dropped = counted(steps, "step"), counted(self._session.dropped, "step")
+            kept = f" (the oldest {dropped} cannot)" if self._session.dropped else ""
             allowed = f"give 1 to {self.undoable}" if self.undoable else "no step was taken yet"
-            raise UsageError(f"{counted(steps, 'step')} cannot be taken back: {allowed}{why}")
+            raise UsageError(f"{given} cannot be taken back{kept}: {allowed}")
         self._session.seek(self._session.cursor - steps)
         if self._solved_at is not None and self._index < self._solved_at:
             self._solved_at = None
@@ -192,13 +192,18 @@ class Episode:
         """Return steps, return, end, success and achievements of the episode so far."""
         now, env, state = self._session.now, self.env, self.state
         earned = np.asarray(now.earned[0])
+        success = self._solved_at is not None if defines_success(env) else None
+        steps, total = int(state.time), float(now.score[0])
+        progress = Progress(env)
+        progress.played = Played(env, steps, total, success, earned if earned.size else None, state)
         return Score(
-            steps=int(state.time),
+            steps=steps,
             limit=int(np.asarray(env.time_limit(state, env.default_params))),
-            total=float(now.score[0]),
+            total=total,
             terminated=bool(now.terminated[0]),
             truncated=bool(now.truncated[0]),
-            success=self._solved_at is not None if defines_success(env) else None,
+            success=success,
+            progress=progress.value,
             achievements=tuple(n for n, got in zip(env.achievements, earned, strict=True) if got),
         )
 

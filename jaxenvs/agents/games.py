@@ -12,13 +12,13 @@ import jax
 
 from ..commands.parser import UsageError
 from ..core import registry
-from ..core.checks import counted
 from ..core.env import Env
 from .episode import Episode
 
 PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client and of all clients
 MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment
 REMEMBERED = 1000  # number of closed sessions whose names are still known
+Key = tuple[str | None, str]  # client, session
 
 
 def environment(id: str, fields: Mapping[str, Any]) -> Env:
@@ -67,22 +67,23 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions. Where
-    clients cannot be told apart, all have the same `client`, and the names of sessions, which
-    cannot be guessed, keep them apart. If a client opens more than `per_client` sessions, or all
-    clients together more than `in_all`, the session that was not used for the longest time is
-    closed. All methods may be called from several threads.
+    `client` is any string that identifies a client; a client reaches only its own sessions. None
+    are the clients that cannot be told apart: the names of sessions, which cannot be guessed, keep
+    them apart. If a client opens more than `per_client` sessions, or all clients together more than
+    `in_all`, the least recently used session is closed. Methods may be called from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
         self.per_client, self.in_all = per_client, in_all
-        # (client, name) -> episode, the least recently used first
-        self._open: collections.OrderedDict[tuple[str, str], Episode] = collections.OrderedDict()
-        self._closed: collections.OrderedDict[tuple[str, str], str] = collections.OrderedDict()
-        self._latest: dict[str, str] = {}  # client -> name of the session that it opened last
+        # Least recently used sessions come first.
+        self._open: collections.OrderedDict[Key, Episode] = collections.OrderedDict()
+        self._closed: collections.OrderedDict[Key, str] = collections.OrderedDict()  # why
         self._lock = threading.Lock()
 
-    def open(self, client: str, episode: Episode, session: str = "") -> str:
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, client: str | None, episode: Episode, session: str = "") -> str:
         """Add an episode and return the name of its session.
 
         The name is `session`, an open session whose episode is replaced, or new if it is "". Raises
@@ -90,30 +91,30 @@ class Games:
         """
         if session:
             self.find(client, session)
-        name = session or secrets.token_hex(8)
+        key = client, session or secrets.token_hex(8)
         with self._lock:
-            self._open[client, name] = episode
-            self._open.move_to_end((client, name))
-            self._latest[client] = name
-            mine = [key for key in self._open if key[0] == client]
-            if len(mine) > self.per_client:
-                self._close(mine[0], f"this client opened {self.per_client} others")
+            self._open[key] = episode
+            self._open.move_to_end(key)
+            mine = self._of(client)
+            if client is not None and len(mine) > self.per_client:
+                self._close((client, mine[0]), f"this client opened {self.per_client} others")
             if len(self._open) > self.in_all:
                 others = f"the clients of this server opened {self.in_all} others"
                 self._close(next(iter(self._open)), others)
-        return name
+        return key[1]
 
-    def find(self, client: str, session: str) -> Episode:
+    def find(self, client: str | None, session: str) -> Episode:
         """Return the episode of a session and mark it as used.
 
-        Raises `UsageError` if it is not open, which says why it was closed.
+        Raises `UsageError` if it is not open; the message tells why it was closed.
         """
+        key = client, session
         with self._lock:
-            episode = self._open.get((client, session))
+            episode = self._open.get(key)
             if episode is not None:
-                self._open.move_to_end((client, session))
+                self._open.move_to_end(key)
                 return episode
-            why = self._closed.get((client, session))
+            why = self._closed.get(key)
         if why:
             raise UsageError(f"session {session!r} was closed: {why}; reset opens a new one")
         raise UsageError(
@@ -121,34 +122,24 @@ class Games:
         )
 
     def latest(self, client: str) -> str:
-        """Return the name of the session that a client opened last; raise `UsageError` if none."""
+        """Return the name of the session that a client used last; raise `UsageError` if none."""
         with self._lock:
-            if client not in self._latest:
-                raise UsageError("no session is open; call reset first")
-            return self._latest[client]
+            mine = self._of(client)
+        if not mine:
+            raise UsageError("no session is open; call reset first")
+        return mine[-1]
 
-    def close(self, client: str, session: str) -> None:
+    def close(self, client: str | None, session: str) -> None:
         """Close a session. Raises `UsageError` if it is not open."""
         self.find(client, session)
         with self._lock:
             self._close((client, session), "the client closed it")
 
-    def __len__(self) -> int:
-        return len(self._open)
+    def _of(self, client: str | None) -> list[str]:
+        return [session for owner, session in self._open if owner == client]
 
-    def _close(self, key: tuple[str, str], why: str) -> None:
+    def _close(self, key: Key, why: str) -> None:
         self._open.pop(key, None)
         self._closed[key] = why
         if len(self._closed) > REMEMBERED:
             self._closed.popitem(last=False)
-        if self._latest.get(key[0]) == key[1]:
-            mine = [name for client, name in self._open if client == key[0]]
-            self._latest.pop(key[0])
-            if mine:
-                self._latest[key[0]] = mine[-1]
-
-    @property
-    def limits(self) -> str:
-        """A sentence about the limits of open sessions."""
-        mine, every = counted(self.per_client, "session"), counted(self.in_all, "session")
-        return f"At most {mine} per client and {every} in all are open."

@@ -149,5 +149,4 @@ def client(context: Context) -> tools.Client:
     headers: Mapping[str, str] | None = getattr(context.request, "headers", None)
     if headers is None:
         return tools.Client(games)
-    name = headers.get("mcp-session-id", "")
-    return tools.Client(games, name, is_known=bool(name))
+    return tools.Client(games, headers.get("mcp-session-id"))

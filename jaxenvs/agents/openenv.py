@@ -61,6 +61,7 @@ class EpisodeState(State):
     total: float  # return
     over: bool
     success: bool | None
+    progress: float | None
     achievements: list[str]
 
 
@@ -114,6 +115,7 @@ class JaxEnvironment(Environment):
             total=score.total,
             over=score.over,
             success=score.success,
+            progress=score.progress,
             achievements=list(score.achievements),
         )
 

@@ -21,38 +21,29 @@ from .games import Games, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 # Sections of a page that `rules` prints; `full` prints all.
-SECTIONS = (
-    "Rules",
-    "Actions",
-    "Reward",
-    "Episode ends",
-    "Constructor fields",
-    "Params",
-    "Achievements",
-)
+FIELDS = ("Constructor fields", "Params")
+SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 
 
 class Client(NamedTuple):
     """Who calls a tool."""
 
     games: Games
-    name: str = ""  # name of the client, for `Games`
-    # Whether `name` tells this client from others. If not, each call names its session.
-    is_known: bool = True
+    name: str | None = ""  # None: the client cannot be told from others
 
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
 
-        By default it is the session that the client opened last.
+        By default it is the session that the client used last.
         """
-        name = arguments["session"]
-        if not name and not self.is_known:
+        session = arguments["session"]
+        if not session and self.name is None:
             raise UsageError(
                 "give `session`, the name that reset returned: this protocol has no connections, "
                 "so the server cannot tell your requests from others"
             )
-        name = name or self.games.latest(self.name)
-        return name, self.games.find(self.name, name)
+        session = session or self.games.latest(self.name or "")
+        return session, self.games.find(self.name, session)
 
 
 class Answer(NamedTuple):
@@ -90,7 +81,7 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
 
 
 SESSION = Argument(
-    "session", TEXT, "name of the session, as reset returned it; default: the latest", ""
+    "session", TEXT, "name of the session, as reset returned it; default: the last one used", ""
 )
 DETAIL = Argument(
     "detail",
@@ -193,7 +184,9 @@ def _score(client: Client, given: Mapping[str, Any]) -> Answer:
         score = episode.score()
         lines = [status(episode)]
         if score.success is not None:
-            lines.append(f"Success: {'yes' if score.success else 'not yet'}.")
+            lines.append(f"Success: {'yes' if score.success else 'no'}.")
+        if score.progress is not None:
+            lines.append(f"Progress: {score.progress:.3g} of 1.")
         if episode.env.achievements:
             got, of = len(score.achievements), len(episode.env.achievements)
             names = f": {', '.join(score.achievements)}" if got else ""
