@@ -142,8 +142,24 @@ class Wrapper(Env, kw_only=False):
 
         See `PlayerPart.has_text_inputs`.
         """
-        is_forwarded = type(self).describe is Wrapper.describe
-        return is_forwarded and self.env.has_text_inputs
+        return not self._describes() and self.env.has_text_inputs
+
+    def describe(self, state: Any, params: Any = None, detail: str = "full") -> str:
+        """Describe the state of the wrapped environment."""
+        if self.has_text_inputs:
+            return super().describe(state, params, detail)
+        more = {} if detail == "full" else {"detail": detail}
+        return _of_wrapper(self, self.env.describe)(state, params, **more)
+
+    def describe_changes(self, before: Any, state: Any, params: Any = None) -> str:
+        """Describe what changed in the state of the wrapped environment."""
+        if self.has_text_inputs or self._describes():
+            return super().describe_changes(before, state, params)
+        return _of_wrapper(self, self.env.describe_changes)(before, state, params)
+
+    def _describes(self) -> bool:
+        """Return whether the wrapper's class overrides `describe`."""
+        return type(self).describe is not Wrapper.describe
 
     def _shows_another(self) -> bool:
         """Return whether the wrapper's observation differs from the wrapped environment's."""

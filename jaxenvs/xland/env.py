@@ -235,9 +235,17 @@ class XLand(GridWorld):
         """Return the effects of a step: rules that fired, a reached goal and changed cells."""
         return facts.effects(self, before, action, after, params)
 
-    def describe(self, state: XLandState, params: Any = None) -> str:
-        """Describe the agent's observation in text; see `facts.describe`."""
-        return facts.describe(self, state, params)
+    def text_inputs(self, state: XLandState, params: Any = None) -> dict[str, Array]:
+        """Return the arrays from which `texts` writes; see `facts.text_inputs`."""
+        return facts.text_inputs(self, state, params)
+
+    def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
+        """Describe the agent's observations in text; see `facts.texts`."""
+        return facts.texts(self, inputs, detail)
+
+    def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+        """Describe changes of the task, the pocket and the objects in sight."""
+        return facts.changes(self, old, new)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """Keyboard keys, facts for the side panel and text descriptions of the XLand environments."""
 
+import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,19 @@ from jaxtyping import Array, Bool
 
 from ..core.controls import ActionKeys, keyed
 from ..core.facts import Effects, Fact, a
-from ..core.surroundings import cells_of, drawing, scene_of, sighted
+from ..core.surroundings import (
+    CELLS_CHANGED,
+    Palette,
+    Thing,
+    Writer,
+    frame_of,
+    groups,
+    inputs_of,
+    row_bytes,
+    sighted,
+    sighting_changes,
+)
+from ..core.texts import Memo, changes_of, pairs
 from . import tiles, words
 from .engine import advance
 from .rulesets import PackedRuleset
@@ -119,24 +132,110 @@ def _rule_by_rule(
     return jax.vmap(stage)(stages)
 
 
-def describe(env: "XLand", state: XLandState, params: Any) -> str:
-    """Describe the agent's observation in text: task, pocket, direction and objects in sight."""
-    scene, whole, task_seen = scene_of(env, state), env.obs == "rgb_full", env.obs == "dict"
-    sentences = [f"{sentence}." for sentence in _task(env, params)] if task_seen else [HIDDEN]
-    sentences.append(f"You hold {_thing(scene.carried) or 'nothing'}.")
-    if whole or task_seen or env.obs == "heading":  # only these observations contain the direction
-        sentences.append(f"You face {HEADINGS[scene.direction]}.")
-    objects = cells_of(scene, whole)
-    below = tiles.name(objects.pop((0, 0)))
-    objects = {at: tile for at, tile in objects.items() if tile not in PLAIN_SIGNS}
-    sentences.append(sighted(objects, _thing))
-    sentences.append(f"You stand on {below if below == 'floor' else a(below)}.")
-    unseen = "outside the grid" if env.see_through_walls else "not seen"
+def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array]:
+    """Return the arrays that a text needs: cells in sight, agent, pocket, and an observed task."""
+    inputs = inputs_of(env, state, _is_whole(env))
+    if env.obs in ("dict", "heading", "rgb_full"):  # only these contain the direction
+        inputs["direction"] = state.direction
+    if env.obs == "dict":
+        packed = (env.default_params if params is None else params).ruleset
+        inputs |= {"goal": jnp.asarray(packed.goal), "rules": jnp.asarray(packed.rules)}
+    return inputs
 
-    def meaning(tile: int) -> str:
-        return tiles.name(tile) if tile else unseen
 
-    return "\n".join([*sentences, drawing(scene, whole, sign, meaning)])
+def texts(env: "XLand", inputs: dict[str, np.ndarray], detail: str) -> list[str]:
+    """Describe observations: task, pocket, direction and objects in sight; if full, a drawing."""
+    if detail == "full":
+        return ["\n".join(one.lines()) for one in told_of(env, inputs)]
+    return ["\n".join(one.short()) for one in told_of(env, inputs, is_drawn=False)]
+
+
+class Told(NamedTuple):
+    """The parts of a text about one state."""
+
+    task: tuple[str, ...]  # a sentence for the goal and for each rule, or one that it is hidden
+    holds: str
+    faces: str  # sentence, or "" if the direction is not observed
+    things: list[Thing]  # objects in sight
+    stands: str  # sentence about the floor below the agent
+    drawing: str
+
+    def lines(self) -> list[str]:
+        """Return the lines of the full text."""
+        head = [*self.task, self.holds, *([self.faces] if self.faces else [])]
+        return [*head, sighted(self.things), self.stands, self.drawing]
+
+    def short(self) -> list[str]:
+        """Return three lines without the drawing."""
+        have = " ".join(filter(None, (self.holds, self.faces, self.stands)))
+        return [" ".join(self.task), have, sighted(self.things)]
+
+
+def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
+    """Return the parts of the texts about a batch; without drawings unless `is_drawn`."""
+    count = len(inputs["cells"])
+    told: list[Any] = [None] * count
+    cells, writer = inputs["cells"].reshape(count, -1), _writer(env.see_through_walls)
+    tasks, held = _tasks(inputs, count), inputs["carried"].tolist()
+    ways = inputs["direction"].tolist() if "direction" in inputs else [-1] * count
+    where = "The whole grid" if _is_whole(env) else "Your view, ahead is up"
+    for pose, rows in groups(inputs["agent"]):
+        frame, some = frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
+        drawings = writer.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
+        below = some[:, frame.agent].tolist()
+        some[:, frame.agent] = tiles.FLOOR
+        parts = zip(rows.tolist(), writer.things(some, frame), below, drawings, strict=True)
+        for i, things, tile, drawing in parts:
+            faces = f"You face {HEADINGS[ways[i]]}." if ways[i] >= 0 else ""
+            told[i] = Told(tasks[i], _HOLDS[held[i]], faces, things, _STANDS[tile], drawing)
+    return told
+
+
+def changes(env: "XLand", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+    """Describe what changed between two batches of observations."""
+    return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
+
+
+def _changes(old: Told, new: Told) -> str:
+    sentences = [] if old.task == new.task else [*new.task]
+    if new.holds != old.holds:
+        sentences.append(new.holds.replace("You hold", "You now hold"))
+    if new.faces != old.faces:
+        sentences.append(new.faces.replace("You face", "You now face"))
+    sentences += sighting_changes(old.things, new.things)
+    if new.stands != old.stands:
+        sentences.append(new.stands.replace("You stand", "You now stand"))
+    return changes_of(sentences, old.drawing != new.drawing, CELLS_CHANGED)
+
+
+def _tasks(inputs: dict[str, np.ndarray], count: int) -> list[tuple[str, ...]]:
+    """Return the sentences about the task of each state of a batch."""
+    if "goal" not in inputs:
+        return [(HIDDEN,)] * count
+    packed = np.concatenate([inputs["goal"].reshape(count, 1), inputs["rules"]], axis=1)
+    words = np.ascontiguousarray(packed, np.uint32).view(np.uint8)
+    return [_TASKS[task] for task in row_bytes(words)]
+
+
+def _task_in_words(task: bytes) -> tuple[str, ...]:
+    """Return the sentences about a task, given the packed goal and rules as bytes."""
+    goal, *rules = np.frombuffer(task, np.uint32)
+    packed = PackedRuleset(goal=goal, rules=np.array(rules), init_tiles=np.zeros(1, np.uint8))
+    return tuple(f"{sentence}." for sentence in _sentences(packed))
+
+
+def _is_whole(env: "XLand") -> bool:
+    return env.obs == "rgb_full"
+
+
+@functools.cache
+def _writer(see_through_walls: bool) -> Writer:
+    """Return the writer of texts; its words for tile 0 depend on what hides cells."""
+    unseen = "outside the grid" if see_through_walls else "not seen"
+    is_object = np.array([tile not in PLAIN_SIGNS for tile in range(256)])
+    return Writer(
+        Palette(sign, lambda tile: tiles.name(tile) if tile else unseen, _thing, is_object)
+    )
 
 
 def sign(tile: int) -> str:
@@ -148,8 +247,13 @@ def sign(tile: int) -> str:
 
 def _task(env: "XLand", params: Any) -> Iterator[str]:
     """Yield the goal and each non-empty rule as a sentence without a full stop."""
-    packed = (env.default_params if params is None else params).ruleset
-    task = jax.device_get(packed).unpacked()
+    yield from _sentences(
+        jax.device_get((env.default_params if params is None else params).ruleset)
+    )
+
+
+def _sentences(packed: PackedRuleset) -> Iterator[str]:
+    task = packed.unpacked()
     yield words.goal_sentence(task.goal.tolist()).removesuffix(".")
     for rule in task.rules.tolist():
         if rule[0]:
@@ -159,3 +263,12 @@ def _task(env: "XLand", params: Any) -> Iterator[str]:
 def _thing(tile: int) -> str:
     """Return the tile's name with an article, such as `a red ball`; "" for tile byte 0."""
     return a(tiles.name(tile)) if tile else ""
+
+
+_TASKS = Memo(_task_in_words)
+_HOLDS = Memo(lambda tile: f"You hold {_thing(tile) or 'nothing'}.")
+_STANDS = Memo(lambda tile: f"You stand on {_ground(tiles.name(tile))}.")
+
+
+def _ground(name: str) -> str:
+    return name if name == "floor" else a(name)

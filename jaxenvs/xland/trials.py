@@ -237,9 +237,9 @@ class Trials(Wrapper):
         inner = self.params_of(before.task, params)
         return self.env.effects(before.env, action, after.env, inner)
 
-    def describe(self, state: TrialState, params: Any = None) -> str:
-        """Describe the state of the wrapped environment."""
-        return self.env.describe(state.env, self.params_of(state.task, params))
+    def text_inputs(self, state: TrialState, params: Any = None) -> Any:
+        """Return the wrapped environment's arrays for `texts`, with the trial's task."""
+        return self.env.text_inputs(state.env, self.params_of(state.task, params))
 
 
 @functools.lru_cache(maxsize=8)
