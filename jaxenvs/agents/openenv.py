@@ -1,4 +1,4 @@
-"""Environments with the interface of OpenEnv, and `jaxenvs openenv ID`, which serves one over HTTP.
+"""Environments with the interface of OpenEnv; `jaxenvs openenv ID` serves one over HTTP.
 
 An action is a name, an observation a description in words. OpenEnv makes one `JaxEnvironment` for
 each WebSocket connection; all share the compiled step.
@@ -26,15 +26,11 @@ from openenv.core.env_server.types import (  # noqa: E402  # pyright: ignore[rep
 from starlette.middleware.trustedhost import TrustedHostMiddleware  # noqa: E402
 
 from .. import __version__  # noqa: E402
-from ..commands.parser import Parser, UsageError, guarded, make_env, number  # noqa: E402
+from ..commands.parser import UsageError  # noqa: E402
 from ..core.env import Env  # noqa: E402
 from .episode import MAX_SEED, NAMES_SHOWN, Episode  # noqa: E402
-from .serving import HOST, PORT, listen, serve  # noqa: E402
+from .serving import HOST  # noqa: E402
 
-SUMMARY = """Serve an environment with OpenEnv's interface, only on this machine.
-
-Each WebSocket connection plays its own episode. Actions are names, observations are words."""
-EXAMPLES = ("openenv Grid-DoorKey-5x5-v0", "openenv BabyAI-GoToLocal-v0 --port 8001")
 CONNECTIONS = 64  # maximum number of connections, each with its own episode
 
 
@@ -157,26 +153,3 @@ def make_app(env: Env, id: str = "", connections: int = CONNECTIONS) -> FastAPI:
     app = create_fastapi_app(factory, NamedAction, WordsObservation, connections)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
     return app
-
-
-def main(argv: list[str]) -> int:
-    """Run the command and return its exit code."""
-    return guarded("openenv", _run, argv)
-
-
-def _run(argv: list[str]) -> int:
-    made = Parser("jaxenvs openenv", SUMMARY, EXAMPLES)
-    made.add_argument("id", metavar="ID", help="the environment")
-    made.add_argument(
-        "--port",
-        type=number(0, 65_535),
-        default=PORT,
-        metavar="N",
-        help=f"port (default {PORT}; 0: any free port)",
-    )
-    made.add_fields("size=6")
-    options = made.read(argv)
-    env = make_env(options.id, options.fields, options.params)
-    Episode(env, 0, options.id)  # an environment that cannot be played fails here
-    serve(make_app(env, options.id), listen(options.port))
-    return 0

@@ -85,14 +85,14 @@ COMMANDS = {
     "mcp": Command(
         "serve environments to language models (MCP)",
         "jaxenvs.agents.mcp",
-        {"--module ...": "files"},
+        {},
         "mcp",
         keeps=True,
         computes=True,
     ),
     "openenv": Command(
         "serve an environment with OpenEnv's interface",
-        "jaxenvs.agents.openenv",
+        "jaxenvs.agents.openenv_command",
         {"": "ids"},
         "openenv",
         keeps=True,
