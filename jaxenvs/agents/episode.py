@@ -30,7 +30,7 @@ NAMES_SHOWN = 40  # maximum number of legal actions that a text lists
 
 
 class Taken(NamedTuple):
-    """What one call of `act` did."""
+    """Result of one call of `act`."""
 
     actions: tuple[str, ...]  # names of the actions that were taken
     reward: float  # sum of their rewards
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How an episode stands."""
+    """Steps, return, end and success of an episode so far."""
 
     steps: int
     limit: int  # number of steps after which the episode is truncated
@@ -70,7 +70,7 @@ def _programs(env: Env) -> Programs:
 
 @functools.lru_cache(maxsize=64)
 def defines_success(env: Env) -> bool:
-    """Return whether an environment defines what a success is."""
+    """Return whether an environment defines success."""
 
     def step(key: Any, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
@@ -164,7 +164,7 @@ class Episode:
         return self._session.dropped + self._session.cursor
 
     def undo(self, steps: int = 1) -> None:
-        """Take back the last `steps` actions. Raises `UsageError` if there are not as many."""
+        """Take back the last `steps` actions. Raises `UsageError` for more steps than `undoable`."""
         if not 0 < steps <= self.undoable:
             given, dropped = counted(steps, "step"), counted(self._session.dropped, "step")
             kept = f" (the oldest {dropped} cannot)" if self._session.dropped else ""
@@ -174,10 +174,10 @@ class Episode:
         if self._solved_at is not None and self._index < self._solved_at:
             self._solved_at = None
 
-    def describe(self, detail: str = "full") -> str:
-        """Return what the agent knows of the current state, in words.
+    def describe(self, detail: str = "full", steps: int = 1) -> str:
+        """Return a description of the agent's knowledge of the current state.
 
-        detail: `full`, `short` (one to three lines) or `changes` (since the previous step).
+        detail: `full`, `short` (one to three lines), or `changes` in the last `steps` steps.
         """
         if detail not in DETAILS:
             raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")
@@ -186,7 +186,8 @@ class Episode:
         history, cursor = self._session.history, self._session.cursor
         if not cursor:
             return "No step before this state is known."
-        return self.env.describe_changes(board_state(history[cursor - 1], 0), self.state)
+        before = board_state(history[max(0, cursor - steps)], 0)
+        return self.env.describe_changes(before, self.state)
 
     def score(self) -> Score:
         """Return steps, return, end, success and achievements of the episode so far."""

@@ -67,9 +67,9 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions. None
-    are the clients that cannot be told apart: the names of sessions, which cannot be guessed, keep
-    them apart. If a client opens more than `per_client` sessions, or all clients together more than
+    `client` is any string that identifies a client; a client reaches only its own sessions. All
+    clients without a known identity share None; only the names of sessions, which cannot be
+    guessed, keep them apart. If a client opens more than `per_client` sessions, or all clients together more than
     `in_all`, the least recently used session is closed. Methods may be called from several threads.
     """
 

@@ -41,7 +41,7 @@ class NamedAction(Action):
 
 
 class WordsObservation(Observation):
-    """What the agent knows, in words; `reward` and `done` are fields of the base class."""
+    """Description of the agent's knowledge; `reward` and `done` are fields of the base class."""
 
     text: str
     legal_actions: list[str]  # names of the legal actions, at most `NAMES_SHOWN`
@@ -49,7 +49,7 @@ class WordsObservation(Observation):
 
 
 class EpisodeState(State):
-    """How the episode stands; `step_count` and `episode_id` are fields of the base class."""
+    """Score of the episode; `step_count` and `episode_id` are fields of the base class."""
 
     environment: str
     seed: int
@@ -99,7 +99,7 @@ class JaxEnvironment(Environment):
 
     @property
     def state(self) -> EpisodeState:
-        """How the episode stands."""
+        """The score of the episode."""
         episode = self._begun()
         score = episode.score()
         return EpisodeState(

@@ -1,4 +1,4 @@
-"""The tools of the MCP server: names, arguments, documentation and what they do.
+"""The tools of the MCP server: names, arguments, documentation and functions.
 
 `call` runs a tool without any protocol: arguments are JSON values, the answer is text, data and
 perhaps a picture.
@@ -26,10 +26,10 @@ SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELD
 
 
 class Client(NamedTuple):
-    """Who calls a tool."""
+    """The caller of a tool."""
 
     games: Games
-    name: str | None = ""  # None: the client cannot be told from others
+    name: str | None = ""  # None: the client is not known
 
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
@@ -47,7 +47,7 @@ class Client(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a tool returns."""
+    """The result of a tool."""
 
     text: str
     data: Mapping[str, Any] | None = None  # the same as JSON values
@@ -86,7 +86,7 @@ SESSION = Argument(
 DETAIL = Argument(
     "detail",
     {"type": "string", "enum": list(DETAILS)},
-    "full: all that is known; short: one to three lines; changes: since the previous step",
+    "full: all that is known; short: one to three lines; changes: by the last actions",
     "full",
 )
 
@@ -165,7 +165,7 @@ def _act(client: Client, given: Mapping[str, Any]) -> Answer:
             lines.append(f"{stop}: {taken.problem}")
         if count:
             lines.append(f"Reward {taken.reward:.4g}.")
-            lines.append(scene(episode, given["detail"]))
+            lines.append(scene(episode, given["detail"], count))
         data = {"taken": list(taken.actions), "reward": taken.reward, "problem": taken.problem}
         data |= _data(name, episode)
         return Answer("\n".join(lines), data, failed=not count)
@@ -203,9 +203,13 @@ def _close(client: Client, given: Mapping[str, Any]) -> Answer:
 # Texts and data of an episode.
 
 
-def scene(episode: Episode, detail: str) -> str:
-    """Return the description of the current state, the status and the legal actions."""
-    return "\n".join([episode.describe(detail), status(episode), offered(episode, NAMES_SHOWN)])
+def scene(episode: Episode, detail: str, steps: int = 1) -> str:
+    """Return the description of the current state, the status and the legal actions.
+
+    steps: number of steps whose changes are described, if `detail` is `changes`.
+    """
+    words = episode.describe(detail, steps)
+    return "\n".join([words, status(episode), offered(episode, NAMES_SHOWN)])
 
 
 def status(episode: Episode) -> str:
@@ -220,7 +224,7 @@ def status(episode: Episode) -> str:
 
 
 def offered(episode: Episode, most: int) -> str:
-    """Return a sentence with at most `most` legal actions, or with what to do after the end."""
+    """Return a sentence with at most `most` legal actions; after the end, one about `reset`."""
     if episode.is_over:
         return "No action is legal: reset starts another episode, undo goes back."
     names = episode.legal()

@@ -1,7 +1,7 @@
 """A scripted player of `Grid-DoorKey`: it reads descriptions and returns names of actions.
 
-It draws the cells that it has read about into a map, whose origin is the first cell of the agent,
-and walks to the key, the door and the goal, or to a place where it has not stood yet.
+It collects the cells of all views in a map, whose origin is the agent's first cell. It walks to the
+key, the door and the goal; while it knows none of them, to the nearest pose that is new.
 """
 
 import collections

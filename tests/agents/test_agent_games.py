@@ -95,6 +95,8 @@ def test_observations_in_full_in_short_and_as_changes(client):
     ask(client, "act", actions=["pick up"], detail="short")
     changes, short = (ask(client, "observe", detail=d).text for d in ("changes", "short"))
     assert "You now carry a yellow key" in changes and "Your view" not in changes
+    several = ask(client, "act", actions=["drop", "left"], detail="changes").text
+    assert "You no longer carry a yellow key" in several or "You carry nothing" in several
     assert len(short) < len(ask(client, "observe").text)
     message = refused(client, "observe", detail="long")
     assert message == "observe: detail must be one of full, short, changes, got 'long'"
@@ -211,13 +213,13 @@ def test_a_client_that_cannot_be_known_names_its_session(client):
     session = ask(stranger, "reset", environment=ID).data["session"]
     assert "give `session`, the name that reset returned" in refused(stranger, "observe")
     ask(stranger, "observe", session=session)
-    for _ in range(games.PER_CLIENT):  # strangers share no limit but that of all clients
+    for _ in range(games.PER_CLIENT):  # only the limit `in_all` holds for strangers
         ask(stranger, "reset", environment=ID)
     ask(stranger, "observe", session=session)
 
 
 def test_a_fault_of_an_environment_is_an_answer(client, monkeypatch, caplog):
-    def fail(self, detail):
+    def fail(self, detail, steps):
         raise ZeroDivisionError("of the test")
 
     ask(client, "reset", environment=ID)
