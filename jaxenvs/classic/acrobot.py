@@ -19,6 +19,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from ..core.texts import pairs
 from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
@@ -153,22 +154,28 @@ class Acrobot(ClassicEnv):
         """Return a state, and an action that swings the free end above the bar in one step."""
         return Ending(jnp.array([1.8, 0.0, 4.0, 0.0], jnp.float32), (2,))
 
-    def describe(self, state: AcrobotState, params: Any = None) -> str:
-        """Return a text with the links' angles and velocities, and the height of the free end."""
-        upper, lower, upper_speed, lower_speed = np.degrees(np.asarray(_motion(state), float))
-        return "\n".join(
-            [
-                f"The upper link is {_turn(upper)} of hanging and turns {_turn(upper_speed)}/s.",
-                f"The lower link is {_turn(lower)} of the upper one and turns "
-                f"{_turn(lower_speed)}/s.",
-                f"The free end is {float(height(state)):.2f} link lengths above the upper joint; "
-                f"above {BAR:g} the episode ends.",
-            ]
-        )
+    def text_inputs(self, state: AcrobotState, params: Any = None) -> tuple[Array, ...]:
+        """Return the angles, the velocities and the height, from which `texts` writes."""
+        return _motion(state), height(state)
+
+    def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
+        """Return texts with the links' angles and velocities, and the height of the free end."""
+        motion, heights = inputs
+        degrees = np.degrees(motion.astype(float)).tolist()
+        return [_text(*links, above) for links, above in pairs(degrees, heights.tolist())]
 
     def draw(self, background: Pixels, state: AcrobotState, tile_size: int, params: Any) -> Pixels:
         """Draw the bar and the two links over the background."""
         return picture.links(background, state.upper, state.lower, BAR, tile_size)
+
+
+def _text(upper: float, lower: float, upper_speed: float, lower_speed: float, above: float) -> str:
+    return (
+        f"The upper link is {_turn(upper)} of hanging and turns {_turn(upper_speed)}/s.\n"
+        f"The lower link is {_turn(lower)} of the upper one and turns {_turn(lower_speed)}/s.\n"
+        f"The free end is {above:.2f} link lengths above the upper joint; above {BAR:g} the "
+        "episode ends."
+    )
 
 
 def _turn(degrees: float) -> str:

@@ -5,6 +5,7 @@ float64 and converts only the observation to float32, so long episodes diverge; 
 constants are params; and the state no longer changes after termination.
 """
 
+import math
 from typing import Any, ClassVar
 
 import jax
@@ -144,22 +145,27 @@ class CartPole(ClassicEnv):
         """Return a state, and an action with which the pole falls in one step."""
         return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
-    def describe(self, state: CartPoleState, params: Any = None) -> str:
-        """Return a text with the positions and velocities of cart and pole, and their limits."""
-        position, speed, angle, spin = np.asarray(self.observe(state), float).tolist()
-        angle, spin = np.degrees(angle), np.degrees(spin)
-        return "\n".join(
-            [
-                f"The cart is {abs(position):.3f} m {_side(position)} of the middle and moves "
-                f"{_side(speed)} at {abs(speed):.3f} m/s; the limit is {POSITION_LIMIT:g} m.",
-                f"The pole leans {abs(angle):.2f} degrees to the {_side(angle)} and turns to the "
-                f"{_side(spin)} at {abs(spin):.2f} degrees/s; the limit is 12 degrees.",
-            ]
-        )
+    def text_inputs(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
+        """Return the observation, from which `texts` writes."""
+        return self.observe(state)
+
+    def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:
+        """Return texts with the positions and velocities of cart and pole, and their limits."""
+        return [_text(*numbers) for numbers in inputs.tolist()]
 
     def draw(self, background: Pixels, state: CartPoleState, tile_size: int, params: Any) -> Pixels:
         """Draw the cart and its pole over the background."""
         return picture.cart_and_pole(background, state.position, state.angle, tile_size)
+
+
+def _text(position: float, speed: float, angle: float, spin: float) -> str:
+    angle, spin = math.degrees(angle), math.degrees(spin)
+    return (
+        f"The cart is {abs(position):.3f} m {_side(position)} of the middle and moves "
+        f"{_side(speed)} at {abs(speed):.3f} m/s; the limit is {POSITION_LIMIT:g} m.\n"
+        f"The pole leans {abs(angle):.2f} degrees to the {_side(angle)} and turns to the "
+        f"{_side(spin)} at {abs(spin):.2f} degrees/s; the limit is 12 degrees."
+    )
 
 
 def _side(number: float) -> str:

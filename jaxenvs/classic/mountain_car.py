@@ -19,6 +19,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from ..core.texts import pairs
 from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
@@ -99,25 +100,28 @@ class Valley(ClassicEnv):
         """Return whether the step brought the car to the flag."""
         return step.terminated
 
-    def describe(self, state: MountainCarState, params: Any = None) -> str:
-        """Return a text with the position and velocity of the car, and the position of the flag."""
-        position, velocity = np.asarray(self.observe(state), float).tolist()
-        chosen: Any = params or self.default_params
-        goal = float(chosen.goal)
-        side = "left" if velocity < 0 else "right"
-        return "\n".join(
-            [
-                f"The car is at {position:.3f} on a road from -1.2 to 0.6; the flag is at "
-                f"{goal:g}, the bottom of the valley at -0.52.",
-                f"It rolls to the {side} at {abs(velocity):.4f} per step.",
-            ]
-        )
+    def text_inputs(self, state: MountainCarState, params: Any = None) -> tuple[Array, ...]:
+        """Return the observation and the position of the flag, from which `texts` writes."""
+        chosen: Any = self.default_params if params is None else params
+        return self.observe(state), jnp.float32(chosen.goal)
+
+    def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
+        """Return texts with the position and velocity of the car, and the position of the flag."""
+        return [_text(*car, goal) for car, goal in pairs(*(part.tolist() for part in inputs))]
 
     def draw(
         self, background: Pixels, state: MountainCarState, tile_size: int, params: Any
     ) -> Pixels:
         """Draw the road, the flag and the car over the background."""
         return picture.car(background, state.position, jnp.float32(params.goal), tile_size)
+
+
+def _text(position: float, velocity: float, goal: float) -> str:
+    side = "left" if velocity < 0 else "right"
+    return (
+        f"The car is at {position:.3f} on a road from -1.2 to 0.6; the flag is at {goal:g}, the "
+        f"bottom of the valley at -0.52.\nIt rolls to the {side} at {abs(velocity):.4f} per step."
+    )
 
 
 @register("Classic-MountainCar-v0", aliases=("MountainCar-v0",))

@@ -18,6 +18,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import struct
+from ..core.texts import pairs
 from . import picture
 from .base import ClassicEnv, Number, uniform, wrapped
 from .picture import Pixels, Place
@@ -138,19 +139,24 @@ class Pendulum(ClassicEnv):
         """Return None, because no state of Pendulum is terminal."""
         return None
 
-    def describe(self, state: PendulumState, params: Any = None) -> str:
-        """Return a text with the angle and the angular velocity of the rod."""
-        angle, speed = (float(np.degrees(x)) for x in (state.angle, state.speed))
-        return "\n".join(
-            [
-                f"The rod is {abs(angle):.1f} degrees {_side(angle)} from upright.",
-                f"It turns {_side(speed)} at {abs(speed):.1f} degrees/s.",
-            ]
-        )
+    def text_inputs(self, state: PendulumState, params: Any = None) -> tuple[Array, ...]:
+        """Return the angle and the angular velocity, from which `texts` writes."""
+        return state.angle, state.speed
+
+    def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
+        """Return texts with the angle and the angular velocity of the rod."""
+        return [_text(*rod) for rod in pairs(*(np.degrees(part).tolist() for part in inputs))]
 
     def draw(self, background: Pixels, state: PendulumState, tile_size: int, params: Any) -> Pixels:
         """Draw the rod over the background."""
         return picture.rod(background, state.angle, tile_size)
+
+
+def _text(angle: float, speed: float) -> str:
+    return (
+        f"The rod is {abs(angle):.1f} degrees {_side(angle)} from upright.\n"
+        f"It turns {_side(speed)} at {abs(speed):.1f} degrees/s."
+    )
 
 
 def _side(number: float) -> str:

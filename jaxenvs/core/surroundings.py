@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt8
 
 from .facts import away, listed
-from .texts import Memo
+from .texts import Memo, row_bytes
 
 CELLS_CHANGED = "The walls and free cells in view changed."
 AGENT = ">v<^"  # character that stands for the agent, by `facing`
@@ -69,10 +69,17 @@ def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
 
 
 @functools.lru_cache(maxsize=4096)
-def frame_of(shape: tuple[int, int], row: int, column: int, facing: int) -> Frame:
+def frame_of(
+    shape: tuple[int, int],
+    row: int,
+    column: int,
+    facing: int,
+    names: tuple[str, str] = ("ahead", "behind"),
+) -> Frame:
     """Return the positions of the cells of an array, for an agent in one of them.
 
-    `facing` is in MiniGrid's encoding, 0 right, 1 down, 2 left, 3 up.
+    `facing` is in MiniGrid's encoding, 0 right, 1 down, 2 left, 3 up. `names` are the words for
+    steps ahead and behind.
     """
     down, right = ((0, 1), (1, 0), (0, -1), (-1, 0))[facing]
     at = {}
@@ -82,7 +89,7 @@ def frame_of(shape: tuple[int, int], row: int, column: int, facing: int) -> Fram
     near = sorted(at, key=lambda place: (abs(place[0]) + abs(place[1]), -place[0], place[1]))
     rays = (np.array([*_along(at, *step)], np.intp) for step in DIRECTIONS.values())
     order = np.array([at[place] for place in near])
-    return Frame(shape, at[0, 0], order, tuple(away(*place) for place in near), tuple(rays))
+    return Frame(shape, at[0, 0], order, tuple(away(*place, names) for place in near), tuple(rays))
 
 
 def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[int]:
@@ -140,23 +147,33 @@ class Writer:
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
     ) -> list[str]:
         """Return drawings of the cells as characters, each with a line that explains them."""
-        others = np.delete(cells, frame.agent, axis=1)
+        you, legend = AGENT[facing], self.legend
+        both = zip(self.present(cells, frame), self.pictures(cells, frame, you), strict=True)
+        return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]
+
+    def present(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[bytes]:
+        """Return the set of the tile bytes of each state as packed bits, without the agent's cell.
+
+        `tiles_of` unpacks a set.
+        """
         seen = np.zeros((len(cells), CODES), bool)
-        seen[np.arange(len(cells))[:, None], others] = True
-        width = self.wide[others].max(axis=1).tolist()
-        keys = row_bytes(np.packbits(seen, axis=1))
+        seen[np.arange(len(cells))[:, None], np.delete(cells, frame.agent, axis=1)] = True
+        return row_bytes(np.packbits(seen, axis=1))
+
+    def pictures(
+        self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, you: str
+    ) -> list[str]:
+        """Return drawings of the cells as characters; `you` stands for the agent."""
+        width = self.wide[np.delete(cells, frame.agent, axis=1)].max(axis=1).tolist()
         number, column = divmod(frame.agent, frame.shape[1])
         grid = cells.reshape(-1, *frame.shape)
         rows = [row_bytes(grid[:, i]) for i in range(frame.shape[0])]
-        you, places = AGENT[facing], [column if i == number else -1 for i in range(len(rows))]
-        row, legend = self.row, self.legend
-        texts = []
-        for wide, key, *lines in zip(width, keys, *rows, strict=True):
-            drawing = [
-                row[line, wide, place, you] for line, place in zip(lines, places, strict=True)
-            ]
-            texts.append(f"{where}; {you} is you, {legend[key]}:\n" + "\n".join(drawing))
-        return texts
+        places = [column if i == number else -1 for i in range(len(rows))]
+        row = self.row
+        return [
+            "\n".join([row[line, wide, at, you] for line, at in zip(lines, places, strict=True)])
+            for wide, *lines in zip(width, *rows, strict=True)
+        ]
 
     def _row(self, key: tuple[bytes, int, int, str]) -> str:
         """Draw a row of tiles with cells of equal width, with the agent at `place` unless -1."""
@@ -168,8 +185,7 @@ class Writer:
 
     def _legend(self, key: bytes) -> str:
         """Return the meaning of the signs of a set of tile bytes, given as packed bits."""
-        tiles = np.flatnonzero(np.unpackbits(np.frombuffer(key, np.uint8))).tolist()
-        meanings = {self.palette.sign(tile): self.palette.meaning(tile) for tile in tiles}
+        meanings = {self.palette.sign(tile): self.palette.meaning(tile) for tile in tiles_of(key)}
         return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
 
 
@@ -181,10 +197,9 @@ def _sign_or_none(sign: Callable[[int], str], code: int) -> str:
         return ""
 
 
-def row_bytes(rows: np.ndarray) -> list[bytes]:
-    """Return the rows of an array of bytes as `bytes`, which can be keys."""
-    blob, length = rows.tobytes(), rows.shape[1]
-    return [blob[i * length : (i + 1) * length] for i in range(len(rows))]
+def tiles_of(present: bytes) -> list[int]:
+    """Return the tile bytes of a set that `Writer.present` returned."""
+    return np.flatnonzero(np.unpackbits(np.frombuffer(present, np.uint8))).tolist()
 
 
 def sighted(things: Sequence[Thing]) -> str:

@@ -6,12 +6,12 @@ Words therefore cannot depend on anything that `text_inputs` leaves out.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import PyTree, UInt8
 
 from . import checks, eager
 
@@ -38,6 +38,22 @@ class Memo(dict[Key, Any]):
             self.clear()
         value = self[key] = self.write(key)
         return value
+
+
+def kept(memo: dict[Any, Any], keys: Sequence[Any], write: Callable[[int], Any]) -> list[Any]:
+    """Return a value for each key: the one in `memo`, else `write(index of the key)`.
+
+    New values are kept in `memo`, which is emptied when it has `MOST_MEMOS` entries.
+    """
+    found = []
+    for index, key in enumerate(keys):
+        value = memo.get(key)
+        if value is None:
+            if len(memo) >= MOST_MEMOS:
+                memo.clear()
+            value = memo[key] = write(index)
+        found.append(value)
+    return found
 
 
 def check_detail(owner: str, detail: str) -> None:
@@ -121,9 +137,35 @@ def changed_rows(old: str, new: str) -> list[str]:
     return [f"Row {i}: `{one}` became `{other}`." for i, (one, other) in pairs if one != other]
 
 
-def rows_in_one_line(board: str) -> str:
-    """Return a board's lines joined by ` / `."""
-    return " / ".join(board.splitlines())
+def board_text(sentences: Sequence[str], legend: str, board: str, detail: str) -> str:
+    """Return a text about a board: sentences, then the board below its legend.
+
+    If `detail` is "short", the sentences are on one line and the rows of the board on another,
+    without a legend.
+    """
+    if detail == "full":
+        return "\n".join([*sentences, f"{legend}:", board])
+    rows = f"Board: {' / '.join(board.splitlines())}"
+    return "\n".join([" ".join(sentences), rows]) if sentences else rows
+
+
+def board_changes(old: str, new: str) -> str:
+    """Return the rows in which two texts of a board differ, or `NO_CHANGE`."""
+    return changes_of(changed_rows(old, new), False, NO_CHANGE)
+
+
+def written_by_row(
+    boards: UInt8[np.ndarray, "batch rows columns"], row: Mapping[bytes, str]
+) -> list[str]:
+    """Return the text of each board, whose rows `row` writes: a dictionary such as a `Memo`."""
+    rows = [row_bytes(boards[:, i]) for i in range(boards.shape[1])]
+    return ["\n".join([row[line] for line in lines]) for lines in zip(*rows, strict=True)]
+
+
+def row_bytes(rows: np.ndarray) -> list[bytes]:
+    """Return the rows of a matrix as `bytes`, which can be keys."""
+    blob, length = rows.tobytes(), rows.shape[1] * rows.itemsize
+    return [blob[i * length : (i + 1) * length] for i in range(len(rows))]
 
 
 def pairs(old: Iterable[Any], new: Iterable[Any]) -> Iterable[tuple[Any, Any]]:

@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
-from ..core import checks
+from ..core import checks, texts
 from ..core.controls import Controls
 from ..core.env import Env, Step, Transition
-from ..core.facts import RGB, Fact, Features, sentences
+from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.rounding import rounded
 from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vocabulary import Vocabulary, of_bytes
-from . import body, chance, deeds, facts, player, sight, terrain, upstream
+from . import body, chance, deeds, facts, player, sight, telling, terrain, upstream
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
@@ -296,15 +296,19 @@ class CraftEnv(Env):
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
         """Return the facts for the window's panel: vitals, item counts and the time of day."""
-        world, _, light, days = facts.read(self, state, params)
-        return self.people.known(self.rules, world, light, days)
+        return telling.known(self, texts.one_input(self, state, params))
 
-    def describe(self, state: CraftState, params: Any = None) -> str:
+    def text_inputs(self, state: CraftState, params: Any = None) -> Any:
+        """Return the arrays from which `texts` writes; see `telling.Inputs`."""
+        return telling.text_inputs(self, state, params)
+
+    def texts(self, inputs: Any, detail: str = "full") -> list[str]:
         """Describe the vitals, the inventory, the time of day, the cell ahead and the view."""
-        world, view, light, days = facts.read(self, state, params)
-        known = sentences(self.people.known(self.rules, world, light, days))
-        seen = facts.described(self.people.sights(self.rules, view), world.facing)
-        return "\n".join([*known, *seen])
+        return telling.texts(self, inputs, detail)
+
+    def text_changes(self, old: Any, new: Any) -> list[str]:
+        """Describe changes of the vitals, the inventory, the cell ahead and the view."""
+        return telling.changes(self, old, new)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """Return the icon of a vital or item, uint8 (size, size, 3); None for any other `name`."""

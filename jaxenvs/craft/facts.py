@@ -1,21 +1,18 @@
-"""Keyboard keys of Craft-Classic, facts for the window's panel, and text descriptions of states."""
+"""Keyboard keys of Craft-Classic, facts for the window's panel, and names of what a player sees."""
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, UInt8
 
 from ..core.controls import ActionKeys
-from ..core.facts import Fact, a, away, bar, count, drawn, listed
+from ..core.facts import Fact, a, bar, count
 from .look import gear, sprites
 from .sight import channels
-from .state import CraftState, World
+from .state import World
 from .tables import VITALS, Action, Block, Rules, blocks
-
-if TYPE_CHECKING:
-    from .env import CraftEnv
 
 
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
@@ -37,9 +34,6 @@ KEYS = keys_of(  # Craftax's keys, with arrow keys as alternatives
 _COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
 COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
 NOON = 0.2  # time of day when daylight is highest, as a fraction of the day
-# Cell offset (rows down, columns right) for each value of `World.facing`.
-WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
-FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
 _SIGNS = """
 . GRASS   , SAND    _ PATH        ~ WATER     # STONE     t TREE     c COAL     i IRON
 d DIAMOND ! LAVA    T CRAFTING_TABLE          F FURNACE   p PLANT    P RIPE_PLANT
@@ -59,24 +53,59 @@ NAMES = {
 }
 
 
-def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return the facts for the window's panel: vitals, item counts, the time of day, daylight."""
-    body = [bar(v, int(world.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
-    items = [count(i.replace("_", " "), int(world.items[i]), i) for i in rules.items]
-    asleep = ", asleep" if world.sleeping else ""
+class Body(NamedTuple):
+    """Everything about the player that facts and texts state, as numbers of one state or a batch.
+
+    The fields with a default occur in the full game only.
+    """
+
+    vitals: dict[str, Any]
+    items: dict[str, Any]
+    sleeping: Any
+    traits: dict[str, Any] = {}  # noqa: RUF012  # never changed
+    rest: tuple[Any, ...] = ()  # numbers that only `full_facts` reads
+
+
+def body_of(rules: Rules, world: World) -> Body:
+    """Return the numbers about the player that facts and texts state; traceable by JAX."""
+    return Body({v: world.vitals[v] for v in VITALS}, dict(world.items), world.sleeping)
+
+
+def bars(rules: Rules, body: Body) -> list[Fact]:
+    """Return the vitals as bars."""
+    return [bar(v, int(body.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
+
+
+def counts(rules: Rules, body: Body) -> list[Fact]:
+    """Return the numbers of items."""
+    return [count(i.replace("_", " "), int(body.items[i]), i) for i in rules.items]
+
+
+def others(rules: Rules, body: Body, light: float, days: float) -> list[Fact]:
+    """Return the time of day and the daylight."""
+    asleep = ", asleep" if body.sleeping else ""
     said = f"day {int(days) + 1}, {hour(days % 1, light)}{asleep}"
-    clock = Fact("time", said, "clock", (days - NOON) % 1)
-    return (*body, *items, clock, Fact("light", f"{light:.0%}"))
+    return [Fact("time", said, "clock", (days - NOON) % 1), Fact("light", f"{light:.0%}")]
 
 
-def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sight"]]:
-    """Convert the view to rows of `Sight`s, one per cell; a mob or projectile hides the block."""
-    seen, mobs = view
-    cells = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
-    for bit, name in enumerate(channels(rules)):
-        for row, column in np.argwhere(mobs >> bit & 1):
-            cells[row][column] = Sight(name[0].upper(), name, "creature")
-    return cells
+MOBS = 64  # first byte of mobs and projectiles in `cells`; smaller bytes are blocks
+
+
+def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns"]:
+    """Return a byte for each cell of the view, an index into `sights`; traceable by JAX.
+
+    A mob or projectile hides the block; of several, the last in `channels` is shown.
+    """
+    blocks, mobs = view
+    bit = 31 - jax.lax.clz(mobs.astype(jnp.int32))
+    return jnp.where(mobs > 0, MOBS + bit, blocks.astype(jnp.int32)).astype(jnp.uint8)
+
+
+def sights(rules: Rules) -> dict[int, "Sight"]:
+    """Return the `Sight` of each byte of `cells`."""
+    mobs = enumerate(channels(rules), MOBS)
+    known = {byte: Sight(name[0].upper(), name, "creature") for byte, name in mobs}
+    return {**{int(block): sight_of(block) for block in Block}, **known}
 
 
 class Sight(NamedTuple):
@@ -98,80 +127,6 @@ def sight_of(block: Block) -> Sight:
     name = NAMES.get(block, block.name.lower().replace("_", " "))
     kind = "ground" if block in GROUND else "thing"
     return Sight(SIGNS.get(block, "?"), name, kind, block in MASSES)
-
-
-def described(view: list[list[Sight]], facing: Any) -> list[str]:
-    """Return the lines that describe a view in text.
-
-    The lines name the cell ahead, the creatures in view and the nearest things, then draw the view.
-    The player stands in the middle of the view.
-    """
-    row, column = len(view) // 2, len(view[0]) // 2
-    down, right = WAYS[int(facing)]
-    cells = {
-        (r - row, c - column): sight for r, line in enumerate(view) for c, sight in enumerate(line)
-    }
-    del cells[0, 0]
-    nearest: dict[str, tuple[int, int]] = {}
-    for place in sorted(cells, key=_steps):
-        if cells[place].kind == "thing":
-            nearest.setdefault(cells[place].name, place)
-    creatures = [place for place, sight in cells.items() if sight.kind == "creature"]
-    lines = [
-        f"You face {FACING[int(facing)]}; in front of you: {cells[down, right].said}.",
-        f"You see {_places(creatures, cells) or 'no creatures'}.",
-    ]
-    if nearest:
-        lines.append(f"The nearest things: {_places(nearest.values(), cells)}.")
-    signs = [[sight.sign for sight in line] for line in view]
-    signs[row][column] = "@"
-    return [*lines, _legend(cells.values()), drawn(signs)]
-
-
-def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
-    return abs(place[0]) + abs(place[1]), *place
-
-
-def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
-    """Return text that lists the visible contents of the cells `places`, the nearest cell first.
-
-    Cells are given relative to the player, as (rows down, columns right).
-    """
-    order = sorted(places, key=_steps)
-    said = [f"{cells[r, c].said} {away(-r, c, ('up', 'down'))}" for r, c in order]
-    return listed(said) if said else ""
-
-
-def _legend(sights: Iterable[Sight]) -> str:
-    """Return the text that explains the drawing's characters, in the order of `SIGNS`.
-
-    Characters that are not in `SIGNS`, such as mobs, come last.
-    """
-    order = [*SIGNS.values()]
-    names: dict[str, set[str]] = {}
-    for sight in sights:
-        names.setdefault(sight.sign, set()).add(sight.name)
-    shown = sorted(names, key=lambda s: (order.index(s) if s in order else len(order), s))
-    return f"Your view; @ is you, {', '.join(f'{s} {listed(sorted(names[s]))}' for s in shown)}:"
-
-
-def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Return a state's world, view, daylight (0 to 1) and days since the start.
-
-    All values are copied to the host.
-    """
-    params = env.default_params if params is None else params
-    world, view, light, time, day = jax.device_get(_reader(env)(state, params))
-    return world, view, float(light), int(time) / max(1, int(day))
-
-
-@functools.lru_cache(maxsize=8)
-def _reader(env: "CraftEnv") -> Callable[..., Any]:
-    def reader(state: CraftState, params: Any) -> tuple[Any, ...]:
-        hour = env.light(state, params), state.time, params.day_length
-        return env.world(state), env.view(state), *hour
-
-    return jax.jit(reader)
 
 
 def hour(share: float, light: float) -> str:

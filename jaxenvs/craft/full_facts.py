@@ -3,7 +3,12 @@
 The keys are Craftax's, except that g, h and n need Shift, because the window uses the plain keys.
 """
 
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, UInt8
 
 from ..core.facts import Fact, bar, count, listed
 from . import facts as words
@@ -26,35 +31,67 @@ MAGIC = ("", " of fire", " of ice")
 LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
-def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
-    """Return the facts for the window's panel.
+class Rest(NamedTuple):
+    """Numbers about the player that only the full game has."""
 
-    The facts are vitals, items, attributes, magic, floor, ladder down or boss, and the time.
-    """
-    body = [
-        bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
+    charms: dict[str, Any]
+    spells: dict[str, Any]
+    floor: Any
+    kills: Any
+    resting: Any
+    waves: Any  # waves of the boss fight that were beaten
+    is_vulnerable: Any  # whether the boss can be hit
+
+
+def body_of(rules: Rules, world: World) -> words.Body:
+    """Return the numbers about the player that facts and texts state; traceable by JAX."""
+    rest = Rest(
+        {charm: world.charms[charm] for charm in CHARMS},
+        dict(world.spells),
+        world.floor,
+        world.kills,
+        world.resting,
+        world.boss["progress"],
+        is_vulnerable(world),
+    )
+    vitals = {vital: world.vitals[vital] for vital in rules.vitals}
+    traits = {trait: world.traits[trait] for trait in TRAITS}
+    return words.Body(vitals, dict(world.items), world.sleeping, traits, rest)
+
+
+def bars(rules: Rules, body: words.Body) -> list[Fact]:
+    """Return the vitals as bars; `most` reads only the traits."""
+    return [
+        bar(v, int(np.ceil(body.vitals[v])), int(most(rules, body, v)), v, COLOURS_OF[v])
         for v in rules.vitals
     ]
-    things = [_thing(name, int(world.items[name])) for name in rules.items]
-    traits = [count(trait, int(world.traits[trait]), trait) for trait in TRAITS]
-    charms = [f"{c}{MAGIC[int(world.charms[c])]}" for c in CHARMS if world.charms[c]]
-    spells = [spell for spell, known in world.spells.items() if known]
-    floor, kills = rules.floors[int(world.floor)].name, int(world.kills)
+
+
+def counts(rules: Rules, body: words.Body) -> list[Fact]:
+    """Return the numbers of items, the tools and the attributes."""
+    things = [_thing(name, int(body.items[name])) for name in rules.items]
+    return [*things, *(count(trait, int(body.traits[trait]), trait) for trait in TRAITS)]
+
+
+def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fact]:
+    """Return magic, floor, ladder down or boss, the time of day and the daylight."""
+    rest = Rest(*body.rest)
+    charms = [f"{c}{MAGIC[int(rest.charms[c])]}" for c in CHARMS if rest.charms[c]]
+    spells = [spell for spell, known in rest.spells.items() if known]
+    floor, kills = rules.floors[int(rest.floor)].name, int(rest.kills)
     ladder = "open" if kills >= CLEARED else f"blocked, {CLEARED - kills} more to defeat"
-    state = "asleep" if world.sleeping else "resting" if world.resting else ""
+    state = "asleep" if body.sleeping else "resting" if rest.resting else ""
     hour = f"day {int(days) + 1}, {words.hour(days % 1, light)}"
-    waves = f"{int(world.boss['progress'])} of {WAVES} waves beaten"
-    waves += ", open to a blow" if is_vulnerable(world) else ""
-    last = world.floor == rules.last_floor
-    return (
-        *(*body, *things, *traits),
+    waves = f"{int(rest.waves)} of {WAVES} waves beaten"
+    waves += ", open to a blow" if rest.is_vulnerable else ""
+    return [
         Fact("enchanted", listed(charms) if charms else "nothing"),
         Fact("spells", listed(spells) if spells else "none"),
-        Fact("floor", f"{int(world.floor)}, the {floor}"),
-        Fact("boss", waves) if last else Fact("way down", ladder),
+        Fact("floor", f"{int(rest.floor)}, the {floor}"),
+        Fact("boss", waves) if rest.floor == rules.last_floor else Fact("way down", ladder),
         Fact("time", ", ".join(filter(None, (hour, state))), "clock", (days - words.NOON) % 1),
         Fact("light", f"{light:.0%}"),
-    )
+    ]
 
 
 def _thing(name: str, number: int) -> Fact:
@@ -68,32 +105,41 @@ def _thing(name: str, number: int) -> Fact:
     return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
 
 
-def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
-    """Convert the view to rows of `Sight`s, one per cell."""
-    height, width = rules.view
-    return [[sight(view, row, column) for column in range(width)] for row in range(height)]
+# First byte of each kind of content in `cells`; smaller bytes are blocks.
+MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 
-def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
-    """Return how a cell appears in a text description.
+def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
+    """Return a byte for each cell of the view, an index into `sights`; traceable by JAX.
 
     The first of these that is present decides: darkness, mob, projectile, item, block.
     """
-    number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
-    item = Item(int(view.item[row, column]))
-    if not view.lit[row, column]:
-        return words.Sight("?", "darkness", "ground", mass=True)
-    if number >= 0:
-        role, type = divmod(number, full_sight.TYPES)
-        name = FULL.types(ROLES[role])[type].name.replace("_", " ")
-        return words.Sight(_initials(name), name, "creature")
-    if flying or view.missiles[row, column]:
-        bits = flying or int(view.missiles[row, column])
-        name = FULL.projectiles[bits.bit_length() - 1].name.rstrip("2")
-        return words.Sight("^", name if flying else f"{name} of yours", "creature")
-    if item in LIES:
-        return words.Sight(LIES[item], item.name.lower().replace("_", " "), "thing")
-    return words.sight_of(Block(int(view.block[row, column])))
+    lies = jnp.zeros(len(Item), jnp.bool_).at[np.array([*LIES], np.int32)].set(True)
+    item = view.item.astype(jnp.int32)
+    shown = jnp.where(lies[item], ITEMS + item, view.block.astype(jnp.int32))
+    for first, flying in ((MISSILES, view.missiles), (FLYING, view.projectiles)):
+        bit = 31 - jax.lax.clz(flying.astype(jnp.int32))
+        shown = jnp.where(flying > 0, first + bit, shown)
+    shown = jnp.where(view.mob > 0, MOBS + view.mob.astype(jnp.int32) - 1, shown)
+    return jnp.where(view.lit, shown, DARK).astype(jnp.uint8)
+
+
+def sights(rules: Rules) -> dict[int, words.Sight]:
+    """Return the `Sight` of each byte of `cells`."""
+    found = {int(block): words.sight_of(block) for block in Block}
+    found[DARK] = words.Sight("?", "darkness", "ground", mass=True)
+    for number, role in enumerate(ROLES):
+        for type, row in enumerate(FULL.types(role)):
+            name = row.name.replace("_", " ")
+            byte = MOBS + full_sight.TYPES * number + type
+            found[byte] = words.Sight(_initials(name), name, "creature")
+    for type, row in enumerate(FULL.projectiles):
+        name = row.name.rstrip("2")
+        found[FLYING + type] = words.Sight("^", name, "creature")
+        found[MISSILES + type] = words.Sight("^", f"{name} of yours", "creature")
+    for item, sign in LIES.items():
+        found[ITEMS + item] = words.Sight(sign, item.name.lower().replace("_", " "), "thing")
+    return found
 
 
 def _initials(name: str) -> str:

@@ -20,11 +20,10 @@ from ..core.surroundings import (
     frame_of,
     groups,
     inputs_of,
-    row_bytes,
     sighted,
     sighting_changes,
 )
-from ..core.texts import Memo, changes_of, pairs
+from ..core.texts import Memo, changes_of, pairs, row_bytes
 from . import missions, tiles
 from .sprites import SPRITES
 from .state import GridState

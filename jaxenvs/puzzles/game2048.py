@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core.env import Ending, Env, Params, State, Transition
-from ..core.facts import drawn
 from ..core.random import Key, below, hashed, multiply_high, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from ..core.texts import Memo, board_changes, board_text, pairs, row_bytes
 from . import sprites
 from .puzzle import DIRECTIONS, PuzzleLevel
 
@@ -169,11 +169,18 @@ class Game2048(Env):
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
-    def describe(self, state: Game2048State, params: Any = None) -> str:
-        """Return the board as text, with the number on each tile."""
-        rows = np.asarray(self.observe(state)).tolist()
-        numbers = [[f"{2**exponent}" if exponent else "." for exponent in row] for row in rows]
-        return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
+    def text_inputs(self, state: Game2048State, params: Any = None) -> Board:
+        """Return the observation, from which `texts` writes."""
+        return self.observe(state)
+
+    def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:
+        """Return the boards as text, with the number on each tile."""
+        legend = "The tiles, row by row, with dots for empty cells"
+        return [board_text((), legend, board, detail) for board in _written(inputs)]
+
+    def text_changes(self, old: np.ndarray, new: np.ndarray) -> list[str]:
+        """Return the rows of the board that changed."""
+        return [board_changes(*pair) for pair in pairs(_written(old), _written(new))]
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
         """Return the index of each cell's sprite in `atlas`, which is the exponent of its tile."""
@@ -182,6 +189,25 @@ class Game2048(Env):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return one sprite per exponent, 0 (empty) to 17, uint8 (18, tile_size, tile_size, 3)."""
         return sprites.game2048(tile_size)
+
+
+def _written(boards: UInt8[np.ndarray, "batch 4 4"]) -> list[str]:
+    """Write the numbers of boards row by row, in columns as wide as the largest number."""
+    widths = np.array([max(1, len(f"{2**i}")) for i in range(256)])[boards].max(axis=(1, 2))
+    rows = [row_bytes(boards[:, i]) for i in range(4)]
+    return [
+        "\n".join([_ROWS[line, width] for line in lines])
+        for width, *lines in zip(widths.tolist(), *rows, strict=True)
+    ]
+
+
+def _row(key: tuple[bytes, int]) -> str:
+    line, width = key
+    numbers = (f"{2**exponent}" if exponent else "." for exponent in line)
+    return " ".join(f"{number:<{width}}" for number in numbers).rstrip()
+
+
+_ROWS = Memo(_row)
 
 
 def _board(rows: Rows) -> Board:

@@ -235,11 +235,15 @@ class Hanoi(Puzzle):
             raise ValueError(f"{self.name}: no line has disk {', '.join(map(str, missing))}")
         return PuzzleLevel(board=self._board(jnp.asarray(peg)))
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write one line per peg in the format of `read_level`."""
-        peg = np.asarray(self.observe_board(instance, jnp.asarray(board)))
-        stacks = [np.flatnonzero(peg == number)[::-1] + 1 for number in range(self.pegs)]
-        return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
+        texts = []
+        for board in boards.tolist():
+            stacks = [[] for _ in range(self.pegs)]
+            for disk, peg in enumerate(board, 1):
+                stacks[peg].append(str(disk))
+            texts.append("\n".join(" ".join(reversed(stack)) or "-" for stack in stacks))
+        return texts
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: the pegs side by side.

@@ -14,11 +14,12 @@ from jaxtyping import Array, Bool, Int32, UInt8
 from ..core import checks
 from ..core.controls import Controls, cell_names, cells
 from ..core.env import Ending, Env, Params, State, Step, Transition
-from ..core.facts import Fact, drawn, sentences
+from ..core.facts import Fact
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
+from ..core.texts import Memo, board_changes, board_text, pairs, written_by_row
 from . import sprites
 from .puzzle import PuzzleLevel
 
@@ -146,14 +147,24 @@ class Minesweeper(Env):
         """Return the facts that a player is shown: the number of mines."""
         return (Fact("mines", f"{self.mines}"),)
 
-    def describe(self, state: MinesweeperState, params: Any = None) -> str:
+    def text_inputs(
+        self, state: MinesweeperState, params: Any = None
+    ) -> UInt8[Array, "rows columns"]:
+        """Return the observation, from which `texts` writes."""
+        return self.observe(state)
+
+    def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:
         """Return the number of mines and the visible values of all cells as text."""
-        shown = np.asarray(self.observe(state)).tolist()
-        cells = [[{COVERED: "#", MINE: "*"}.get(cell, f"{cell}") for cell in row] for row in shown]
         legend = (
             "The field, row by row: mines next to an open cell, # a covered cell, * an open mine"
         )
-        return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
+        known, boards = [f"Mines: {self.mines}."], written_by_row(inputs, _ROWS)
+        return [board_text(known, legend, board, detail) for board in boards]
+
+    def text_changes(self, old: np.ndarray, new: np.ndarray) -> list[str]:
+        """Return the rows of the field that changed."""
+        both = pairs(written_by_row(old, _ROWS), written_by_row(new, _ROWS))
+        return [board_changes(*pair) for pair in both]
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
         """Return the index of each cell's sprite, which is the visible value of the cell."""
@@ -162,6 +173,10 @@ class Minesweeper(Env):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return one sprite for each visible value, uint8 (11, tile_size, tile_size, 3)."""
         return sprites.minesweeper(tile_size)
+
+
+_SIGNS = {COVERED: "#", MINE: "*"}
+_ROWS = Memo(lambda row: " ".join(_SIGNS.get(cell, f"{cell}") for cell in row))
 
 
 def _neighbouring_mines(mined: UInt8[Array, "rows columns"]) -> UInt8[Array, "rows columns"]:

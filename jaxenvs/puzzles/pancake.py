@@ -140,9 +140,9 @@ class Pancake(Puzzle):
             )
         return PuzzleLevel(board=jnp.asarray(np.array(names, np.uint8)))
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the widths in the format of `read_level`."""
-        return " ".join(map(str, np.asarray(board)))
+        return [" ".join(map(str, board)) for board in boards.tolist()]
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: one row per pancake, and a last row for the plate.

@@ -19,6 +19,7 @@ from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from ..core.texts import Memo, written_by_row
 from . import sprites
 from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, Predecessors, PuzzleLevel
@@ -219,10 +220,9 @@ class PegSolitaire(PackedPuzzle):
             )
         return PuzzleLevel(board=jnp.asarray(_set(*pegs)))
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the board in the format of `read_level`."""
-        cells = np.asarray(self.observe_board(instance, jnp.asarray(board)))
-        return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
+        return written_by_row(boards, _ROWS)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites of a tile outside the board, a hole and a peg.
@@ -230,6 +230,9 @@ class PegSolitaire(PackedPuzzle):
         The shape is (3, tile_size, tile_size, 3), uint8.
         """
         return sprites.pegs(tile_size)
+
+
+_ROWS = Memo(lambda row: "".join(" .O"[cell] for cell in row).rstrip())
 
 
 def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Bool[Array, "*sets"]:

@@ -6,6 +6,7 @@ targets and distances) is called the instance. It is separate from the board, so
 stores and hashes only boards.
 """
 
+import functools
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from ..core import eager
+from ..core import eager, texts
 from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.facts import sentences
 from ..core.random import Key, below, words
@@ -23,6 +24,12 @@ from ..core.struct import Struct, struct
 
 # Names of the actions 0 to 3 of puzzles on a grid. The action (a + 2) % 4 is opposite to action a.
 DIRECTIONS = ("up", "right", "down", "left")
+
+
+@functools.cache
+def characters_of(characters: str) -> texts.Memo[bytes]:
+    """Return a dictionary that writes a row of bytes, with one character for each value."""
+    return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 
 class Move(NamedTuple):
@@ -172,14 +179,18 @@ class Puzzle(Env):
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Write a board as text, in the format of `read_level` if the puzzle has this method.
+        """Write a board as text, in the format of `read_level` if the puzzle has this method."""
+        obs = self.observe_board(instance, jax.tree.map(jnp.asarray, board))
+        return self.written(np.asarray(obs)[None])[0]
 
-        By default, the observation must be a matrix, and each value is written as one character.
+    def written(self, boards: np.ndarray) -> list[str]:
+        """Write a batch of observations as the texts that `text` returns.
+
+        By default, an observation must be a matrix, and each value is written as one character.
         """
         if not self.characters:
             raise NotImplementedError(f"{self.name} has no text")
-        cells = np.asarray(self.observe_board(instance, jax.tree.map(jnp.asarray, board)))
-        return "\n".join("".join(self.characters[cell] for cell in row) for row in cells)
+        return texts.written_by_row(boards, characters_of(self.characters))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the index of each cell's sprite in `atlas`; by default the observation."""
@@ -187,15 +198,41 @@ class Puzzle(Env):
 
     # Methods derived from the methods above.
 
-    def describe(self, state: PuzzleState, params: Any = None) -> str:
+    def describe(self, state: PuzzleState, params: Any = None, detail: str = "full") -> str:
         """Describe a state in words: the facts, the legend, and the board as text.
 
         A puzzle without `text` is described by its observation.
         """
-        if type(self).text is Puzzle.text and not self.characters:
-            return super().describe(state, params)
-        board = self.text(state.instance, state.board)
-        return "\n".join([*sentences(self.facts(state, params)), f"{self.legend}:", board])
+        has_board = type(self).text is not Puzzle.text or self._has_written()
+        if self.has_text_inputs or not has_board:
+            return super().describe(state, params, detail)
+        texts.check_detail(f"{type(self).__name__}.describe", detail)
+        known, board = sentences(self.facts(state, params)), self.text(state.instance, state.board)
+        return texts.board_text(known, self.legend, board, detail)
+
+    @property
+    def has_text_inputs(self) -> bool:
+        """Whether `texts` writes the descriptions: unless a class overrides `text` or `facts`."""
+        cls = type(self)
+        is_plain = cls.text is Puzzle.text and cls.facts is Puzzle.facts and self._has_written()
+        return is_plain and super().has_text_inputs
+
+    def _has_written(self) -> bool:
+        return bool(self.characters) or type(self).written is not Puzzle.written
+
+    def text_inputs(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
+        """Return the observation of the board, from which `texts` writes."""
+        return self.observe_board(state.instance, state.board)
+
+    def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
+        """Describe boards: the legend and the board as text; in short, its rows on one line."""
+        legend = self.legend
+        return [texts.board_text((), legend, board, detail) for board in self.written(inputs)]
+
+    def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
+        """Describe the rows of the board's text that changed."""
+        both = texts.pairs(self.written(old), self.written(new))
+        return [texts.board_changes(*pair) for pair in both]
 
     @property
     def default_params(self) -> Params:

@@ -17,6 +17,7 @@ from ..core.env import Params
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from ..core.texts import Memo, written_by_row
 from . import sprites
 from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 
@@ -253,10 +254,9 @@ class SlidingTile(PackedPuzzle):
             )
         return self.level(found)
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the numbers in rows, with a dot for the blank."""
-        rows = np.asarray(self.observe_board(instance, board))
-        return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
+        return written_by_row(boards, _ROWS)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return one sprite for each number, uint8 (size * size, tile_size, tile_size, 3)."""
@@ -279,6 +279,9 @@ class SlidingTile(PackedPuzzle):
 # Each row of the board is encoded as an integer, the code of the row (see `_line_codes`). This many
 # low bits of the code contain the sum of the Manhattan distances of the row's tiles.
 _MANHATTAN_BITS = 8
+
+
+_ROWS = Memo(lambda row: " ".join(f"{n or '.':>2}" for n in row))
 
 
 class _Tables(NamedTuple):

@@ -23,6 +23,7 @@ from ..core.env import Ending
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from ..core.texts import pairs
 from . import sprites
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 
@@ -198,13 +199,25 @@ class Sudoku(Puzzle):
         board = jnp.asarray((grid % 9 + 1).astype(np.uint8)).at[0, 0].set(0)
         return Ending(level.replace(board=board, instance=board != 0), (0,))
 
-    def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Return the grid as text; with `guided`, also the cell that the rules choose."""
-        grid = super().describe(state, params)
+    def text_inputs(self, state: PuzzleState, params: Any = None) -> tuple[Array, ...]:
+        """Return the observation; with `guided`, also the cell that the rules choose."""
+        obs = self.observe_board(state.instance, state.board)
+        return (obs, _tightest(state.board, _candidates(state.board))) if self.guided else (obs,)
+
+    def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
+        """Return the grids as text; with `guided`, also the cell that the rules choose."""
+        grids = super().texts(inputs[0], detail)
         if not self.guided:
-            return grid
-        row, column = divmod(int(_tightest(state.board, _candidates(state.board))), 9)
-        return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
+            return grids
+        return [f"{grid}\n{_next(cell)}" for grid, cell in pairs(grids, inputs[1].tolist())]
+
+    def text_changes(self, old: tuple[np.ndarray, ...], new: tuple[np.ndarray, ...]) -> list[str]:
+        """Describe changes of the grid; with `guided`, also the cell that the rules choose."""
+        changes = super().text_changes(old[0], new[0])
+        if not self.guided:
+            return changes
+        both = zip(changes, old[1].tolist(), new[1].tolist(), strict=True)
+        return [text if one == cell else f"{text}\n{_next(cell)}" for text, one, cell in both]
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
         """Return the sprite index of each cell: 0 empty, 1 to 9 placed, 10 to 18 given digits.
@@ -217,6 +230,10 @@ class Sudoku(Puzzle):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites in the order of `tiles`, uint8 (38, tile_size, tile_size, 3)."""
         return sprites.sudoku(tile_size)
+
+
+def _next(cell: int) -> str:
+    return f"The next digit goes into row {cell // 9 + 1}, column {cell % 9 + 1}."
 
 
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:

@@ -200,9 +200,9 @@ class TopSpin(Puzzle):
             )
         return PuzzleLevel(board=jnp.asarray(ring))
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the tokens in the format of `read_level`."""
-        return " ".join(map(str, np.asarray(board)))
+        return [" ".join(map(str, board)) for board in boards.tolist()]
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: the ring runs along the edge of a rectangle.

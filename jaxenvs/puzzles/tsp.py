@@ -204,14 +204,9 @@ class TSP(Puzzle):
         board = Tour(visited=jnp.uint32(word), city=jnp.int32(city))
         return PuzzleLevel(board=board, instance=jnp.asarray(places))
 
-    def text(self, instance: Float32[Array, "cities 2"], board: Tour) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write one line per city in the format of `read_level`."""
-        visited = int(board.visited)
-        rows = []
-        for i, (x, y) in enumerate(np.asarray(instance).tolist()):
-            mark = 2 if i == int(board.city) else visited >> i & 1
-            rows.append(f"{x:.9g} {y:.9g} {MARKS[mark]}".rstrip())
-        return "\n".join(rows)
+        return ["\n".join(_city(*city) for city in cities) for cities in boards.tolist()]
 
     def ending(self, level: PuzzleLevel) -> Ending:
         """Return a level and the actions that end its episode: visit cities 1, 2, ... in turn."""
@@ -289,3 +284,8 @@ def _read_city(line: str, number: int) -> tuple[tuple[float, float], str]:
             f"tsp: line {number} is {line!r}; after x and y there may be 'visited' or 'here'"
         )
     return (x, y), mark
+
+
+def _city(x: float, y: float, is_visited: float, is_here: float) -> str:
+    mark = 2 if is_here else int(is_visited)
+    return f"{x:.9g} {y:.9g} {MARKS[mark]}".rstrip()

@@ -18,9 +18,10 @@ from ..core.pixels import compose
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
+from ..core.texts import written_by_row
 from . import groups, permutations, pictures, sprites
 from .permutations import Permutations
-from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState, characters_of
 
 TURNS = ("quarter", "half")
 _PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # Pyraminx colours as indices into the cube's colours
@@ -219,10 +220,10 @@ class TwistyPuzzle(Puzzle):
                 "two are exchanged); check the colours"
             )
 
-    def text(self, instance: Any, board: Any) -> str:
+    def written(self, boards: np.ndarray) -> list[str]:
         """Write the letters of the stickers, one line per face."""
-        faces = np.asarray(board).reshape(self.shape[0], -1)
-        return "\n".join("".join(self.letters[c] for c in face) for face in faces)
+        faces = boards.reshape(len(boards), self.shape[0], -1)
+        return written_by_row(faces, characters_of(self.letters))
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return sprites of an empty tile and six stickers, uint8 (7, tile_size, tile_size, 3)."""

@@ -1,6 +1,7 @@
 """PuzzleScript games as environments and search problems."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import jax
@@ -15,6 +16,7 @@ from ..core.env import Ending, Transition
 from ..core.random import Key, below, hashed, mix, uniform
 from ..core.registry import register
 from ..core.spaces import Space
+from ..core.texts import board_changes, board_text, pairs
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
 from . import boards, glyphs, observations, pictures
 from .boards import Instance
@@ -323,12 +325,39 @@ class PuzzleScript(PackedPuzzle):
         game = self.collection.games[int(instance.game)]
         return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
 
-    def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Return the board as text, after the game's title and the meaning of each character."""
-        game, cells = self._cells(state.instance, state.board)
-        title = game.prelude.get("title") or game.name
-        explained = glyphs.explained(game, cells)
-        return f"{title}. {explained}:\n{glyphs.written(game, cells)}"
+    @property
+    def has_text_inputs(self) -> bool:
+        """True: `texts` writes the boards, although this class overrides `text`."""
+        return type(self).describe is PuzzleScript.describe
+
+    def text_inputs(self, state: PuzzleState, params: Any = None) -> dict[str, Array]:
+        """Return the objects of each cell, the game and the size of the level, for `texts`."""
+        instance = state.instance
+        objects = self.objects(instance, state.board)
+        size = {"width": instance.width, "height": instance.height}
+        return {"objects": objects, "game": instance.game, **size}
+
+    def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
+        """Return boards as text, after the game's title and the meaning of each character."""
+        return [self._told(*board, detail) for board in self._boards(inputs)]
+
+    def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
+        """Return the rows of the board that changed."""
+        texts = ([glyphs.written(*one) for one in self._boards(part)] for part in (old, new))
+        return [board_changes(*pair) for pair in pairs(*texts)]
+
+    def _boards(self, inputs: dict[str, np.ndarray]) -> Iterator[tuple[Game, list[list[int]]]]:
+        """Yield the game of each state of a batch, and the object mask of each cell."""
+        sizes = pairs(inputs["width"].tolist(), inputs["height"].tolist())
+        games = inputs["game"].tolist()
+        for objects, game, size in zip(inputs["objects"], games, sizes, strict=True):
+            yield self.collection.games[game], glyphs.cells_of(objects, *size)
+
+    def _told(self, game: Game, cells: list[list[int]], detail: str) -> str:
+        title, board = game.prelude.get("title") or game.name, glyphs.written(game, cells)
+        if detail == "short":
+            return board_text([f"{title}."], "", board, detail)
+        return f"{title}. {glyphs.explained(game, cells)}:\n{board}"
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse `text`, a level of the first game, in the format that the method `text` writes.

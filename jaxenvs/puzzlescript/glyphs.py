@@ -17,13 +17,11 @@ def cells_of(
     objects: UInt32[np.ndarray, "objects side words"], width: int, height: int
 ) -> list[list[int]]:
     """Return the object mask of each cell, line by line."""
-    lines = [[0] * width for _ in range(height)]
-    for number, plane in enumerate(np.asarray(objects)):
-        for y in range(height):
-            for x in range(width):
-                if plane[y, x // WORD] >> np.uint32(x % WORD) & np.uint32(1):
-                    lines[y][x] |= 1 << number
-    return lines
+    words = np.asarray(objects)[:, :height, :, None]
+    bits_of = words >> np.arange(WORD, dtype=np.uint32) & np.uint32(1)
+    cells = bits_of.reshape(len(bits_of), height, -1)[:, :, :width]
+    packed = np.packbits(cells.transpose(1, 2, 0).astype(bool), axis=2, bitorder="little")
+    return [[int.from_bytes(mask.tobytes(), "little") for mask in line] for line in packed]
 
 
 def names_of(game: Game, mask: int) -> str:

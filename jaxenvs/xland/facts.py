@@ -19,11 +19,10 @@ from ..core.surroundings import (
     frame_of,
     groups,
     inputs_of,
-    row_bytes,
     sighted,
     sighting_changes,
 )
-from ..core.texts import Memo, changes_of, pairs
+from ..core.texts import Memo, changes_of, pairs, row_bytes
 from . import tiles, words
 from .engine import advance
 from .rulesets import PackedRuleset
@@ -213,8 +212,7 @@ def _tasks(inputs: dict[str, np.ndarray], count: int) -> list[tuple[str, ...]]:
     if "goal" not in inputs:
         return [(HIDDEN,)] * count
     packed = np.concatenate([inputs["goal"].reshape(count, 1), inputs["rules"]], axis=1)
-    words = np.ascontiguousarray(packed, np.uint32).view(np.uint8)
-    return [_TASKS[task] for task in row_bytes(words)]
+    return [_TASKS[task] for task in row_bytes(packed.astype(np.uint32))]
 
 
 def _task_in_words(task: bytes) -> tuple[str, ...]:
