@@ -164,7 +164,7 @@ class Episode:
         return self._session.dropped + self._session.cursor
 
     def undo(self, steps: int = 1) -> None:
-        """Take back the last `steps` actions. Raises `UsageError` for more steps than `undoable`."""
+        """Take back the last `steps` actions; raise `UsageError` for more than `undoable`."""
         if not 0 < steps <= self.undoable:
             given, dropped = counted(steps, "step"), counted(self._session.dropped, "step")
             kept = f" (the oldest {dropped} cannot)" if self._session.dropped else ""

@@ -69,8 +69,9 @@ class Games:
 
     `client` is any string that identifies a client; a client reaches only its own sessions. All
     clients without a known identity share None; only the names of sessions, which cannot be
-    guessed, keep them apart. If a client opens more than `per_client` sessions, or all clients together more than
-    `in_all`, the least recently used session is closed. Methods may be called from several threads.
+    guessed, keep them apart. If a client opens more than `per_client` sessions, or all clients
+    together more than `in_all`, the least recently used session is closed. Methods may be called
+    from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:

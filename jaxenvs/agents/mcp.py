@@ -5,6 +5,7 @@ import contextlib
 import functools
 import importlib
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -66,6 +67,8 @@ def _run(argv: list[str]) -> int:
         app = make_server().streamable_http_app(host=HOST)  # for which it checks Host and Origin
         serve(app, listening, "/mcp")
     else:
+        # Python's handler of Ctrl-C would wait for the thread that reads standard input.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         anyio.run(_serve_stdio)
     return 0
 

@@ -1,5 +1,7 @@
 """`jaxenvs openenv ID`: serve an environment with OpenEnv's interface."""
 
+import logging
+
 from ..commands.parser import Parser, guarded, make_env, number
 from ..core.typed import program
 from .episode import Episode
@@ -12,6 +14,12 @@ EXAMPLES = (
     "openenv Grid-DoorKey-5x5-v0",
     "openenv BabyAI-GoToLocal-v0 --port 8001",
 )
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Return False for the error that OpenEnv logs when a client leaves (openenv-core 0.3.0)."""
+    kind = record.exc_info[0] if record.exc_info else None
+    return kind is None or kind.__name__ != "WebSocketDisconnect"
 
 
 def main(argv: list[str]) -> int:
@@ -35,5 +43,6 @@ def _run(argv: list[str]) -> int:
     from .openenv import make_app  # imported late, so that --help works without the package
 
     Episode(env, 0, options.id)  # raises now if the environment cannot be played in words
+    logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
     serve(make_app(env, options.id), listen(options.port))
     return 0
