@@ -21,6 +21,19 @@ REMEMBERED = 1000  # number of closed sessions whose names are still known
 Key = tuple[str | None, str]  # client, session
 
 
+def check_id(id: str) -> None:
+    """Raise `UsageError` for an id that is unknown or that names a module, as in `module:Id`."""
+    if ":" in id:
+        raise UsageError(
+            f"{id!r} names a module, which clients cannot load; start the server with "
+            f"`--module {id.partition(':')[0]}` and give the id alone"
+        )
+    try:
+        registry.spec(id)
+    except registry.UnknownIdError as error:
+        raise UsageError(f"{error}; list_environments finds ids") from error
+
+
 def environment(id: str, fields: Mapping[str, Any]) -> Env:
     """Make the environment of an id for a client.
 
@@ -28,11 +41,7 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     `UsageError` for an unknown id, a bad field, an id or a field that names a file or a module, and
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
-    if ":" in id:
-        raise UsageError(
-            f"{id!r} names a module, which clients cannot load; start the server with "
-            f"`--module {id.partition(':')[0]}` and give the id alone"
-        )
+    check_id(id)
     given = {name: _value(name, value) for name, value in fields.items()}
     try:
         env = registry.make(id, **given)

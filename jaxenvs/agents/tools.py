@@ -13,10 +13,9 @@ from ..commands.listing import matching
 from ..commands.page import Section, page
 from ..commands.parser import UsageError
 from ..core.checks import counted, suggestion
-from ..core.registry import UnknownIdError
 from .arguments import FLAG, TEXT, Argument, checked, whole
 from .episode import DETAILS, MAX_ACTIONS, MAX_SEED, NAMES_SHOWN, Episode
-from .games import Games, environment
+from .games import Games, check_id, environment
 
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
@@ -73,7 +72,7 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
         return Answer(f"no tool {name!r}; the tools are {', '.join(TOOLS)}{near}", failed=True)
     try:
         return tool.run(client, checked(tool.arguments, arguments))
-    except (UsageError, UnknownIdError) as error:
+    except UsageError as error:
         return Answer(f"{name}: {error}", failed=True)
     except Exception as error:  # a fault of an environment must not end the server
         logger.exception("the tool %s failed", name)
@@ -106,6 +105,7 @@ def _list(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
+    check_id(given["environment"])
     content = page(given["environment"])
     if not given["full"]:
         kept = [_shortened(part) for part in content.sections if part.title in SECTIONS]

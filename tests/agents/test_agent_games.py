@@ -96,7 +96,7 @@ def test_observations_in_full_in_short_and_as_changes(client):
     changes, short = (ask(client, "observe", detail=d).text for d in ("changes", "short"))
     assert "You now carry a yellow key" in changes and "Your view" not in changes
     several = ask(client, "act", actions=["drop", "left"], detail="changes").text
-    assert "You no longer carry a yellow key" in several or "You carry nothing" in several
+    assert "You now carry nothing." in several and "You now see a yellow key" in several
     assert len(short) < len(ask(client, "observe").text)
     message = refused(client, "observe", detail="long")
     assert message == "observe: detail must be one of full, short, changes, got 'long'"
@@ -141,6 +141,8 @@ def test_fields_set_the_environment(client):
         ("reset", {"environment": ID, "fields": {"size": "x"}}, "size"),
         ("reset", {"environment": ID, "session": "x"}, "session 'x' is not open"),
         ("reset", {"environment": "os:Grid-v0"}, "which clients cannot load; start the server"),
+        ("rules", {"environment": "os:Grid-v0"}, "which clients cannot load; start the server"),
+        ("rules", {"environment": "Grid-v"}, "list_environments finds ids"),
         ("act", {"actions": "left"}, "no session is open; call reset first"),
         ("act", {"actions": [None]}, "actions must be a list of names of actions"),
         ("observe", {"session": "x"}, "give a name that reset returned, or call reset"),
