@@ -62,6 +62,13 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
+    "eval-text": Command(
+        "evaluate an agent that reads text, such as an LLM",
+        "jaxenvs.commands.eval_text",
+        {"": "ids"},
+        keeps=True,
+        computes=True,
+    ),
     "export": Command(
         "write a trained policy for programs without jaxenvs",
         "jaxenvs.baselines.evaluation.export",

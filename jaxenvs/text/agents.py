@@ -1,0 +1,85 @@
+"""Agents that play by text: a user's function, and references that need no language model."""
+
+import importlib
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ..core.checks import suggestion
+from .prompts import legal_names
+
+Agent = Callable[[str], str]
+
+
+class Resets(Protocol):
+    """An agent with a memory, which `reset` empties at the start of an episode."""
+
+    def reset(self) -> None: ...
+
+
+class RandomAgent:
+    """Names a uniformly drawn legal action."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """Draw from a random number generator with this seed."""
+        self.random = random.Random(seed)
+
+    def __call__(self, text: str) -> str:
+        """Return the name of a legal action."""
+        return self.random.choice(legal_names(text))
+
+
+def first_legal(text: str) -> str:
+    """Return the first legal action that a prompt lists."""
+    return legal_names(text)[0]
+
+
+def _reader(seed: int) -> Agent:
+    from .reader import Reader
+
+    return Reader(seed)
+
+
+# Name -> function of a seed that returns the agent.
+REFERENCES: dict[str, Callable[[int], Agent]] = {
+    "random": RandomAgent,
+    "first-legal": lambda seed: first_legal,
+    "reader": _reader,
+}
+
+
+def load(name: str, seed: int = 0) -> Agent:
+    """Return a reference agent, or the function or object that `module:function` names.
+
+    A class is called without arguments. Raises `ValueError` if there is no such agent, or if it
+    cannot be called.
+    """
+    if name in REFERENCES:
+        return REFERENCES[name](seed)
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        near = suggestion(name, REFERENCES)
+        raise ValueError(
+            f"agent {name!r} must be module:function, such as my_agent:answer, or one of "
+            f"{', '.join(REFERENCES)}{near}"
+        )
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "") != module.partition(".")[0] and error.name != module:
+            raise
+        raise ValueError(f"agent {name!r}: there is no module {module!r}") from None
+    if not hasattr(found, attribute):
+        raise ValueError(f"agent {name!r}: module {module!r} has no {attribute!r}")
+    agent = getattr(found, attribute)
+    agent = agent() if isinstance(agent, type) else agent
+    if not callable(agent):
+        raise ValueError(f"agent {name!r} is a {type(agent).__name__}, which cannot be called")
+    return agent
+
+
+def reset(agent: Agent) -> None:
+    """Call `agent.reset()` if the agent has this method."""
+    method = getattr(agent, "reset", None)
+    if callable(method):
+        method()

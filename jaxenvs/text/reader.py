@@ -1,0 +1,103 @@
+"""A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
+
+It draws a map of the cells that it has seen and walks to what the mission names. It masters
+missions like "get to the green goal square", "use the key to open the door and then get to the
+goal" and "go to the red ball", and ignores other missions.
+"""
+
+import random
+import re
+from collections import deque
+from collections.abc import Callable
+
+from .prompts import legal_names, observation
+
+Cell = tuple[int, int]  # (row, column), counted from the cell where the episode began
+Pose = tuple[int, int, int]  # row, column, direction; the episode begins with direction 0
+STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # cell offset of each direction, clockwise
+LETTERS = {"key": "k", "ball": "o", "box": "x"}  # first characters of signs
+OPEN = re.compile(r"[.Gf]|D.|f.")  # signs of cells that the agent can enter
+UNKNOWN = "?"
+
+
+class Reader:
+    """Walks by a map of what it has read; its moves are certain, so it knows its own place."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """Draw random actions, where the map does not help, with this seed."""
+        self.random = random.Random(seed)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the map."""
+        self.cells: dict[Cell, str] = {}
+        self.pose: Pose = (0, 0, 0)
+
+    def __call__(self, text: str) -> str:
+        """Return the next action."""
+        lines = observation(text)
+        self._read(lines)
+        wanted = self._wanted(lines)
+        action = self._way(lambda sign: bool(wanted.fullmatch(sign))) or self._way(
+            lambda sign: sign == UNKNOWN or sign[0] == "C"
+        )
+        action = action or self.random.choice(["left", "right", "forward"])
+        action = action if action in legal_names(text) else legal_names(text)[0]
+        self._move(action)
+        return action
+
+    def _read(self, lines: list[str]) -> None:
+        """Add the drawing of the view to the map."""
+        title = next(i for i, line in enumerate(lines) if line.startswith("Your view"))
+        drawing = [line.split() for line in lines[title + 1 :]]
+        row, column, way = self.pose
+        (down, right), (down_r, right_r) = STEPS[way], STEPS[(way + 1) % 4]
+        for i, signs in enumerate(drawing):
+            for j, sign in enumerate(signs):
+                ahead, aside = len(drawing) - 1 - i, j - len(signs) // 2
+                at = row + ahead * down + aside * down_r, column + ahead * right + aside * right_r
+                if sign != UNKNOWN:
+                    self.cells[at] = "." if sign == "^" else sign
+
+    def _wanted(self, lines: list[str]) -> re.Pattern[str]:
+        """Return a pattern of the signs of the cells that the agent should face next."""
+        mission = lines[0]
+        if "use the key" in mission and not any(sign[0] == "D" for sign in self.cells.values()):
+            return re.compile("k." if "You carry nothing." in lines else "L.")
+        found = re.search(r"go to (?:a|the) (?:(\w+) )?(key|ball|box|door|object)\b", mission)
+        if found is None:
+            return re.compile("G")
+        colour = {None: ".", "grey": "e"}.get(found[1], (found[1] or ".")[0])
+        return re.compile(f"[{LETTERS.get(found[2], 'DCL')}]{colour}")
+
+    def _way(self, is_wanted: Callable[[str], bool]) -> str | None:
+        """Return the first action of a shortest path to face a wanted cell; None: there is none."""
+        waiting, first = deque([self.pose]), {self.pose: ""}
+        while waiting:
+            row, column, way = pose = waiting.popleft()
+            front = row + STEPS[way][0], column + STEPS[way][1]
+            sign = self.cells.get(front, UNKNOWN)
+            if is_wanted(sign):
+                return first[pose] or _use(sign)
+            after = {"left": (row, column, (way - 1) % 4), "right": (row, column, (way + 1) % 4)}
+            if OPEN.fullmatch(sign):
+                after["forward"] = (*front, way)
+            for action, next_pose in after.items():
+                if next_pose not in first:
+                    first[next_pose] = first[pose] or action
+                    waiting.append(next_pose)
+        return None
+
+    def _move(self, action: str) -> None:
+        """Keep track of the pose; only a free cell in front can be entered."""
+        row, column, way = self.pose
+        front = row + STEPS[way][0], column + STEPS[way][1]
+        if action == "forward" and OPEN.fullmatch(self.cells.get(front, UNKNOWN)):
+            self.pose = (*front, way)
+        elif action in ("left", "right"):
+            self.pose = row, column, (way + (1 if action == "right" else -1)) % 4
+
+
+def _use(sign: str) -> str:
+    """Return the action for the cell in front."""
+    return {"k": "pick up", "L": "toggle", "C": "toggle", "G": "forward"}.get(sign[0], "left")
