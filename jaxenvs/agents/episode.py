@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxenvs.render import frames
 from jaxenvs.render.session import Session, board_state
 from jaxenvs.render.text import legal
 
@@ -209,10 +210,17 @@ class Episode:
         )
 
     def picture(self) -> bytes:
-        """Return a picture of the current state as the content of a PNG file.
+        """Return a picture of the agent's view as the content of a PNG file.
 
-        Raises `UsageError` for an environment without pictures.
+        Without a view of tiles, it is the picture of `jaxenvs.render`. Raises `UsageError` for an
+        environment without pictures.
         """
+        shape = frames.view_shape(self.env)
+        if shape is not None:
+            side = frames.ANIMATION_SIZE
+            tile_size = drawing.fitting_tile_size(shape, side, side, largest=32)
+            paint: Any = frames.view_painter(self.env, tile_size)  # not None, because of `shape`
+            return png.encoded(paint(self._session.now.state)[0])
         if not drawing.is_drawn(self.env):
             raise UsageError(f"{self.id} {drawing.UNDRAWN}; observe it as text")
         return png.encoded(np.asarray(render(self.env, self.state)))

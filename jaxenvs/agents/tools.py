@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from jaxenvs.render.session import MAX_MOMENTS
+
 from ..commands.info import WIDTH, plain
 from ..commands.listing import matching
 from ..commands.page import Section, page
@@ -280,7 +282,12 @@ TOOLS = {
             only_reads=False,
         ),
         Tool("observe", "Describe the current state in words.", (SESSION, DETAIL), _observe),
-        Tool("look", "Show the current state as a picture.", (SESSION,), _look),
+        Tool(
+            "look",
+            "Show what the agent sees as a picture; ahead is up in a grid world.",
+            (SESSION,),
+            _look,
+        ),
         Tool("legal_actions", "List all actions that are legal now.", (SESSION,), _legal),
         Tool(
             "act",
@@ -302,7 +309,7 @@ TOOLS = {
             "undo",
             "Take back the last actions. The same actions then have the same outcomes.",
             (
-                Argument("steps", whole(1, MAX_ITEMS), "number of actions to take back", 1),
+                Argument("steps", whole(1, MAX_MOMENTS), "number of actions to take back", 1),
                 SESSION,
                 DETAIL,
             ),

@@ -105,7 +105,20 @@ def test_observations_in_full_in_short_and_as_changes(client):
 def test_a_picture_decodes(client):
     ask(client, "reset", environment=ID)
     picture = Image.open(io.BytesIO(ask(client, "look").png))
-    assert picture.format == "PNG" and min(picture.size) > 100
+    assert picture.format == "PNG" and picture.size == (224, 224)  # the view: 7 cells per side
+    ask(client, "reset", environment="Puzzle-SlidingTile-3x3-v0")
+    assert min(Image.open(io.BytesIO(ask(client, "look").png)).size) >= 96
+
+
+def test_a_picture_shows_only_what_the_agent_sees():
+    """Levels that differ where the agent does not look have the same picture."""
+    env, seen = jaxenvs.make(DOOR), {}
+    for seed in range(20):
+        episode = Episode(env, seed)
+        whole = np.asarray(jaxenvs.render(env, episode.state)).tobytes()
+        seen.setdefault(episode.describe(), []).append((episode.picture(), whole))
+    assert all(len({picture for picture, _ in alike}) == 1 for alike in seen.values())
+    assert any(len({whole for _, whole in alike}) > 1 for alike in seen.values())
 
 
 def test_environments_are_found_and_explained(client):
