@@ -24,7 +24,7 @@ _ENDS = re.compile(
     r"\.\s|\.$|;|\(|<|\}|\s[-\u2013\u2014]\s|,\s|\bbecause\b|\bsince\b", re.IGNORECASE
 )
 _NUMBERED = re.compile(r"#?(\d+)\s*[.:)]?\s+(.+)")
-_WRAPPING = ' \t\r\n"`*_.,;:!?()[]{}<>\u201c\u201d\u2018\u2019\u00ab\u00bb'
+_WRAPPING = ' #\t\r\n"`*_.,;:!?()[]{}<>\u201c\u201d\u2018\u2019\u00ab\u00bb'
 
 
 class ActionError(ValueError):

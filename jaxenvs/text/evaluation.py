@@ -146,7 +146,7 @@ class Episode:
 
     def _take(self, action: Any) -> Step:
         key = jax.random.fold_in(self.key, self.step)
-        stepped = jax.device_get(self.programs.step(key, self.state, action))
+        stepped = self.programs.step(key, self.state, action)
         self.state = stepped.state
         self.progress.add(stepped)
         return stepped

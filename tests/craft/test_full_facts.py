@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.craft import facts, full_facts, full_sight
+from jaxenvs.craft import full_facts, full_sight
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Block
 
@@ -87,10 +87,11 @@ def test_mobs_and_projectiles_are_described_by_name():
     view = full_sight.View(cells + Block.SAND, cells, cells == 0, *(cells.copy() for _ in range(3)))
     view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # the number of the second ranged mob
     view.projectiles[1, 2], view.missiles[2, 1] = 1 << 4, 1 << 2
-    sights = [[full_facts.sight(view, row, column) for column in range(3)] for row in range(3)]
-    assert facts.described(sights, 3)[:3] == [
-        "You face up; in front of you: a gnome archer.",
-        "You see a gnome archer 1 step up, an arrow 1 step to the right and a fireball of yours 1 "
-        "step down.",
-        "Your view; @ is you, , sand, GA gnome archer, ^ arrow and fireball of yours:",
+    cells = np.asarray(full_facts.cells(ENV.rules, view))
+    sights = full_facts.sights(ENV.rules)
+    assert [[sights[cell].said for cell in row] for row in cells.tolist()] == [
+        ["sand", "a gnome archer", "sand"],
+        ["sand", "sand", "an arrow"],
+        ["sand", "a fireball of yours", "sand"],
     ]
+    assert [sights[cell].sign for cell in cells[:, 1].tolist()] == ["GA", ",", "^"]
