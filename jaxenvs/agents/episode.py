@@ -65,8 +65,17 @@ class Programs:
 
 
 @functools.lru_cache(maxsize=64)
-def _programs(env: Env) -> Programs:
+def _made(env: Env) -> Programs:
     return Programs()
+
+
+_making = threading.Lock()  # without it, two threads may make `Programs` of one environment
+
+
+def programs_of(env: Env) -> Programs:
+    """Return the `Programs` that all episodes of equal environments share."""
+    with _making:
+        return _made(env)
 
 
 @functools.lru_cache(maxsize=64)
@@ -96,7 +105,7 @@ class Episode:
             )
         self.env, self.seed, self.id = env, seed, id or env.name
         self.lock = threading.RLock()
-        with _programs(env).lock:
+        with programs_of(env).lock:
             self._session = Session(env, seed=seed, history_bytes=HISTORY_BYTES)
         self._solved_at: int | None = None  # index of the first time step that is a success
 
@@ -148,7 +157,7 @@ class Episode:
             action = choose(name, controls.names, legal(session), others)
         except ActionError as error:
             return str(error)
-        programs = _programs(self.env)
+        programs = programs_of(self.env)
         if programs.stepped:
             session.act(action)
         else:
