@@ -15,5 +15,6 @@ from . import (  # noqa: F401 - each registers its tables
     readme,
     reliability,
     runs,
+    texts,
     training,
 )

@@ -162,7 +162,7 @@ class Acrobot(ClassicEnv):
         """Return texts with the links' angles and velocities, and the height of the free end."""
         motion, heights = inputs
         degrees = np.degrees(motion.astype(float)).tolist()
-        return [_text(*links, above) for links, above in pairs(degrees, heights.tolist())]
+        return [_text(*links, above=above) for links, above in pairs(degrees, heights.tolist())]
 
     def draw(self, background: Pixels, state: AcrobotState, tile_size: int, params: Any) -> Pixels:
         """Draw the bar and the two links over the background."""

@@ -107,7 +107,7 @@ class Valley(ClassicEnv):
 
     def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
         """Return texts with the position and velocity of the car, and the position of the flag."""
-        return [_text(*car, goal) for car, goal in pairs(*(part.tolist() for part in inputs))]
+        return [_text(*car, goal=goal) for car, goal in pairs(*(part.tolist() for part in inputs))]
 
     def draw(
         self, background: Pixels, state: MountainCarState, tile_size: int, params: Any

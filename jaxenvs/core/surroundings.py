@@ -89,7 +89,9 @@ def frame_of(
     near = sorted(at, key=lambda place: (abs(place[0]) + abs(place[1]), -place[0], place[1]))
     rays = (np.array([*_along(at, *step)], np.intp) for step in DIRECTIONS.values())
     order = np.array([at[place] for place in near])
-    return Frame(shape, at[0, 0], order, tuple(away(*place, names) for place in near), tuple(rays))
+    return Frame(
+        shape, at[0, 0], order, tuple(away(*place, names=names) for place in near), tuple(rays)
+    )
 
 
 def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[int]:
@@ -115,7 +117,7 @@ class Writer:
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
         """Prepare empty memos; `line` describes the tiles from the agent in one direction."""
         self.palette = palette
-        self.thing: Memo[tuple[int, str]] = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
+        self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None
         self.wide = np.array([len(_sign_or_none(palette.sign, code)) for code in range(CODES)])
         self.row = Memo(self._row)

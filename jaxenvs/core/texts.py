@@ -7,9 +7,10 @@ Words therefore cannot depend on anything that `text_inputs` leaves out.
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree, UInt8
 
@@ -20,20 +21,18 @@ SHORT_LINES = 3  # maximum number of lines of a short description
 NO_CHANGE = "Nothing changed."
 MOST_MEMOS = 100_000  # maximum number of texts that a memo keeps
 
-Key = TypeVar("Key")
 
-
-class Memo(dict[Key, Any]):
+class Memo(dict[Any, Any]):
     """Dictionary that computes a missing value with a function of the key, and keeps it.
 
     It is emptied when it has `MOST_MEMOS` entries.
     """
 
-    def __init__(self, write: Callable[[Key], Any]) -> None:
+    def __init__(self, write: Callable[[Any], Any]) -> None:
         super().__init__()
         self.write = write
 
-    def __missing__(self, key: Key) -> Any:
+    def __missing__(self, key: Any) -> Any:
         if len(self) >= MOST_MEMOS:
             self.clear()
         value = self[key] = self.write(key)
@@ -89,7 +88,7 @@ def rows_of(states: PyTree[Any]) -> list[Any]:
 
 
 def _on_host(leaf: Any) -> Any:
-    is_key = hasattr(leaf, "dtype") and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    is_key = hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return leaf if is_key else np.asarray(leaf)
 
 

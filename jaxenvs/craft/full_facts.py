@@ -60,9 +60,10 @@ def body_of(rules: Rules, world: World) -> words.Body:
 
 
 def bars(rules: Rules, body: words.Body) -> list[Fact]:
-    """Return the vitals as bars; `most` reads only the traits."""
+    """Return the vitals as bars."""
+    world: Any = body  # `most` reads only the traits
     return [
-        bar(v, int(np.ceil(body.vitals[v])), int(most(rules, body, v)), v, COLOURS_OF[v])
+        bar(v, int(np.ceil(body.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
         for v in rules.vitals
     ]
 

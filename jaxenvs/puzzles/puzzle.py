@@ -27,7 +27,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 
 @functools.cache
-def characters_of(characters: str) -> texts.Memo[bytes]:
+def characters_of(characters: str) -> texts.Memo:
     """Return a dictionary that writes a row of bytes, with one character for each value."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 

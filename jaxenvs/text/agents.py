@@ -3,7 +3,7 @@
 import importlib
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ..core.checks import suggestion
 from .prompts import legal_names
@@ -71,11 +71,12 @@ def load(name: str, seed: int = 0) -> Agent:
         raise ValueError(f"agent {name!r}: there is no module {module!r}") from None
     if not hasattr(found, attribute):
         raise ValueError(f"agent {name!r}: module {module!r} has no {attribute!r}")
-    agent = getattr(found, attribute)
-    agent = agent() if isinstance(agent, type) else agent
+    agent: Any = getattr(found, attribute)
+    if isinstance(agent, type):
+        agent = agent()
     if not callable(agent):
         raise ValueError(f"agent {name!r} is a {type(agent).__name__}, which cannot be called")
-    return agent
+    return cast(Agent, agent)
 
 
 def reset(agent: Agent) -> None:

@@ -1,0 +1,89 @@
+"""States per second that `jaxenvs.text.describe_batch` describes in words, on one core.
+
+    python -m jaxenvs.benchmarks.describing --ids Grid-DoorKey-8x8-v0 --json describing.json
+
+The states come from random play with automatic resets. Every repeat describes other states, drawn
+before the clock starts, and the reported number is the median. The first call, which compiles the
+program that reads the states, is not timed.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from jaxenvs import Env, make, make_vec
+from jaxenvs.text import describe_batch
+
+from .harness import instrument
+from .tables.text import tabulated
+from .tables.texts import SPEED
+
+IDS = (
+    "Grid-DoorKey-8x8-v0",
+    "BabyAI-GoToLocal-v0",
+    "XLand-R4-13x13-v0",
+    "Craft-Classic-Ids-v0",
+    "Puzzle-Sokoban-10x10-v0",
+    "Puzzle-SlidingTile-4x4-v0",
+    "Classic-CartPole-v0",
+)
+STEPS = 64  # number of steps of random play before the states of a repeat
+DETAILS = ("full", "short", "changes")
+
+
+def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
+    """Describe `count` states in every repeat and level of detail; return states per second."""
+    env = make(id)
+    play = _player(env, count)
+    times: dict[str, list[float]] = {detail: [] for detail in DETAILS}
+    distinct = []
+    for repeat in range(repeats + 1):  # the first repeat compiles and is not counted
+        before, after = play(jax.random.key(repeat))
+        jax.block_until_ready(after)
+        for detail in DETAILS:
+            more = {"before": before} if detail == "changes" else {}
+            begun = time.perf_counter()
+            texts = describe_batch(env, after, detail, **more)
+            times[detail].append(time.perf_counter() - begun)
+            if detail == "full":
+                distinct.append(len({*texts}) / count)
+    speed = {detail: float(count / np.median(spent[1:])) for detail, spent in times.items()}
+    return {"env_id": id, "states": count, **speed, "distinct": float(np.median(distinct))}
+
+
+def _player(env: Env, count: int) -> Any:
+    """Return a compiled function from a key to batches of states before and after an action."""
+    venv = make_vec(env, count)
+
+    def play(key: jax.Array) -> tuple[PyTree, PyTree]:
+        def step(state: Any, key: jax.Array) -> tuple[Any, None]:
+            actions = jax.vmap(env.action_space.sample)(jax.random.split(key, count))
+            return venv.step(key, state, actions).state, None
+
+        key_reset, key_last, *keys = jax.random.split(key, STEPS + 2)
+        before, _ = jax.lax.scan(step, venv.reset(key_reset).state, jax.numpy.stack(keys))
+        return before.env, step(before, key_last)[0].env
+
+    return jax.jit(play)
+
+
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    parser = instrument.parser("describing", __doc__)
+    parser.add_argument("--ids", nargs="+", default=[*IDS], help="default: one of each family")
+    parser.add_argument("--states", type=int, default=4096, help="states in a batch")
+    parser.add_argument("--repeats", type=int, default=7, help="repeats; medians are reported")
+    args = parser.parse_args(argv)
+    instrument.use_one_core()
+    rows = []
+    for id in args.ids:
+        rows.append(measure(id, args.states, args.repeats))
+        print(f"{id}: measured", file=sys.stderr, flush=True)
+    print(tabulated(rows, SPEED).plain())
+    instrument.write(args.json, {**instrument.about(), "repeats": args.repeats, "rows": rows})
