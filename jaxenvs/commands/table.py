@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "eval-text": Command(
         "evaluate an agent that reads text, such as an LLM",
-        "jaxenvs.commands.eval_text",
+        "jaxenvs.text.command",
         {"": "ids"},
         keeps=True,
         computes=True,

@@ -23,7 +23,7 @@ DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "
 
 
 class Palette(NamedTuple):
-    """How a family writes its tile bytes; each function takes a tile byte."""
+    """Words and signs of the tile bytes of a family; each function takes a tile byte."""
 
     sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
     meaning: Callable[[int], str]  # the words that explain these characters

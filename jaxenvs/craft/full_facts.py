@@ -34,6 +34,7 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 class Rest(NamedTuple):
     """Numbers about the player that only the full game has."""
 
+    best: dict[str, Any]  # highest value of each vital, which the traits determine
     charms: dict[str, Any]
     spells: dict[str, Any]
     floor: Any
@@ -46,6 +47,7 @@ class Rest(NamedTuple):
 def body_of(rules: Rules, world: World) -> words.Body:
     """Return the numbers about the player that facts and texts state; traceable by JAX."""
     rest = Rest(
+        {vital: most(rules, world, vital) for vital in rules.vitals},
         {charm: world.charms[charm] for charm in CHARMS},
         dict(world.spells),
         world.floor,
@@ -61,10 +63,9 @@ def body_of(rules: Rules, world: World) -> words.Body:
 
 def bars(rules: Rules, body: words.Body) -> list[Fact]:
     """Return the vitals as bars."""
-    world: Any = body  # `most` reads only the traits
+    best = Rest(*body.rest).best
     return [
-        bar(v, int(np.ceil(body.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
-        for v in rules.vitals
+        bar(v, int(np.ceil(body.vitals[v])), int(best[v]), v, COLOURS_OF[v]) for v in rules.vitals
     ]
 
 

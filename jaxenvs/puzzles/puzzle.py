@@ -212,13 +212,14 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether `texts` writes the descriptions: unless a class overrides `text` or `facts`."""
-        cls = type(self)
-        is_plain = cls.text is Puzzle.text and cls.facts is Puzzle.facts and self._has_written()
-        return is_plain and super().has_text_inputs
+        """Whether `texts` writes: not if a subclass overrides only `text` or `facts`."""
+        first = next(k for k in type(self).__mro__ if {"texts", "text", "facts"} & vars(k).keys())
+        is_written = "texts" in vars(first) and self._has_written()
+        return is_written and super().has_text_inputs
 
     def _has_written(self) -> bool:
-        return bool(self.characters) or type(self).written is not Puzzle.written
+        is_default = type(self).written is Puzzle.written and type(self).texts is Puzzle.texts
+        return bool(self.characters) or not is_default
 
     def text_inputs(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
         """Return the observation of the board, from which `texts` writes."""

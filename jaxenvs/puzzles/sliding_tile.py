@@ -24,6 +24,7 @@ from .puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel
 MAX_SIZE = 7
 REWARDS = ("sparse", "dense")
 _LIMIT = 20  # default time limit, in steps per cell of the board
+_ROWS = Memo(lambda row: " ".join(f"{n or '.':>2}" for n in row))
 
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
@@ -279,9 +280,6 @@ class SlidingTile(PackedPuzzle):
 # Each row of the board is encoded as an integer, the code of the row (see `_line_codes`). This many
 # low bits of the code contain the sum of the Manhattan distances of the row's tiles.
 _MANHATTAN_BITS = 8
-
-
-_ROWS = Memo(lambda row: " ".join(f"{n or '.':>2}" for n in row))
 
 
 class _Tables(NamedTuple):

@@ -1,7 +1,6 @@
 """PuzzleScript games as environments and search problems."""
 
 import functools
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import jax
@@ -16,7 +15,7 @@ from ..core.env import Ending, Transition
 from ..core.random import Key, below, hashed, mix, uniform
 from ..core.registry import register
 from ..core.spaces import Space
-from ..core.texts import board_changes, board_text, pairs
+from ..core.texts import board_changes, pairs
 from ..puzzles.puzzle import DIRECTIONS, Move, PackedPuzzle, PuzzleLevel, PuzzleState
 from . import boards, glyphs, observations, pictures
 from .boards import Instance
@@ -317,47 +316,25 @@ class PuzzleScript(PackedPuzzle):
 
     def text(self, instance: Instance, board: UInt32[Array, " packed"]) -> str:
         """Return the board as text, in the characters of the game's legend."""
-        game, cells = self._cells(instance, board)
-        return glyphs.written(game, cells)
-
-    def _cells(self, instance: Instance, board: Any) -> tuple[Game, list[list[int]]]:
         objects = np.asarray(self.objects(instance, jnp.asarray(board)))
-        game = self.collection.games[int(instance.game)]
-        return game, glyphs.cells_of(objects, int(instance.width), int(instance.height))
-
-    @property
-    def has_text_inputs(self) -> bool:
-        """True: `texts` writes the boards, although this class overrides `text`."""
-        return type(self).describe is PuzzleScript.describe
+        cells = glyphs.cells_of(objects, int(instance.width), int(instance.height))
+        return glyphs.written(self.collection.games[int(instance.game)], cells)
 
     def text_inputs(self, state: PuzzleState, params: Any = None) -> dict[str, Array]:
         """Return the objects of each cell, the game and the size of the level, for `texts`."""
-        instance = state.instance
-        objects = self.objects(instance, state.board)
-        size = {"width": instance.width, "height": instance.height}
-        return {"objects": objects, "game": instance.game, **size}
+        objects, level = self.objects(state.instance, state.board), state.instance
+        size = {"width": level.width, "height": level.height}
+        return {"objects": objects, "game": level.game, **size}
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
         """Return boards as text, after the game's title and the meaning of each character."""
-        return [self._told(*board, detail) for board in self._boards(inputs)]
+        return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
         """Return the rows of the board that changed."""
-        texts = ([glyphs.written(*one) for one in self._boards(part)] for part in (old, new))
+        boards = (glyphs.boards_of(self.collection, inputs) for inputs in (old, new))
+        texts = ([glyphs.written(*one) for one in batch] for batch in boards)
         return [board_changes(*pair) for pair in pairs(*texts)]
-
-    def _boards(self, inputs: dict[str, np.ndarray]) -> Iterator[tuple[Game, list[list[int]]]]:
-        """Yield the game of each state of a batch, and the object mask of each cell."""
-        sizes = pairs(inputs["width"].tolist(), inputs["height"].tolist())
-        games = inputs["game"].tolist()
-        for objects, game, size in zip(inputs["objects"], games, sizes, strict=True):
-            yield self.collection.games[game], glyphs.cells_of(objects, *size)
-
-    def _told(self, game: Game, cells: list[list[int]], detail: str) -> str:
-        title, board = game.prelude.get("title") or game.name, glyphs.written(game, cells)
-        if detail == "short":
-            return board_text([f"{title}."], "", board, detail)
-        return f"{title}. {glyphs.explained(game, cells)}:\n{board}"
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse `text`, a level of the first game, in the format that the method `text` writes.

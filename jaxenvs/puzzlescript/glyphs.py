@@ -1,11 +1,12 @@
 """Levels as text, in the characters of the game's legend."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from jaxtyping import UInt32
 
+from ..core.texts import board_text
 from .collection import Collection
 from .game import Game
 from .machine.packing import board
@@ -65,6 +66,27 @@ def explained(game: Game, cells: list[list[int]]) -> str:
     """Return the meaning of every character of `written`, on one line."""
     found = legend(game, cells)
     return ", ".join(f"{glyph} {names_of(game, mask)}" for mask, glyph in found.items())
+
+
+def boards_of(
+    collection: Collection, inputs: Mapping[str, np.ndarray]
+) -> Iterator[tuple[Game, list[list[int]]]]:
+    """Yield the game of each state of a batch, and the object mask of each cell.
+
+    `inputs` has a batch of the arrays that `PuzzleScript.text_inputs` returns.
+    """
+    sizes = zip(inputs["width"].tolist(), inputs["height"].tolist(), strict=True)
+    games = inputs["game"].tolist()
+    for objects, game, size in zip(inputs["objects"], games, sizes, strict=True):
+        yield collection.games[game], cells_of(objects, *size)
+
+
+def told(game: Game, cells: list[list[int]], detail: str) -> str:
+    """Return the text of `written` after the game's title and, if full, the characters' meaning."""
+    title, board = game.prelude.get("title") or game.name, written(game, cells)
+    if detail == "short":
+        return board_text([f"{title}."], "", board, detail)
+    return f"{title}. {explained(game, cells)}:\n{board}"
 
 
 def parsed(game: Game, text: str) -> list[list[int]]:

@@ -3,18 +3,12 @@
 import importlib
 import random
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from ..core.checks import suggestion
 from .prompts import legal_names
 
 Agent = Callable[[str], str]
-
-
-class Resets(Protocol):
-    """An agent with a memory, which `reset` empties at the start of an episode."""
-
-    def reset(self) -> None: ...
 
 
 class RandomAgent:

@@ -18,7 +18,7 @@ NO_TASK = "none: the environment has no task"
 
 
 class Played(NamedTuple):
-    """What `Progress` keeps of the steps of an episode so far."""
+    """Sums over the steps of an episode so far."""
 
     env: Env
     steps: int = 0

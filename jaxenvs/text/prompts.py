@@ -1,4 +1,4 @@
-"""Prompts: what an agent that reads text is given before each action.
+"""Prompts: the text that an agent receives before each action.
 
 A prompt has parts, separated by empty lines. The first line of a part is or begins with its title:
 

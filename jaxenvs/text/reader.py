@@ -1,7 +1,7 @@
 """A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
 
-It draws a map of the cells that it has seen and walks to what the mission names. It masters
-missions like "get to the green goal square", "use the key to open the door and then get to the
+It keeps a map of the cells that it has seen and walks to the object of the mission. It solves
+missions such as "get to the green goal square", "use the key to open the door and then get to the
 goal" and "go to the red ball", and ignores other missions.
 """
 
@@ -21,7 +21,7 @@ UNKNOWN = "?"
 
 
 class Reader:
-    """Walks by a map of what it has read; its moves are certain, so it knows its own place."""
+    """Agent with a map of all cells that it has read; it counts its moves to know its place."""
 
     def __init__(self, seed: int = 0) -> None:
         """Draw random actions, where the map does not help, with this seed."""

@@ -164,7 +164,7 @@ def test_a_wrapper_that_overrides_describe_describes_batches():
 
 
 def test_trials_describe_the_task_of_each_trial():
-    env = jaxenvs.make("XLand-R1-9x9-v0", obs="dict").trials("trivial-1m", episodes=2)
+    env = jaxenvs.make("XLand-R1-9x9-v0", obs="dict").trials("trivial-21k", episodes=2)
     state = env.reset(jax.random.key(0)).state
     other = state.replace(task=state.task + 1)
     goals = [env.describe(one, detail="short").splitlines()[0] for one in (state, other)]

@@ -13,7 +13,7 @@ from jaxenvs.grid import Kind
 from jaxenvs.text import describe_batch
 
 SEEDS = st.integers(0, 2**31 - 1)
-EXAMPLES = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+EXAMPLES = settings(max_examples=4, deadline=None, derandomize=True, database=None)
 ROWS = 16
 
 
@@ -36,6 +36,12 @@ def observed(env):
     return jax.jit(jax.vmap(env.observe))
 
 
+@functools.cache
+def replaced(leaf):
+    """Return a compiled function that replaces a field of each state of a batch."""
+    return jax.jit(jax.vmap(lambda state, value: state.replace(**{leaf: value})))
+
+
 def hidden(env, states, leaf, change):
     """Change entries of a field, each only where the observation stays the same.
 
@@ -43,13 +49,13 @@ def hidden(env, states, leaf, change):
     """
     values = np.array(getattr(states, leaf))
     seen = observed(env)(states)
-    for index in range(12):
+    for index in range(8):
         other = change(values.copy(), index)
-        shown = observed(env)(states.replace(**{leaf: other}))
+        shown = observed(env)(replaced(leaf)(states, other))
         equal = jax.tree.map(lambda a, b: (a == b).reshape(ROWS, -1).all(axis=1), seen, shown)
         kept = functools.reduce(np.logical_and, jax.tree.leaves(equal))
         values[kept] = other[kept]
-    return states.replace(**{leaf: values})
+    return replaced(leaf)(states, values)
 
 
 def texts(env, before, after):
@@ -108,10 +114,10 @@ def test_mines_below_covered_cells_change_no_text(seed):
 def test_the_contents_of_boxes_change_no_text(seed):
     env = jaxenvs.make("Grid-ObstructedMaze-1Dlh-v0")
     before, after = rollout(env)(jax.random.split(jax.random.key(seed), ROWS))
-    boxed = (np.asarray(before.grid) & 15) == Kind.KEY_BOX
-    assert boxed.any()
-    others = [
-        s.replace(grid=np.where(boxed, Kind.BOX | 80, s.grid).astype(np.uint8))
-        for s in (before, after)
-    ]
+    others = []
+    for states in (before, after):
+        boxed = (np.asarray(states.grid) & 15) == Kind.KEY_BOX
+        assert boxed.any()
+        grid = np.where(boxed, Kind.BOX | 80, states.grid).astype(np.uint8)
+        others.append(replaced("grid")(states, grid))
     assert texts(env, *others) == texts(env, before, after)

@@ -83,7 +83,7 @@ class PlayerPart(Part):
         return text if detail == "full" else texts.shortened(text)
 
     def describe_changes(self, before: Any, state: Any, params: Any = None) -> str:
-        """Return a text about what the agent sees change between two states, in words.
+        """Return a text about the changes that the agent observes between two states.
 
         It is "Nothing changed." if the agent's knowledge did not change. By default it consists of
         the lines of `describe` that changed. Not traceable by JAX.
@@ -95,9 +95,9 @@ class PlayerPart(Part):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether `texts` writes the descriptions, from the arrays of `text_inputs`.
+        """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
 
-        It does unless a class overrides `describe` without overriding `text_inputs` again.
+        False if a class overrides `describe` without overriding `text_inputs` again.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):

@@ -7,15 +7,15 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
+from ..commands import fields
+from ..commands.parser import Parser, UsageError, guarded, make_env, number, unwritable
 from ..core import registry
 from ..core.env import Env
 from ..core.extras import version
 from ..core.typed import program
-from ..text.agents import REFERENCES, Agent, load
-from ..text.evaluation import INVALID, AnswerError, Episode, Result, Settings, summary
-from ..text.prompts import FORMAT
-from . import fields
-from .parser import Parser, UsageError, guarded, make_env, number, unwritable
+from .agents import REFERENCES, Agent, load
+from .evaluation import INVALID, AnswerError, Episode, Result, Settings, summary
+from .prompts import FORMAT
 
 SUMMARY = """\
 Evaluate an agent that reads text, such as a language model: a function from a prompt to an answer.
@@ -54,7 +54,11 @@ def _parser() -> Parser:
         "--episodes", type=whole, default=10, metavar="N", help="number of episodes (default 10)"
     )
     made.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of levels and chance (default 0)"
+        "--seed",
+        type=seed,
+        default=0,
+        metavar="N",
+        help="seed of levels and random draws (default 0)",
     )
     rules = "; ".join(f"{name}: {does}" for name, does in INVALID.items())
     made.add_argument(
