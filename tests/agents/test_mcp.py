@@ -152,9 +152,8 @@ def test_twenty_clients_over_http_play_the_episodes_that_they_would_alone(addres
                 group.start_soon(play, seed)
 
     anyio.run(run)
-    env = jaxenvs.make(DOOR)
     for seed, (text, score) in found.items():
-        alone = Episode(env, seed)
+        alone = Episode(jaxenvs.make(DOOR), seed)
         alone.act(drawn(seed))
         assert alone.describe() in text
         assert score["return"] == alone.score().total and score["steps"] == 40
