@@ -19,6 +19,7 @@ from ..core.drawing import unwrapped
 from ..core.env import Env
 from ..core.spaces import Discrete
 from .actions import action_names, how_to_write, legal_indices
+from .describing import described
 
 FORMAT = 1  # version of the format of prompts, for result files
 REQUEST = 'Answer with one legal action. A longer answer must end in a line "Action: NAME".'
@@ -49,7 +50,7 @@ def prompt(moment: Moment, rules: str, legal: Any) -> str:
         f"Answer refused: {moment.refused}" if moment.refused else "",
         f"Step {moment.step} of at most {moment.limit}.{last}",
         "" if moment.before is None else f"Changes: {env.describe_changes(moment.before, state)}",
-        f"Observation:\n{env.describe(state, detail=moment.detail)}",
+        f"Observation:\n{described(env, state, moment.detail)}",
         f"{legal_line(env, legal)}\n{REQUEST}",
     ]
     return "\n\n".join(filter(None, parts))

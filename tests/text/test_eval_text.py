@@ -157,3 +157,13 @@ def test_progress_in_craft_is_the_share_of_the_achievements():
     episode = Progress(env)
     episode.add(step._replace(info={**step.info, "achievements": earned}))
     assert episode.value == pytest.approx(2 / 22) and "achievements" in episode.definition
+
+
+def test_an_environment_whose_describe_has_no_detail_is_evaluated():
+    class Old(jaxenvs.wrappers.Wrapper):
+        def describe(self, state, params=None):
+            return "\n".join("abcd")
+
+    episode = Episode(Old(jaxenvs.make(ID)), 0, Settings(detail="short"))
+    turn = next(episode.play(lambda text: "left"))
+    assert observation(turn.prompt) == ["a", "b", "c"]
