@@ -119,7 +119,9 @@ class Writer:
         self.palette = palette
         self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None
-        self.wide = np.array([len(_sign_or_none(palette.sign, code)) for code in range(CODES)])
+        self.signs = [_sign_or_none(palette.sign, code) for code in range(CODES)]
+        self.wide = np.array([len(sign) for sign in self.signs])
+        self.meaning = Memo(palette.meaning)
         self.row = Memo(self._row)
         self.legend = Memo(self._legend)
 
@@ -180,14 +182,14 @@ class Writer:
     def _row(self, key: tuple[bytes, int, int, str]) -> str:
         """Draw a row of tiles with cells of equal width, with the agent at `place` unless -1."""
         line, wide, place, you = key
-        signs = [*map(self.palette.sign, line)]
+        signs = [self.signs[tile] for tile in line]
         if place >= 0:
             signs[place] = you
         return " ".join(f"{sign:<{wide}}" for sign in signs).rstrip()
 
     def _legend(self, key: bytes) -> str:
         """Return the meaning of the signs of a set of tile bytes, given as packed bits."""
-        meanings = {self.palette.sign(tile): self.palette.meaning(tile) for tile in tiles_of(key)}
+        meanings = {self.signs[tile]: self.meaning[tile] for tile in tiles_of(key)}
         return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
 
 
