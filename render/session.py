@@ -31,8 +31,9 @@ NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action le
 UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-# Largest number of time steps and of bytes in the history; the oldest time steps are dropped.
-MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20
+# Largest number of time steps and of bytes in the history; the oldest time steps are dropped. At
+# least MIN_MOMENTS time steps are kept, however large.
+MIN_MOMENTS, MAX_MOMENTS, MAX_BYTES = 100, 20_000, 64 * 2**20
 
 
 class Moment(NamedTuple):
@@ -85,6 +86,7 @@ class Session:
         seed: int = 0,
         speed: float = 8,
         level: Any = None,  # level in which every episode starts; None: random levels
+        history_bytes: int = MAX_BYTES,  # bound of the history's size, see `MIN_MOMENTS`
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
@@ -98,7 +100,7 @@ class Session:
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
         self.dropped = 0  # number of old time steps removed because the history was full
         self.cursor = 0  # index into the history of the time step that is shown
-        self.capacity = _capacity(self.history[0])
+        self.capacity = _capacity(self.history[0], history_bytes)
         self._waited = 0.0  # seconds since the last automatic step
 
     @property
@@ -243,10 +245,10 @@ class Session:
         return jax.tree.map(chosen, fresh, after)
 
 
-def _capacity(moment: Moment) -> int:
+def _capacity(moment: Moment, history_bytes: int) -> int:
     """Return how many time steps with arrays of the size of `moment` the history may hold."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
-    return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
+    return int(max(MIN_MOMENTS, min(MAX_MOMENTS, history_bytes // size)))
 
 
 def board_moment(moment: Moment, board: int) -> Moment:

@@ -21,6 +21,7 @@ from jaxenvs import registry
 
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
+EXTRAS |= {"mcp", "openenv"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.
@@ -36,6 +37,7 @@ ARROWS = {
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
     "commands": {"", *LIBRARY},
+    "agents": {"", "commands", "render", *LIBRARY},
     "": {"commands", *LIBRARY},
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
@@ -358,7 +360,7 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
         "jaxtyping",
     ]
     groups = project["optional-dependencies"]
-    for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "test", "cuda"):
+    for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "test", "cuda", "mcp"):
         for requirement in [*project["dependencies"], *groups[extra]]:
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 
@@ -376,7 +378,7 @@ def test_the_lowest_set_is_the_lower_bounds():
     project = settings()["project"]
     extras = project["optional-dependencies"]
     promised = {tuple(r.split(">=")) for r in project["dependencies"] + extras["train"]}
-    promised |= {tuple(r.split(">=")) for r in extras["play"]}
+    promised |= {tuple(r.split(">=")) for r in extras["play"] + extras["mcp"]}
     lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
     pins = {tuple(line.split(";")[0].split("==")) for line in lines if line and line[0] != "#"}
     assert promised <= pins, f"not pinned: {sorted(promised - pins)}"

@@ -27,12 +27,17 @@ def _run(argv: list[str]) -> int:
         metavar="WORD",
         help="a family such as Grid, or a part of an id, alias or summary; case is ignored",
     )
-    print("\n".join(_list(made.read(argv).words)))
+    found = matching(made.read(argv).words)
+    width = max(len(spec.id) for spec in found)
+    print("\n".join(f"{spec.id:<{width}}  {spec.summary}" for spec in found))
     return 0
 
 
-def _list(words: list[str]) -> list[str]:
-    """Return a line for each id that matches all words; raise `UsageError` if no id does."""
+def matching(words: list[str]) -> list[registry.EnvSpec]:
+    """Return the ids that match all words; raise `UsageError` if no id does.
+
+    An id matches a word that is its family or is contained in the id, an alias or the summary.
+    """
     specs = [registry.spec(id) for id in registry.list()]
     families = {family.lower() for family in registry.families()}
     found = specs
@@ -43,9 +48,7 @@ def _list(words: list[str]) -> list[str]:
             found = [spec for spec in found if word in _searched(spec).lower()]
     if not found:
         raise UsageError(_nothing_found(words, " ".join(map(_searched, specs))))
-    found.sort(key=lambda spec: not _is_named(spec, words))
-    width = max(len(spec.id) for spec in found)
-    return [f"{spec.id:<{width}}  {spec.summary}" for spec in found]
+    return sorted(found, key=lambda spec: not _is_named(spec, words))
 
 
 def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:

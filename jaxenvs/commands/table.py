@@ -89,6 +89,22 @@ COMMANDS = {
         computes=True,
     ),
     "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
+    "mcp": Command(
+        "serve environments to language models (MCP)",
+        "jaxenvs.agents.mcp",
+        {},
+        "mcp",
+        keeps=True,
+        computes=True,
+    ),
+    "openenv": Command(
+        "serve an environment with OpenEnv's interface",
+        "jaxenvs.agents.openenv_command",
+        {"": "ids"},
+        "openenv",
+        keeps=True,
+        computes=True,
+    ),
     "bench": Command(
         "measure steps per second",
         "jaxenvs.benchmarks.throughput",

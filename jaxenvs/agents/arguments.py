@@ -1,0 +1,80 @@
+"""Arguments of tools: their JSON schema, and checks whose messages a language model can follow."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..commands.parser import UsageError
+from ..core.checks import suggestion
+
+REQUIRED = object()  # default of an argument that must be given
+TEXT, FLAG, OBJECT = {"type": "string"}, {"type": "boolean"}, {"type": "object"}
+
+
+class Argument(NamedTuple):
+    """An argument of a tool."""
+
+    name: str
+    schema: Mapping[str, Any]  # JSON schema without its description
+    doc: str
+    default: Any = REQUIRED
+
+
+def schema(arguments: Sequence[Argument]) -> dict[str, Any]:
+    """Return the JSON schema of arguments."""
+    return {
+        "type": "object",
+        "properties": {a.name: {**a.schema, "description": a.doc} for a in arguments},
+        "required": [a.name for a in arguments if a.default is REQUIRED],
+        "additionalProperties": False,
+    }
+
+
+def checked(arguments: Sequence[Argument], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the given values with defaults; raise `UsageError` for a wrong or missing one."""
+    known = [argument.name for argument in arguments]
+    for name in given:
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            near = suggestion(name, known)
+            raise UsageError(f"there is no argument {name!r}; the arguments are {allowed}{near}")
+    return {argument.name: _value(argument, given) for argument in arguments}
+
+
+def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
+    name, schema = argument.name, argument.schema
+    value = given.get(name)
+    if value is None:
+        if argument.default is REQUIRED:
+            raise UsageError(f"the argument {name!r} is missing: {argument.doc}")
+        return argument.default
+    if name == "actions" and isinstance(value, (str, int)):  # models often give a single action
+        value = [value]
+    if name == "actions" and isinstance(value, list):
+        value = [str(part) if isinstance(part, int) else part for part in value]
+    if not _fits(value, schema):
+        raise UsageError(f"{name} must be {_allowed(schema)}, got {value!r}")
+    return value
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    if schema["type"] == "integer":
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return whole and schema["minimum"] <= value <= schema["maximum"]
+    if schema["type"] == "array":
+        return isinstance(value, list) and all(isinstance(part, str) for part in value)
+    kinds = {"string": str, "object": dict, "boolean": bool}
+    return isinstance(value, kinds[schema["type"]]) and value in schema.get("enum", [value])
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    if schema["type"] == "integer":
+        return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+    if "enum" in schema:
+        return f"one of {', '.join(schema['enum'])}"
+    words = {"array": "a list of names of actions", "object": "an object of names and values"}
+    return words.get(schema["type"], f"a {schema['type']}")
+
+
+def whole(low: int, high: int) -> dict[str, Any]:
+    """Return the schema of a whole number."""
+    return {"type": "integer", "minimum": low, "maximum": high}

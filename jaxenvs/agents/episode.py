@@ -1,0 +1,235 @@
+"""`Episode`: an environment that an agent plays in words, with names of actions and pictures."""
+
+import dataclasses
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxenvs.render import frames
+from jaxenvs.render.session import Session, board_state
+from jaxenvs.render.text import legal
+
+from .. import render
+from ..commands.parser import UsageError
+from ..core import drawing, png
+from ..core.checks import counted
+from ..core.env import Env
+from ..text import ActionError, described
+from ..text.actions import choose
+from ..text.measures import Played, Progress
+
+DETAILS = ("full", "short", "changes")
+MAX_SEED = 2**31 - 1
+# Size of the states that an episode keeps for `undo`, in bytes; see `render.session.MIN_MOMENTS`.
+HISTORY_BYTES = 8 * 2**20
+MAX_ACTIONS = 500  # maximum number of actions in one call of `act`
+NAMES_SHOWN = 40  # maximum number of legal actions that a text lists
+
+
+class Taken(NamedTuple):
+    """Result of one call of `act`."""
+
+    actions: tuple[str, ...]  # names of the actions that were taken
+    reward: float  # sum of their rewards
+    problem: str  # why the next action was not taken; "" if all were taken
+
+
+class Score(NamedTuple):
+    """Steps, return, end and success of an episode so far."""
+
+    steps: int
+    limit: int  # number of steps after which the episode is truncated
+    total: float  # return: the sum of rewards so far
+    terminated: bool
+    truncated: bool
+    success: bool | None  # None: the environment defines no success
+    progress: float | None  # from 0 to 1, see `jaxenvs.text.Progress`
+    achievements: tuple[str, ...]  # names of the achievements earned so far
+
+    @property
+    def over(self) -> bool:
+        """True if the episode has ended."""
+        return self.terminated or self.truncated
+
+
+@dataclasses.dataclass
+class Programs:
+    """Locks the compilation of an environment, so that two threads do not do the same work."""
+
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    stepped: bool = False  # whether the step function is compiled
+
+
+@functools.lru_cache(maxsize=64)
+def _made(env: Env) -> Programs:
+    return Programs()
+
+
+_making = threading.Lock()  # without it, two threads may make `Programs` of one environment
+
+
+def programs_of(env: Env) -> Programs:
+    """Return the `Programs` that all episodes of equal environments share."""
+    with _making:
+        return _made(env)
+
+
+@functools.lru_cache(maxsize=64)
+def defines_success(env: Env) -> bool:
+    """Return whether an environment defines success."""
+
+    def step(key: Any, state: Any) -> Any:
+        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
+
+    return jax.eval_shape(step, jax.random.key(0), env.state_shape) is not None
+
+
+class Episode:
+    """One episode of an environment, with a bounded history for `undo`.
+
+    The same environment, seed and actions give the same episode, as in `jaxenvs play --seed`; after
+    `undo`, the same actions give the same outcomes. The compiled functions are shared by all
+    episodes of equal environments. Calls from several threads must hold `lock`.
+    """
+
+    def __init__(self, env: Env, seed: int = 0, id: str = "") -> None:
+        """Start the first episode of `seed`. Raises `UsageError` for actions without names."""
+        if not env.controls.actions:
+            raise UsageError(
+                f"{id or env.name} has actions without names, so it cannot be played in words; "
+                "choose an environment with discrete actions"
+            )
+        self.env, self.seed, self.id = env, seed, id or env.name
+        self.lock = threading.RLock()
+        with programs_of(env).lock:
+            self._session = Session(env, seed=seed, history_bytes=HISTORY_BYTES)
+        self._solved_at: int | None = None  # index of the first time step that is a success
+
+    @property
+    def state(self) -> Any:
+        """The current state of the environment."""
+        return self._session.state()
+
+    @property
+    def is_over(self) -> bool:
+        """True if the episode has ended."""
+        return self._session.is_over()
+
+    @property
+    def undoable(self) -> int:
+        """Number of steps that `undo` can take back."""
+        return self._session.cursor
+
+    def legal(self) -> list[str]:
+        """Return the names of the actions that are legal now; none after the end."""
+        names = self.env.controls.names
+        return [] if self.is_over else [names[i] for i in legal(self._session)]
+
+    def act(self, names: Sequence[str]) -> Taken:
+        """Take actions in order, until one is not legal or the episode ends.
+
+        An action is given by its name, the unique beginning of its name, or its number. Raises
+        `UsageError` if `names` is empty or longer than `MAX_ACTIONS`.
+        """
+        if not 0 < len(names) <= MAX_ACTIONS:
+            given = counted(len(names), "action")
+            raise UsageError(f"{given} given; give 1 to {MAX_ACTIONS} names of legal actions")
+        taken, reward, problem = [], 0.0, ""
+        for name in names:
+            problem = self._step(name)
+            if problem:
+                break
+            reward += float(self._session.now.reward[0])
+            taken.append(self.env.controls.names[int(self._session.now.action[0])])
+        return Taken(tuple(taken), reward, problem)
+
+    def _step(self, name: str) -> str:
+        """Take one action; return why it was not taken, or ""."""
+        if self.is_over:
+            return "the episode has ended; reset starts another, undo goes back."
+        controls, session = self.env.controls, self._session
+        others = () if controls.values else self.env.action_names
+        try:
+            action = choose(name, controls.names, legal(session), others)
+        except ActionError as error:
+            return str(error)
+        programs = programs_of(self.env)
+        if programs.stepped:
+            session.act(action)
+        else:
+            with programs.lock:
+                session.act(action)
+                programs.stepped = True
+        if session.now.succeeded[0] and self._solved_at is None:
+            self._solved_at = self._index
+        return ""
+
+    @property
+    def _index(self) -> int:
+        """Number of the current time step since the start, also if older ones were dropped."""
+        return self._session.dropped + self._session.cursor
+
+    def undo(self, steps: int = 1) -> None:
+        """Take back the last `steps` actions; raise `UsageError` for more than `undoable`."""
+        if not 0 < steps <= self.undoable:
+            given, dropped = counted(steps, "step"), counted(self._session.dropped, "step")
+            kept = f" (the oldest {dropped} cannot)" if self._session.dropped else ""
+            allowed = f"give 1 to {self.undoable}" if self.undoable else "no step was taken yet"
+            raise UsageError(f"{given} cannot be taken back{kept}: {allowed}")
+        self._session.seek(self._session.cursor - steps)
+        if self._solved_at is not None and self._index < self._solved_at:
+            self._solved_at = None
+
+    def describe(self, detail: str = "full", steps: int = 1) -> str:
+        """Return a description of the agent's knowledge of the current state.
+
+        detail: `full`, `short` (one to three lines), or `changes` in the last `steps` steps.
+        """
+        if detail not in DETAILS:
+            raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")
+        if detail != "changes":
+            return described(self.env, self.state, detail)
+        history, cursor = self._session.history, self._session.cursor
+        if not cursor:
+            return "No step before this state is known."
+        before = board_state(history[max(0, cursor - steps)], 0)
+        return self.env.describe_changes(before, self.state)
+
+    def score(self) -> Score:
+        """Return steps, return, end, success and achievements of the episode so far."""
+        now, env, state = self._session.now, self.env, self.state
+        earned = np.asarray(now.earned[0])
+        success = self._solved_at is not None if defines_success(env) else None
+        steps, total = int(state.time), float(now.score[0])
+        progress = Progress(env)
+        progress.played = Played(env, steps, total, success, earned if earned.size else None, state)
+        return Score(
+            steps=steps,
+            limit=int(np.asarray(env.time_limit(state, env.default_params))),
+            total=total,
+            terminated=bool(now.terminated[0]),
+            truncated=bool(now.truncated[0]),
+            success=success,
+            progress=progress.value,
+            achievements=tuple(n for n, got in zip(env.achievements, earned, strict=True) if got),
+        )
+
+    def picture(self) -> bytes:
+        """Return a picture of the agent's view as the content of a PNG file.
+
+        Without a view of tiles, it is the picture of `jaxenvs.render`. Raises `UsageError` for an
+        environment without pictures.
+        """
+        shape = frames.view_shape(self.env)
+        if shape is not None:
+            side = frames.ANIMATION_SIZE
+            tile_size = drawing.fitting_tile_size(shape, side, side, largest=32)
+            paint: Any = frames.view_painter(self.env, tile_size)  # not None, because of `shape`
+            return png.encoded(paint(self._session.now.state)[0])
+        if not drawing.is_drawn(self.env):
+            raise UsageError(f"{self.id} {drawing.UNDRAWN}; observe it as text")
+        return png.encoded(np.asarray(render(self.env, self.state)))
