@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,15 @@ LEARNERS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add families with their ids, and the pages of learners, to the navigation."""
+    """Add families with their ids, and the pages of learners, to the navigation.
+
+    Sets the addresses of pyproject.toml, and shows a menu of versions in a build by mike.
+    """
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["jaxenvs"]
+    config.repo_url = settings["repository"] or None
+    config.site_url = config.site_url or settings["documentation"] or None
+    if "MIKE_DOCS_VERSION" in os.environ:
+        config.extra["version"] = {"provider": "mike"}
     families = [
         {
             family: [
