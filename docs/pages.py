@@ -63,13 +63,17 @@ LEARNERS = {
 def on_config(config: Any) -> Any:
     """Add families with their ids, and the pages of learners, to the navigation.
 
-    Sets the addresses of pyproject.toml, and shows a menu of versions in a build by mike.
+    Sets the addresses of pyproject.toml too. The site of one version (`make docs-versioned`, for
+    which mike sets a variable) has a menu of the versions.
     """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["jaxenvs"]
-    config.repo_url = settings["repository"] or None
-    config.site_url = config.site_url or settings["documentation"] or None
-    if "MIKE_DOCS_VERSION" in os.environ:
+    version = os.environ.get("MIKE_DOCS_VERSION", "")
+    if version:
         config.extra["version"] = {"provider": "mike"}
+    if settings["documentation"]:
+        config.site_url = posixpath.join(settings["documentation"], version, "")
+    if settings["repository"]:
+        config.repo_url, config.repo_name = settings["repository"], "jaxenvs"
     families = [
         {
             family: [

@@ -66,7 +66,7 @@ def test_links_of_the_repository_become_links_of_the_site(source, uri, given, wa
 def test_a_build_of_one_version_of_several_has_a_menu(version, pages, monkeypatch):
     if version:
         monkeypatch.setenv("MIKE_DOCS_VERSION", version)
-    config = pages.on_config(SimpleNamespace(nav=[], extra={}, site_url=None))
+    config = pages.on_config(SimpleNamespace(nav=[], extra={}))
     assert config.extra == ({"version": {"provider": "mike"}} if version else {})
 
 
