@@ -14,7 +14,7 @@ def cases():
         yield pytest.param(id, marks=[*case.marks, *family])
 
 
-@pytest.mark.parametrize("id", cases())
+@pytest.mark.parametrize("id", list(cases()))
 def test_the_trace_is_the_one_of_its_version(id, compiled):
     assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
     family, version = id.rsplit("-v", 1)
