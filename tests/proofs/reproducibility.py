@@ -4,7 +4,7 @@
     python tests/proofs/reproducibility.py compare FOLDER OTHER
 
 A record has every array of a reset and of 256 steps, for eight seeds: states, observations, rewards
-and ends. The first three seeds are those of the golden records, and `record` compares them too. Set
+and ends. The golden traces use the first three seeds, and `record` checks them too. Set
 `JAX_ENABLE_X64`, `JAX_PLATFORMS` and so on in the environment. With several devices, the seeds are
 one batch that is divided among them.
 """
