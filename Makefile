@@ -2,6 +2,8 @@
 VENV ?= .venv
 DIST ?= dist
 SITE ?= build/site
+# The version of the documentation that `make docs-versioned` builds.
+VERSION ?= $(shell sed -n 's/^__version__ = "\(.*\)"$$/\1/p' jaxenvs/__init__.py)
 JOBS ?= 2
 RUN := runs/demo
 BIN := $(VENV)/bin
@@ -11,7 +13,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format types wheel bench docs notebooks clean
+.PHONY: help demo test test-all lint format types wheel bench docs docs-versioned notebooks clean
 
 help:
 	@echo 'make demo       train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
@@ -22,6 +24,7 @@ help:
 	@echo 'make types      pyright'
 	@echo 'make bench      steps per second, compared with other libraries'
 	@echo 'make docs       build the documentation into build/site (IDS="Grid-v0 ...": with the pages of these ids only)'
+	@echo 'make docs-versioned  add the documentation of this version to the local git branch gh-pages'
 	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write saves their outputs)'
 	@echo 'make wheel      build the wheel into dist/'
 	@echo 'make clean      remove the virtual environments and everything built'
@@ -65,6 +68,12 @@ bench: $(VENV)/.bench
 
 docs: $(VENV)/.docs
 	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+
+# mike runs the first mkdocs of the PATH. `git push origin gh-pages` publishes the branch.
+docs-versioned: export PATH := $(abspath $(BIN)):$(PATH)
+docs-versioned: $(VENV)/.docs
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" NO_MKDOCS_2_WARNING=1 $(BIN)/mike deploy --quiet --update-aliases --alias-type redirect $(VERSION) latest
+	$(BIN)/mike set-default --quiet latest
 
 notebooks: $(VENV)/.notebooks
 	JAX_PLATFORMS=cpu $(BIN)/python docs/notebooks.py $(ARGS)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,19 @@ LEARNERS = {
 
 
 def on_config(config: Any) -> Any:
-    """Add families with their ids, and the pages of learners, to the navigation."""
+    """Add families with their ids, and the pages of learners, to the navigation.
+
+    Sets the addresses of pyproject.toml too. The site of one version (`make docs-versioned`, for
+    which mike sets a variable) has a menu of the versions.
+    """
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["jaxenvs"]
+    version = os.environ.get("MIKE_DOCS_VERSION", "")
+    if version:
+        config.extra["version"] = {"provider": "mike"}
+    if settings["documentation"]:
+        config.site_url = posixpath.join(settings["documentation"], version, "")
+    if settings["repository"]:
+        config.repo_url, config.repo_name = settings["repository"], "jaxenvs"
     families = [
         {
             family: [

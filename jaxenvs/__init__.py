@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # names for type checkers; `__getattr__` imports each name at
 
     render: Renderer
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Env",
     "Params",

@@ -3,6 +3,7 @@
 Every id has a trace; `defaults.py` lists the ids whose traces are checked by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
+    python tests/golden.py --check [ID ...]    with this jax; needs only chex and pytest
 
 Observations, converted to integers, and episode ends are hashed. Rewards are summed with weights,
 and the sums are compared to five decimals, because other releases or flags of XLA may change the
@@ -12,13 +13,14 @@ last bit of a reward.
 import hashlib
 import json
 import operator
+import sys
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from conftest import build
-from defaults import IDS
+from defaults import FAMILIES, IDS
 
 from jaxenvs.classic import Acrobot, Pendulum
 from jaxenvs.commands.parser import Parser
@@ -52,11 +54,20 @@ def trace(env, play):
 
     Rollouts continue after the end of an episode.
     """
+    seeds = range(SEEDS)
+    return trace_of(env, [play(*inputs(env, seed), env.default_params) for seed in seeds])
+
+
+def inputs(env, seed):
+    """Return the key of the reset, and the keys and the actions of the steps."""
+    key = jax.random.key(seed)
+    return key, jax.random.split(key, STEPS), fixed_actions(env, seed)
+
+
+def trace_of(env, rollouts):
+    """Return the trace of rollouts `(reset, steps)`, one for each seed."""
     digest, sums, count = hashlib.sha256(), [], SAME.get(type(env), STEPS)
-    for seed in range(SEEDS):
-        key = jax.random.key(seed)
-        keys = jax.random.split(key, STEPS)
-        first, steps = play(key, keys, fixed_actions(env, seed), env.default_params)
+    for first, steps in rollouts:
         seen = jax.tree.map(operator.itemgetter(slice(count)), steps)
         for leaf in jax.tree.leaves((first.obs, seen.obs, seen.terminated, seen.truncated)):
             digest.update(np.asarray(leaf).astype(np.int64).tobytes())
@@ -69,16 +80,26 @@ def equal(a, b):
     return a[0] == b[0] and np.allclose(a[1:], b[1:], rtol=1e-6, atol=5e-5)
 
 
+def failed(traces):
+    """Return the ids whose traces differ from the recorded ones."""
+    return [id for id, found in traces.items() if not equal(found, TRACES[id])]
+
+
 def main() -> None:
-    """Run the command line: print the traces, or write them to `golden.json`."""
+    """Run the command line: print the traces, write them to `golden.json`, or check them."""
     parser = Parser("python tests/golden.py", __doc__)
-    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    what.add_argument("--check", action="store_true", help="exit with 1 if a trace differs")
+    parser.add_argument("--families", action="store_true", help="one id of each family")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="others stay (all)")
     options = parser.parse_args()
-    parts = {id: build(id) for id in options.ids}
-    made = {id: trace(part.env, part.rollout) for id, part in parts.items()}
-    traces = {id: made.get(id, TRACES.get(id)) for id in IDS}
-    text = json.dumps(traces, indent=1) + "\n"
+    ids = options.ids or ([*FAMILIES.values()] if options.families else IDS)
+    made = {id: trace(build(id).env, build(id).rollout) for id in ids}
+    if options.check:
+        print(f"jax {jax.__version__}: {len(ids)} golden traces checked")
+        sys.exit("differ: " + " ".join(failed(made)) if failed(made) else 0)
+    text = json.dumps({id: made.get(id, TRACES.get(id)) for id in IDS}, indent=1) + "\n"
     if options.write:
         FILE.write_text(text)
     else:

@@ -62,6 +62,14 @@ def test_links_of_the_repository_become_links_of_the_site(source, uri, given, wa
     assert pages.relinked(given, source, uri) == wanted
 
 
+@pytest.mark.parametrize("version", [None, "0.2.0"])
+def test_a_build_of_one_version_of_several_has_a_menu(version, pages, monkeypatch):
+    if version:
+        monkeypatch.setenv("MIKE_DOCS_VERSION", version)
+    config = pages.on_config(SimpleNamespace(nav=[], extra={}))
+    assert config.extra == ({"version": {"provider": "mike"}} if version else {})
+
+
 def test_a_page_as_markdown(id_pages):
     content = Page(
         id="Grid-v0",

@@ -6,7 +6,15 @@ import pytest
 from golden import IDS, TRACES
 
 
-@pytest.mark.parametrize("id", defaults.params(defaults.GOLDEN, full=defaults.FIRST))
+def cases():
+    """Yield the parameters of all ids; those that represent a family have the marker `family`."""
+    ids = defaults.params(defaults.GOLDEN, full=defaults.FIRST)
+    for id, case in zip(IDS, ids, strict=True):
+        family = [pytest.mark.family] if id in defaults.FAMILIES.values() else []
+        yield pytest.param(id, marks=[*case.marks, *family])
+
+
+@pytest.mark.parametrize("id", list(cases()))
 def test_the_trace_is_the_one_of_its_version(id, compiled):
     assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
     family, version = id.rsplit("-v", 1)
