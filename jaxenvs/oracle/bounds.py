@@ -3,8 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Float32, Int32
 
 from ..core.gridworld import direction_vector
 from ..grid import tiles
@@ -38,59 +37,63 @@ def level_of(first: Any, doors: int) -> Level:
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     """Return a number of steps that every plan from a state to success needs, at least 1."""
     bound = jnp.float32(1)
+    unlocked = None if level.locked is None else _to_unlock(env, level, state)
     for aim in env.aims(state):
-        steps = _steps(env, level, state, aim)
-        bound = jnp.maximum(bound, jnp.where(aim.active, steps, 0.0))
+        steps = _steps(level, state, aim, unlocked)
+        found = jnp.where(steps >= FAR, NEVER, (steps + aim.actions).astype(jnp.float32))
+        bound = jnp.maximum(bound, jnp.where(aim.active, found, 0.0))
     return bound
 
 
-def _steps(env: Any, level: Level, state: Any, aim: Aim) -> Float32[Array, ""]:
-    """Return a lower bound on the steps that an aim takes."""
-    pose = (state.row * state.grid.shape[1] + state.column) * 4 + state.direction
-    cells = aim.cells.reshape(-1)
+def _steps(
+    level: Level, state: Any, aim: Aim, unlocked: Int32[Array, " doors"] | None
+) -> Int32[Array, ""]:
+    """Return a lower bound on the steps until the agent faces a cell of an aim.
+
+    unlocked: the result of `_to_unlock`; None if no level has a locked door.
+
+    If all locked doors are still locked, and every way to the cells leads through one of them, the
+    agent first has to unlock a door, and then goes on from there.
+    """
+    pose, cells = _pose(state), aim.cells.reshape(-1)
     direct = nearest(level.open.to[pose], cells, aim.slack)
-    if level.locked is None:
-        return _number(direct, aim.actions)
-    shut = nearest(level.locked.to[pose], cells, aim.slack)
-    through = _through_a_door(env, level, state, pose, cells, aim.slack)
+    if level.locked is None or unlocked is None:
+        return direct
     kind = tiles.kind(state.grid.reshape(-1)[level.doors])
     all_locked = ((kind == Kind.LOCKED_DOOR) | (level.doors < 0)).all()
-    is_behind = all_locked & (shut == FAR)
-    direct = jnp.where(is_behind, jnp.maximum(direct, through), direct)
-    return _number(direct, aim.actions)
+    is_behind = all_locked & (nearest(level.locked.to[pose], cells) == FAR)
+    rest = nearest(level.open.between[level.doors], cells, aim.slack)
+    through = jnp.where((unlocked < FAR) & (rest < FAR), unlocked + rest, FAR).min()
+    return jnp.where(is_behind, jnp.maximum(direct, through), direct)
 
 
-def _number(steps: Int32[Array, ""], actions: ArrayLike) -> Float32[Array, ""]:
-    return jnp.where(steps >= FAR, NEVER, (steps + actions).astype(jnp.float32))
+def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
+    """Return a lower bound on the steps until each locked door is unlocked; `FAR` if never.
 
-
-def _through_a_door(
-    env: Any, level: Level, state: Any, pose: Array, cells: Bool[Array, " cells"], slack: int
-) -> Int32[Array, ""]:
-    """Return a lower bound on the steps until the agent faces one of the cells behind a door.
-
-    All locked doors are still locked, and every way to the cells leads through one of them. So the
-    agent has to get a key, go to its door, unlock it, and go on to the cells.
+    It holds as long as all of them are locked: the agent gets a key of the door's colour, goes to
+    the door and unlocks it.
     """
     assert level.locked is not None
-    grid, best = state.grid.reshape(-1), jnp.int32(FAR)
+    grid, doors = state.grid.reshape(-1), level.doors
+    colour = level.first.grid.reshape(-1)[doors] & jnp.uint8(0xF0)
+    key = (colour | jnp.uint8(Kind.KEY))[:, None]
     contents = jnp.asarray(env.contents(state)).astype(jnp.uint8)
-    needs_free_hands = (state.carried != 0).astype(jnp.int32)
-    for i in range(len(level.doors)):
-        door = level.doors[i]
-        key = (level.first.grid.reshape(-1)[door] & jnp.uint8(0xF0)) | jnp.uint8(Kind.KEY)
-        in_box = grid == ((key & jnp.uint8(0xF0)) | jnp.uint8(Kind.KEY_BOX))
-        in_box |= (tiles.kind(grid) == Kind.BOX) & (contents == key)
-        to_key = level.locked.to[pose].astype(jnp.int32)
-        to_door = level.locked.between[:, door].astype(jnp.int32)
-        fetch = jnp.where((to_key < FAR) & (to_door < FAR), to_key + to_door + 1 + in_box, FAR)
-        fetch = jnp.where((grid == key) | in_box, fetch, FAR).min()
-        fetch = jnp.where(fetch < FAR, fetch + needs_free_hands, FAR)
-        get = jnp.where(state.carried == key, level.locked.to[pose, door], fetch)
-        rest = nearest(level.open.between[door], cells, slack)
-        total = jnp.where((get < FAR) & (rest < FAR) & (door >= 0), get + 1 + rest, FAR)
-        best = jnp.minimum(best, total)
-    return best
+    in_box = grid == (colour | jnp.uint8(Kind.KEY_BOX))[:, None]
+    in_box |= (tiles.kind(grid) == Kind.BOX) & (contents == key)
+    to_key = level.locked.to[_pose(state)].astype(jnp.int32)
+    to_door = level.locked.between[:, doors].T.astype(jnp.int32)
+    fetch = to_key + to_door + 1 + in_box
+    possible = ((grid == key) | in_box) & (to_key < FAR) & (to_door < FAR)
+    fetch = jnp.where(possible, fetch, FAR).min(axis=1)
+    # An agent that carries something else has to drop it first.
+    fetch = jnp.where(fetch < FAR, fetch + (state.carried != 0), FAR)
+    has_key = state.carried == key[:, 0]
+    get = jnp.where(has_key, level.locked.to[_pose(state), doors].astype(jnp.int32), fetch)
+    return jnp.where((get < FAR) & (doors >= 0), get + 1, FAR)
+
+
+def _pose(state: Any) -> Int32[Array, ""]:
+    return (state.row * state.grid.shape[1] + state.column) * 4 + state.direction
 
 
 def front_cell(state: Any) -> Int32[Array, ""]:

@@ -38,7 +38,7 @@ class Solution(NamedTuple):
 
 
 def solve(
-    env: Env, levels: Any, *, node_budget: int = 1_000_000, batch_size: int = 1024
+    env: Env, levels: Any, *, node_budget: int = 1_000_000, batch_size: int = 256
 ) -> list[Solution]:
     """Find the shortest plan of each level, for a Grid or BabyAI environment.
 
