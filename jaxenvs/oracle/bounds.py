@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, Int32
 
 from ..core.gridworld import direction_vector
@@ -11,7 +12,7 @@ from ..grid.aims import Aim
 from ..grid.tiles import Kind
 from .distances import FAR, Distances, distances, nearest
 
-NEVER = jnp.float32(jnp.inf)  # bound of a state from which success is impossible
+NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
 
 
 class Level(NamedTuple):
@@ -31,7 +32,7 @@ def level_of(first: Any, doors: int) -> Level:
     if not doors:
         return Level(first, distances(is_free), None, jnp.zeros(0, jnp.int32))
     (found,) = jnp.nonzero(is_locked.reshape(-1), size=doors, fill_value=-1)
-    return Level(first, distances(is_free), distances(is_free & ~is_locked), found.astype(int))
+    return Level(first, distances(is_free), distances(is_free & ~is_locked), found.astype(jnp.int32))
 
 
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
@@ -41,7 +42,7 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     for aim in env.aims(state):
         steps = _steps(level, state, aim, unlocked)
         found = jnp.where(steps >= FAR, NEVER, (steps + aim.actions).astype(jnp.float32))
-        bound = jnp.maximum(bound, jnp.where(aim.active, found, 0.0))
+        bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
     return bound
 
 
@@ -82,11 +83,11 @@ def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
     in_box |= (tiles.kind(grid) == Kind.BOX) & (contents == key)
     to_key = level.locked.to[_pose(state)].astype(jnp.int32)
     to_door = level.locked.between[:, doors].T.astype(jnp.int32)
-    fetch = to_key + to_door + 1 + in_box
+    fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
     possible = ((grid == key) | in_box) & (to_key < FAR) & (to_door < FAR)
     fetch = jnp.where(possible, fetch, FAR).min(axis=1)
     # An agent that carries something else has to drop it first.
-    fetch = jnp.where(fetch < FAR, fetch + (state.carried != 0), FAR)
+    fetch = jnp.where(fetch < FAR, fetch + (state.carried != 0).astype(jnp.int32), FAR)
     has_key = state.carried == key[:, 0]
     get = jnp.where(has_key, level.locked.to[_pose(state), doors].astype(jnp.int32), fetch)
     return jnp.where((get < FAR) & (doors >= 0), get + 1, FAR)

@@ -29,7 +29,7 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
     """Return the distances on a map, given a mask of the cells that the agent can enter."""
     height, width = is_free.shape
     rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
-    here = np.arange(height * width).reshape(height, width)
+    here = np.arange(height * width, dtype=np.int32).reshape(height, width)
     start = []
     for down, right in AHEAD:
         row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)

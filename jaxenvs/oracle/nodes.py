@@ -7,16 +7,16 @@ sorted, so equal states are equal nodes.
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
 from ..grid import tiles
 
-NONE = jnp.uint32(0xFFFFFFFF)  # entry of an unused place in the list
+NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
 # Flags in the word of the agent: the episode has ended with success; the list is too short for the
 # state.
-WON, CUT = jnp.uint32(1 << 19), jnp.uint32(1 << 20)
+WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
 
 
 class Node(NamedTuple):
@@ -45,16 +45,16 @@ def start(state: Any, most: int) -> Node:
     progress = state.progress if hasattr(state, "progress") else 0
     return Node(
         state.agent.astype(jnp.uint32),
-        jnp.asarray(progress).astype(jnp.uint32),
+        jnp.asarray(progress, jnp.int32).astype(jnp.uint32),
         jnp.full(most, NONE),
     )
 
 
 def state_of(node: Node, first: Any) -> Any:
     """Return the state of a node; `first` is the first state of its level."""
-    cell = (node.changed >> 16).astype(jnp.int32)  # too large for an unused entry, so not written
+    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)  # too large for an unused entry, so not written
     grid = first.grid.reshape(-1)
-    grid = grid.at[cell].set((node.changed >> 8).astype(jnp.uint8), mode="drop")
+    grid = grid.at[cell].set((node.changed >> np.uint32(8)).astype(jnp.uint8), mode="drop")
     state = first.replace(
         grid=grid.reshape(first.grid.shape), agent=(node.agent & ~(WON | CUT)).astype(jnp.int32)
     )
@@ -74,12 +74,12 @@ def after(
     front: index of the cell that was in front of the agent. A step changes only this cell, or cells
         that already differed from the level.
     """
-    cell = (node.changed >> 16).astype(jnp.int32)
+    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     is_used = (node.changed != NONE) & (cell != front)
-    cells = jnp.append(jnp.where(is_used, cell, 0), front)
-    is_used = jnp.append(is_used, True)
+    cells = jnp.append(jnp.where(is_used, cell, jnp.int32(0)), front)
+    is_used = jnp.append(is_used, jnp.bool_(True))
     tile, tile_before = (x.reshape(-1)[cells].astype(jnp.uint32) for x in (state.grid, first.grid))
-    entry, differs = (cells.astype(jnp.uint32) << 16) | (tile << 8), tile != tile_before
+    entry, differs = (cells.astype(jnp.uint32) << np.uint32(16)) | (tile << np.uint32(8)), tile != tile_before
     if hasattr(first, "marks"):
         marks, before = (x.reshape(-1)[cells] for x in (state.marks, first.marks))
         entry, differs = entry | marks.astype(jnp.uint32), differs | (marks != before)
@@ -97,6 +97,7 @@ def most_changed(first: Any) -> int:
     kind = tiles.kind(first.grid)
     is_door = (kind == tiles.Kind.DOOR) | (kind == tiles.Kind.CLOSED_DOOR)
     is_door |= kind == tiles.Kind.LOCKED_DOOR
-    portable, held = tiles.is_portable(first.grid).sum((1, 2)), first.carried != 0
-    count = 2 * portable + held + is_door.sum((1, 2))
-    return max(1, int(jax.device_get(count.max())))
+    portable, is_door, held = map(
+        np.asarray, (tiles.is_portable(first.grid), is_door, first.carried != 0)
+    )
+    return max(1, int((2 * portable.sum((1, 2)) + is_door.sum((1, 2)) + held).max()))

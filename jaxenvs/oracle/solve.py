@@ -187,7 +187,7 @@ def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
     def bound(level: bounds.Level, words: UInt32[Array, " words"]) -> Float32[Array, ""]:
         is_over = words[0] & (nodes.WON | nodes.CUT) != 0
         state = nodes.state_of(nodes.Node.of(words), level.first)
-        return jnp.where(is_over, 0.0, bounds.lower_bound(env, level, state))
+        return jnp.where(is_over, jnp.float32(0), bounds.lower_bound(env, level, state))
 
     def move(level: bounds.Level, words: UInt32[Array, " words"], action: Array) -> Move:
         node = nodes.Node.of(words)
@@ -195,14 +195,14 @@ def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
         after, reward, terminated, _ = env.step_state(key, state, action, params)
         won = terminated & (reward > 0)
         made, fits = nodes.after(node, level.first, after, bounds.front_cell(state))
-        made = made._replace(agent=made.agent | jnp.where(won, nodes.WON, jnp.uint32(0)))
+        made = made._replace(agent=made.agent | jnp.where(won, nodes.WON, np.uint32(0)))
         new, cost = made.words, jnp.float32(1)
         if is_short:
-            rest = jnp.where(won, 0.0, bounds.lower_bound(env, level, after))
+            rest = jnp.where(won, jnp.float32(0), bounds.lower_bound(env, level, after))
             sink = jnp.zeros_like(new).at[0].set(nodes.CUT)
             new, cost = jnp.where(fits, new, sink), jnp.where(fits, cost, 1 + rest)
         valid = (won | ~terminated) & (new != words).any() & jnp.isfinite(cost)
-        return Move(board=jnp.where(valid, new, words), cost=jnp.where(valid, cost, 1), valid=valid)
+        return Move(board=jnp.where(valid, new, words), cost=jnp.where(valid, cost, jnp.float32(1)), valid=valid)
 
     def neighbours(level: bounds.Level, words: UInt32[Array, " words"]) -> Move:
         actions = jnp.arange(len(Action), dtype=jnp.int32)
