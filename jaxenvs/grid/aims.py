@@ -1,4 +1,4 @@
-"""Aims: what an agent must still do for its mission, as a basis of bounds for search.
+"""Aims: conditions that an agent must still meet for success, from which bounds are computed.
 
 An aim names cells; to succeed, the agent must face one of them, now or later. A search adds up the
 turns and moves that this takes, which gives a lower bound on the number of steps to success.
@@ -25,7 +25,7 @@ class Aim(NamedTuple):
 
 
 def cell(
-    shape: tuple[int, int], row: ArrayLike, column: ArrayLike, reach: int = 0
+    shape: tuple[int, ...], row: ArrayLike, column: ArrayLike, reach: int = 0
 ) -> Bool[Array, "height width"]:
     """Return a mask of a cell, or of all cells at most `reach` rows and columns from it."""
     rows, columns = jnp.arange(shape[0])[:, None], jnp.arange(shape[1])[None, :]

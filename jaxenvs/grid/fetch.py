@@ -67,7 +67,7 @@ class Fetch(SquareGridEnv):
         return wanted, (after.carried != 0) & ~wanted
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to pick up the target."""
+        """Return the necessary condition of success: to pick up the target."""
         return (Aim(state.grid == tasks.tile(state.task, 0), 1),)
 
     def ending(self, level: Level) -> Ending:

@@ -63,7 +63,7 @@ class GoToObject(SquareGridEnv):
         return tasks.judge_stop(after, action)
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to stand next to the target."""
+        """Return the necessary condition of success: to stand next to the target."""
         return (tasks.aim_stop(state),)
 
     def ending(self, level: Level) -> Ending:

@@ -50,7 +50,7 @@ class ObstructedWorld(RoomGrid):
         return 4 * self.rooms_visited * self.room_size**2
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to pick up the blue ball."""
+        """Return the necessary condition of success: to pick up the blue ball."""
         return (Aim(state.grid == TARGET, 1),)
 
     def ending(self, level: Level) -> Ending:

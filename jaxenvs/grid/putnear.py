@@ -84,7 +84,7 @@ class PutNear(SquareGridEnv):
         return tries & near, (tries & ~near) | wrong
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to pick up the object, and to drop it near the target."""
+        """Return the necessary conditions of success: to pick up the object, and to drop it."""
         row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
         moved = Aim(state.grid == tasks.tile(state.task, 3), 2, state.carried == 0)
         return moved, Aim(cell(state.grid.shape, row, column, reach=1), 1)

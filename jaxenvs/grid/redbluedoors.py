@@ -58,7 +58,7 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to open the red door, and to open the blue one."""
+        """Return the necessary conditions of success: to open both doors."""
         is_red = state.grid == SHUT_RED
         red = Aim(is_red, 2, is_red.any())
         return red, Aim(state.grid == SHUT_BLUE, 1)

@@ -76,7 +76,7 @@ class PickUpWorld(RoomGrid):
     """
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to pick up the target."""
+        """Return the necessary condition of success: to pick up the target."""
         return (Aim(state.grid == state.task.astype(jnp.uint8), 1),)
 
     def ending(self, level: Level) -> Ending:

@@ -60,7 +60,7 @@ class Unlock(RoomGrid):
         return plan.level()
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to unlock the door."""
+        """Return the necessary condition of success: to unlock the door."""
         return (Aim(tiles.kind(state.grid) == Kind.LOCKED_DOOR, 1),)
 
     def ending(self, level: Level) -> Ending:

@@ -16,7 +16,7 @@ NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
 
 
 class Level(NamedTuple):
-    """A level, with what the bounds need to know about it."""
+    """A level with its tables of distances, from which bounds are computed."""
 
     first: Any  # first state
     open: Distances  # distances if everything but walls can be entered
@@ -32,7 +32,8 @@ def level_of(first: Any, doors: int) -> Level:
     if not doors:
         return Level(first, distances(is_free), None, jnp.zeros(0, jnp.int32))
     (found,) = jnp.nonzero(is_locked.reshape(-1), size=doors, fill_value=-1)
-    return Level(first, distances(is_free), distances(is_free & ~is_locked), found.astype(jnp.int32))
+    locked = distances(is_free & ~is_locked)
+    return Level(first, distances(is_free), locked, found.astype(jnp.int32))
 
 
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:

@@ -54,7 +54,7 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         return after, (after != carry[0]).any()
 
     best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
-    # The minimum over the poses that face a cell, which are those of its four neighbours.
+    # The minimum over the poses that face a cell: one pose in each of its four neighbours.
     backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
     between = jnp.stack(backward).min(axis=0).reshape(height * width, height * width)
     return Distances(best.reshape(height * width * 4, height * width), between)

@@ -1,8 +1,8 @@
 """Nodes of the search: states of a grid world as a few words.
 
 A node has the agent, the progress of a BabyAI mission, and a list of the cells that differ from the
-level, with their tiles and marks. It is exact: the list and the level determine the state. Cells are
-sorted, so equal states are equal nodes.
+first state of the level, with their tiles and marks. The list and the first state determine the
+state exactly. The list is sorted, so equal states are equal nodes.
 """
 
 from typing import Any, NamedTuple
@@ -52,7 +52,8 @@ def start(state: Any, most: int) -> Node:
 
 def state_of(node: Node, first: Any) -> Any:
     """Return the state of a node; `first` is the first state of its level."""
-    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)  # too large for an unused entry, so not written
+    # The cell of an unused entry is outside the grid, so nothing is written.
+    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     grid = first.grid.reshape(-1)
     grid = grid.at[cell].set((node.changed >> np.uint32(8)).astype(jnp.uint8), mode="drop")
     state = first.replace(
@@ -66,9 +67,7 @@ def state_of(node: Node, first: Any) -> Any:
     )
 
 
-def after(
-    node: Node, first: Any, state: Any, front: Array
-) -> tuple[Node, Bool[Array, ""]]:
+def after(node: Node, first: Any, state: Any, front: Array) -> tuple[Node, Bool[Array, ""]]:
     """Return the node of the state that follows `node` by an action, and whether it fits.
 
     front: index of the cell that was in front of the agent. A step changes only this cell, or cells
@@ -79,7 +78,8 @@ def after(
     cells = jnp.append(jnp.where(is_used, cell, jnp.int32(0)), front)
     is_used = jnp.append(is_used, jnp.bool_(True))
     tile, tile_before = (x.reshape(-1)[cells].astype(jnp.uint32) for x in (state.grid, first.grid))
-    entry, differs = (cells.astype(jnp.uint32) << np.uint32(16)) | (tile << np.uint32(8)), tile != tile_before
+    entry = (cells.astype(jnp.uint32) << np.uint32(16)) | (tile << np.uint32(8))
+    differs = tile != tile_before
     if hasattr(first, "marks"):
         marks, before = (x.reshape(-1)[cells] for x in (state.marks, first.marks))
         entry, differs = entry | marks.astype(jnp.uint32), differs | (marks != before)

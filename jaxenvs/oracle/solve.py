@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt32
 
 from ..core.env import Env
-from ..grid.env import GridEnv
 from ..grid import tiles
 from ..grid.dynamicobstacles import DynamicObstacles
+from ..grid.env import GridEnv
 from ..grid.state import Action
 from ..puzzles.puzzle import Move, PuzzleLevel
 from ..search.astar import astar
@@ -27,7 +27,7 @@ SHORT = 8  # number of changed cells that a node can hold in the first search
 
 
 class Solution(NamedTuple):
-    """What is known about the shortest plan of a level; see `solve`."""
+    """Shortest plan of a level, or bounds on its length; returned by `solve`."""
 
     steps: int | None  # steps of the plan; None if none was found
     plan: tuple[int, ...]  # actions that succeed from the start of the level
@@ -55,10 +55,14 @@ def solve(
     count = levels.grid.shape[0]
     found: list[Solution] = []
     for at in range(0, count, TOGETHER):
-        rows = [min(i, count - 1) for i in range(at, at + min(TOGETHER, count))]
-        group = jax.tree.map(lambda leaf: jnp.asarray(leaf)[np.array(rows)], levels)
+        rows = np.minimum(np.arange(at, at + min(TOGETHER, count)), count - 1)
+        group = _rows(levels, rows)
         found += _solve_together(world, group, node_budget, batch_size)[: count - at]
     return found
+
+
+def _rows(levels: Any, rows: np.ndarray) -> Any:
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
 
 
 def _checked(env: Env) -> GridEnv:
@@ -99,10 +103,9 @@ def _solve_together(env: GridEnv, levels: Any, node_budget: int, batch_size: int
     found = _search(env, tables, short, short < most, node_budget, batch_size)
     if found.cut.any():
         whole = _search(env, tables, most, False, node_budget, batch_size)
-        better = whole.proven | whole.unsolvable | ~found.solved
-        found = _Found(
-            *(np.where(_like(better & found.cut, x), x, y) for x, y in zip(whole, found))
-        )
+        whole = whole._replace(lower=np.maximum(whole.lower, found.lower))
+        pairs = zip(whole, found, strict=True)
+        found = _Found(*(np.where(_like(found.cut, x), x, y) for x, y in pairs))
     limits = np.broadcast_to(jax.device_get(_limits(env)(first)), len(found.cut))
     return [_solution(env, found, i, int(limits[i])) for i in range(len(found.cut))]
 
@@ -178,9 +181,9 @@ def _tables(doors: int) -> Any:
 def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
     """Return the search problem whose nodes hold `most` changed cells.
 
-    is_short: whether a state may have more changed cells. Such a state becomes a goal that costs as
-        much as the lower bound from there. A cheaper goal is thus proven to be optimal, and if there
-        is none, the cost is a lower bound.
+    is_short: whether a state may have more changed cells. Such a state becomes a goal; its cost is
+        the lower bound on the steps from there. So a cheaper goal is optimal, and if there is none,
+        the cost is a lower bound.
     """
     key, params = jax.random.key(0), env.default_params
 
@@ -202,7 +205,8 @@ def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
             sink = jnp.zeros_like(new).at[0].set(nodes.CUT)
             new, cost = jnp.where(fits, new, sink), jnp.where(fits, cost, 1 + rest)
         valid = (won | ~terminated) & (new != words).any() & jnp.isfinite(cost)
-        return Move(board=jnp.where(valid, new, words), cost=jnp.where(valid, cost, jnp.float32(1)), valid=valid)
+        cost = jnp.where(valid, cost, jnp.float32(1))
+        return Move(board=jnp.where(valid, new, words), cost=cost, valid=valid)
 
     def neighbours(level: bounds.Level, words: UInt32[Array, " words"]) -> Move:
         actions = jnp.arange(len(Action), dtype=jnp.int32)
