@@ -1,5 +1,6 @@
 """Tests of the oracle: shortest plans equal blind search, and succeed when they are played."""
 
+import functools
 import importlib
 
 import blind
@@ -9,7 +10,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs.grid import tiles
-from jaxenvs.oracle import Solution, solve
+from jaxenvs.oracle import Solution, bounds, solve
 
 # Ids that together have each kind of aim and of bound.
 IDS = (
@@ -40,6 +41,7 @@ FULL = (
     "Grid-Unlock-v0",
     "Grid-UnlockPickup-v0",
 )
+MOST = 64  # number of states to which a plan is padded
 module = importlib.import_module("jaxenvs.oracle.solve")
 
 
@@ -48,14 +50,31 @@ def levels_of(env, count, seed=0):
 
 
 def played(env, level, plan):
-    """Return the rewards of a plan, and whether the last step is a success."""
-    state, step = env.reset_to(jax.random.key(0), level).state, None
-    rewards = []
+    """Return the states of a plan, its last reward, and whether it ends with success."""
+    states, step = [env.reset_to(jax.random.key(0), level).state], None
     for action in plan:
-        step = env.step(jax.random.key(0), state, action)
-        state = step.state
-        rewards.append(float(step.reward))
-    return rewards, bool(step.terminated) and rewards[-1] > 0
+        step = env.step(jax.random.key(0), states[-1], action)
+        states.append(step.state)
+    return states, float(step.reward), bool(step.terminated) and step.reward > 0
+
+
+@functools.lru_cache(maxsize=1)
+def compiled_bounds(env, doors):
+    """Return a function of (first state of a level, states), padded to `MOST` states."""
+
+    def bounds_of(first, states):
+        level = bounds.level_of(first, doors)
+        return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
+
+    return jax.jit(bounds_of)
+
+
+def lower_bounds(env, states):
+    """Return the search's lower bound for each state of a plan; the first one starts the level."""
+    doors = int((tiles.kind(states[0].grid) == tiles.Kind.LOCKED_DOOR).sum())
+    padded = [*states, *states[-1:] * (MOST - len(states))]
+    many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    return compiled_bounds(env, doors)(states[0], many)[: len(states)].tolist()
 
 
 @pytest.mark.parametrize("id", [*IDS, *(pytest.param(id, marks=pytest.mark.full) for id in FULL)])
@@ -75,9 +94,12 @@ def test_plans_are_as_short_as_blind_search_finds(id):
         if shortest is None:
             assert found.unsolvable and found.optimal_return == 0
             continue
-        rewards, succeeds = played(env, level, found.plan)
+        states, reward, succeeds = played(env, level, found.plan)
         assert succeeds and len(found.plan) == found.steps == found.lower
-        assert found.optimal_return == pytest.approx(rewards[-1], abs=1e-6)
+        assert found.optimal_return == pytest.approx(reward, abs=1e-6)
+        # No bound exceeds the number of steps that are left.
+        for left, bound in enumerate(reversed(lower_bounds(env, states[:-1])), start=1):
+            assert bound <= left
     assert compared >= 6
 
 
