@@ -59,10 +59,10 @@ MUTATIONS = {
         "Aim(where, 1)",
         "oracle/test_oracle.py -k GoToDoor",
     ),
-    "a plan gets a key in two more steps": Mutation(
+    "a plan needs eight more steps for a key": Mutation(
         "jaxenvs/oracle/bounds.py",
         "to_key + to_door + 1",
-        "to_key + to_door + 3",
+        "to_key + to_door + 9",
         "oracle/test_oracle.py -k DoorKey",
     ),
     "a plan goes back for an object in hands": Mutation(
