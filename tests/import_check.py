@@ -33,7 +33,8 @@ from jax._src import xla_bridge  # noqa: E402
 
 import jaxenvs  # noqa: E402
 
-PARTS = {"jaxenvs.adapters", "jaxenvs.render", "jaxenvs.search", *jaxenvs.registry.homes()}
+PARTS = {f"jaxenvs.{name}" for name in ("adapters", "oracle", "render", "search")}
+PARTS |= {*jaxenvs.registry.homes()}
 if early := sorted(PARTS & set(sys.modules)):
     raise SystemExit(f"imports {early} before they are needed")
 jaxenvs.registry.list()

@@ -53,6 +53,30 @@ MUTATIONS = {
         "below(word_door, size - 2)",
         "grid/test_levels.py -k DoorKey",
     ),
+    "a plan must face the door that it has to reach": Mutation(
+        "jaxenvs/grid/tasks.py",
+        "Aim(where, 1, slack=2)",
+        "Aim(where, 1)",
+        "oracle/test_oracle.py -k GoToDoor",
+    ),
+    "a plan needs eight more steps for a key": Mutation(
+        "jaxenvs/oracle/bounds.py",
+        "to_key + to_door + 1",
+        "to_key + to_door + 9",
+        "oracle/test_oracle.py -k DoorKey",
+    ),
+    "a plan goes back for an object in hands": Mutation(
+        "jaxenvs/babyai/env.py",
+        "pending & (verb != m.NOTHING) & ~held",
+        "pending & (verb != m.NOTHING)",
+        "oracle/test_oracle.py -k PutNext",
+    ),
+    "a drop takes four actions": Mutation(
+        "jaxenvs/grid/putnear.py",
+        "tasks.tile(state.task, 3), 2, state.carried == 0",
+        "tasks.tile(state.task, 3), 6, state.carried >= 0",
+        "oracle/test_oracle.py -k PutNear",
+    ),
     "one more sword is no help": Mutation(
         "jaxenvs/craft/attack.py",
         "weapon.damage * world.items[weapon.item]",

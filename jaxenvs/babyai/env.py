@@ -21,6 +21,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
 from ..grid import tiles
+from ..grid.aims import Aim
 from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
 from ..grid.rooms import Ranges, RoomGrid
@@ -167,6 +168,22 @@ class BabyEnv(RoomGrid):
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
 
+    def aims(self, state: Any) -> tuple[Aim, ...]:
+        """Return the necessary conditions of success, up to two for each instruction."""
+        found = []
+        for i, word in enumerate(state.task):
+            verb, pending = m.verb(word), (state.progress >> i & 1) == 0
+            first, second = (state.marks >> d & 1 != 0 for d in (2 * i, (2 * i + 1) % 8))
+            held = (state.progress >> (8 + 2 * i) & 1) != 0
+            acts = jnp.where(verb == m.GO_TO, 0, jnp.where(verb == m.PUT_NEXT, 2, 1))
+            found.append(Aim(first, acts, pending & (verb != m.NOTHING) & ~held))
+            if m.PUT_NEXT in self.verbs:
+                # To move the second object, the agent must face it; otherwise a cell beside it.
+                there = second | (_beside(second) & (state.grid != tiles.WALL))
+                moved = (state.progress >> (9 + 2 * i) & 1) != 0
+                found.append(Aim(there, 1, pending & (verb == m.PUT_NEXT) & ~moved))
+        return tuple(found)
+
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that accomplish its mission, for `jaxenvs check`.
 
@@ -278,6 +295,12 @@ def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
     """Return the tile of one of the given objects, drawn uniformly."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
+
+
+def _beside(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
+    """Return a mask of the cells that are next to one of the given cells."""
+    padded = jnp.pad(cells, 1)
+    return padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]
 
 
 @struct

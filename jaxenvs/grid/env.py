@@ -23,6 +23,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, missions, tiles
+from .aims import Aim
 from .rules import EMPTY, act
 from .sprites import SPRITES
 from .state import REJECTED, Action, GridState, Level
@@ -103,6 +104,14 @@ class GridEnv(GridWorld):
         """
         forward = action == Action.FORWARD
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
+
+    def aims(self, state: GridState) -> tuple[Aim, ...] | None:
+        """Return conditions that are necessary for success; None if there is no success.
+
+        By default, the agent must walk onto a goal. A subclass that overrides `judge` overrides
+        this method too.
+        """
+        return (Aim(state.grid == tiles.GOAL, 1),)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
         """Return the tile that replaces a plain box when it is opened.

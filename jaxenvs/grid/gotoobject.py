@@ -8,6 +8,7 @@ from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
+from .aims import Aim
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
@@ -60,6 +61,10 @@ class GoToObject(SquareGridEnv):
         Action `done` is success next to the target's cell and failure elsewhere; toggle is failure.
         """
         return tasks.judge_stop(after, action)
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary condition of success: to stand next to the target."""
+        return (tasks.aim_stop(state),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode anywhere: `done`."""

@@ -9,6 +9,7 @@ from ..core import checks
 from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from . import tasks, tiles
+from .aims import Aim, cell
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import lines, put, room
 from .state import Action, GridState, Level
@@ -78,6 +79,12 @@ class Memory(SquareGridEnv):
         """Apply the action; the action pick up is replaced by toggle."""
         meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
         return super().step_state(key, state, meant, params)
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary condition of success: to enter the cell before the match."""
+        row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
+        is_there = (state.row == row) & (state.column == column)
+        return (Aim(cell(state.grid.shape, row, column), 1, ~is_there),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode in success.

@@ -12,6 +12,7 @@ from jaxtyping import Array, Int32
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
+from .aims import Aim
 from .env import Verdict, register_level
 from .plan import Plan
 from .rooms import RIGHT, Ranges, RoomGrid
@@ -47,6 +48,10 @@ class ObstructedWorld(RoomGrid):
     def max_steps(self) -> int:
         """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return 4 * self.rooms_visited * self.room_size**2
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary condition of success: to pick up the blue ball."""
+        return (Aim(state.grid == TARGET, 1),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level with the blue ball in front of the agent, and an action that picks it up.

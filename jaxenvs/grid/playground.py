@@ -11,7 +11,7 @@ from ..core.random import Key, below, distinct, words
 from . import tiles
 from .env import FixedGridEnv, register_level
 from .placement import digits, item, put_all, room
-from .state import Level
+from .state import GridState, Level
 from .tiles import Kind
 
 # Number of cells per side of the grid; number of cells from one wall to the next.
@@ -37,6 +37,10 @@ class Playground(FixedGridEnv):
 
     def succeeded(self, step: Step) -> None:
         """Return None, because Playground has no task."""
+        return None
+
+    def aims(self, state: GridState) -> None:
+        """Return None: the level has no mission."""
         return None
 
     def ending(self, level: Level) -> None:

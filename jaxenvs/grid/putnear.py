@@ -10,6 +10,7 @@ from ..core.env import Ending
 from ..core.gridworld import direction_vector
 from ..core.random import Key, below, choose, distinct, words
 from . import missions, tasks
+from .aims import Aim, cell
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
@@ -81,6 +82,12 @@ class PutNear(SquareGridEnv):
         is_other = (after.carried != 0) & (after.carried != tasks.tile(after.task, 3))
         wrong = (action == Action.PICKUP) & is_other
         return tries & near, (tries & ~near) | wrong
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary conditions of success: to pick up the object, and to drop it."""
+        row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
+        moved = Aim(state.grid == tasks.tile(state.task, 3), 2, state.carried == 0)
+        return moved, Aim(cell(state.grid.shape, row, column, reach=1), 1)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and two actions that end its episode.

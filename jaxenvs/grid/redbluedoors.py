@@ -8,12 +8,14 @@ from jaxtyping import Array
 from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import tiles
+from .aims import Aim
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, put, room
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 OPEN_RED = np.uint8(Kind.DOOR | Colour.RED << 4)
+SHUT_RED = np.uint8(Kind.CLOSED_DOOR | Colour.RED << 4)
 SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
 
 
@@ -54,6 +56,12 @@ class RedBlueDoors(SquareGridEnv):
         grid = put(grid, 1 + below(word_blue, inner), right, blue)
         row, column = inner_cell(below(word_agent, inner * inner), inner)
         return Level.of(grid, row, left + column, below(word_turn, 4))
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary conditions of success: to open both doors."""
+        is_red = state.grid == SHUT_RED
+        red = Aim(is_red, 2, is_red.any())
+        return red, Aim(state.grid == SHUT_BLUE, 1)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode in failure.

@@ -14,6 +14,7 @@ from jaxtyping import Array, UInt8
 from ..core import checks
 from ..core.env import Ending
 from . import missions, tiles
+from .aims import Aim
 from .env import GridEnv, Verdict
 from .state import Action, GridState, Level
 
@@ -73,6 +74,10 @@ class PickUpWorld(RoomGrid):
 
     The level's task is the tile of the target, which no other object has.
     """
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary condition of success: to pick up the target."""
+        return (Aim(state.grid == state.task.astype(jnp.uint8), 1),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level with the target in front of the agent, and an action that picks it up.

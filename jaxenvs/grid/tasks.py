@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core.bits import join
+from .aims import Aim, cell
 from .state import Action, GridState
 
 
@@ -35,6 +36,12 @@ def offset(
     Bytes 0 and 1 of the task are the row and the column of its cell.
     """
     return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
+
+
+def aim_stop(state: GridState) -> Aim:
+    """Return the condition of missions that end with `done` next to a cell: get there."""
+    where = cell(state.grid.shape, part(state.task, 0), part(state.task, 1))
+    return Aim(where, 1, slack=2)
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:

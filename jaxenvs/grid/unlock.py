@@ -12,6 +12,7 @@ from jaxtyping import Array
 from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
+from .aims import Aim
 from .env import Verdict, register_level
 from .plan import Plan, Thing
 from .rooms import RIGHT, PickUpWorld, Ranges, RoomGrid
@@ -57,6 +58,10 @@ class Unlock(RoomGrid):
         lock(plan)
         plan.place_agent(0)
         return plan.level()
+
+    def aims(self, state: GridState) -> tuple[Aim, ...]:
+        """Return the necessary condition of success: to unlock the door."""
+        return (Aim(tiles.kind(state.grid) == Kind.LOCKED_DOOR, 1),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that end its episode.

@@ -1,0 +1,5 @@
+"""Oracle: the shortest plans of levels, with proofs."""
+
+from .solve import Solution, solve
+
+__all__ = ["Solution", "solve"]

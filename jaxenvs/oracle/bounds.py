@@ -1,0 +1,106 @@
+"""Lower bounds on the number of steps to success, from the aims of a mission."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32
+
+from ..core.gridworld import direction_vector
+from ..grid import tiles
+from ..grid.aims import Aim
+from ..grid.tiles import Kind
+from .distances import FAR, Distances, distances, nearest
+
+NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
+
+
+class Level(NamedTuple):
+    """A level with its tables of distances, from which bounds are computed."""
+
+    first: Any  # first state
+    open: Distances  # distances if everything but walls can be entered
+    # Distances if locked doors cannot be entered either; None if no level has a locked door.
+    locked: Distances | None
+    doors: Int32[Array, " doors"]  # cells of the locked doors, padded with -1
+
+
+def level_of(first: Any, doors: int) -> Level:
+    """Return a level, given its first state and the number of locked doors to which to pad."""
+    is_free = first.grid != tiles.WALL
+    is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
+    if not doors:
+        return Level(first, distances(is_free), None, jnp.zeros(0, jnp.int32))
+    (found,) = jnp.nonzero(is_locked.reshape(-1), size=doors, fill_value=-1)
+    locked = distances(is_free & ~is_locked)
+    return Level(first, distances(is_free), locked, found.astype(jnp.int32))
+
+
+def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
+    """Return a number of steps that every plan from a state to success needs, at least 1."""
+    bound = jnp.float32(1)
+    unlocked = None if level.locked is None else _to_unlock(env, level, state)
+    for aim in env.aims(state):
+        steps = _steps(level, state, aim, unlocked)
+        found = jnp.where(steps >= FAR, NEVER, (steps + aim.actions).astype(jnp.float32))
+        bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
+    return bound
+
+
+def _steps(
+    level: Level, state: Any, aim: Aim, unlocked: Int32[Array, " doors"] | None
+) -> Int32[Array, ""]:
+    """Return a lower bound on the steps until the agent faces a cell of an aim.
+
+    unlocked: the result of `_to_unlock`; None if no level has a locked door.
+
+    If all locked doors are still locked, and every way to the cells leads through one of them, the
+    agent first has to unlock a door, and then goes on from there.
+    """
+    pose, cells = _pose(state), aim.cells.reshape(-1)
+    direct = nearest(level.open.to[pose], cells, aim.slack)
+    if level.locked is None or unlocked is None:
+        return direct
+    kind = tiles.kind(state.grid.reshape(-1)[level.doors])
+    all_locked = ((kind == Kind.LOCKED_DOOR) | (level.doors < 0)).all()
+    is_behind = all_locked & (nearest(level.locked.to[pose], cells) == FAR)
+    rest = nearest(level.open.between[level.doors], cells, aim.slack)
+    through = jnp.where((unlocked < FAR) & (rest < FAR), unlocked + rest, FAR).min()
+    return jnp.where(is_behind, jnp.maximum(direct, through), direct)
+
+
+def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
+    """Return a lower bound on the steps until each locked door is unlocked; `FAR` if never.
+
+    It holds as long as all of them are locked: the agent gets a key of the door's colour, goes to
+    the door and unlocks it.
+    """
+    assert level.locked is not None
+    grid, doors = state.grid.reshape(-1), level.doors
+    colour = level.first.grid.reshape(-1)[doors] & jnp.uint8(0xF0)
+    key = (colour | jnp.uint8(Kind.KEY))[:, None]
+    contents = jnp.asarray(env.contents(state)).astype(jnp.uint8)
+    in_box = grid == (colour | jnp.uint8(Kind.KEY_BOX))[:, None]
+    in_box |= (tiles.kind(grid) == Kind.BOX) & (contents == key)
+    to_key = level.locked.to[_pose(state)].astype(jnp.int32)
+    to_door = level.locked.between[:, doors].T.astype(jnp.int32)
+    fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
+    possible = ((grid == key) | in_box) & (to_key < FAR) & (to_door < FAR)
+    fetch = jnp.where(possible, fetch, FAR).min(axis=1)
+    # An agent that carries something else has to drop it first.
+    fetch = jnp.where(fetch < FAR, fetch + (state.carried != 0).astype(jnp.int32), FAR)
+    has_key = state.carried == key[:, 0]
+    get = jnp.where(has_key, level.locked.to[_pose(state), doors].astype(jnp.int32), fetch)
+    return jnp.where((get < FAR) & (doors >= 0), get + 1, FAR)
+
+
+def _pose(state: Any) -> Int32[Array, ""]:
+    return (state.row * state.grid.shape[1] + state.column) * 4 + state.direction
+
+
+def front_cell(state: Any) -> Int32[Array, ""]:
+    """Return the index of the cell in front of the agent, counted row by row."""
+    height, width = state.grid.shape
+    down, right = direction_vector(state.direction)
+    row, column = (state.row + down).clip(0, height - 1), (state.column + right).clip(0, width - 1)
+    return row * width + column

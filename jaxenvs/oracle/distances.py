@@ -1,0 +1,78 @@
+"""Distances of a level: the fewest turns and moves until the agent faces a cell."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt8
+
+FAR = 255  # distance of a cell that cannot be faced
+MOST = 254  # larger distances are stored as this, which is still a lower bound
+AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direction
+
+
+class Distances(NamedTuple):
+    """Distances on a map on which the agent can enter a given set of cells.
+
+    Cells are counted row by row. A pose is `cell * 4 + direction`. Distances above `MOST` are
+    stored as `MOST`, and `FAR` means that there is no way.
+    """
+
+    # Fewest actions from a pose until the agent faces a cell.
+    to: UInt8[Array, "*levels poses cells"]
+    # The minimum of `to` over the poses in which the agent faces the first cell.
+    between: UInt8[Array, "*levels cells cells"]
+
+
+def distances(is_free: Bool[Array, "height width"]) -> Distances:
+    """Return the distances on a map, given a mask of the cells that the agent can enter."""
+    height, width = is_free.shape
+    rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
+    here = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    start = []
+    for down, right in AHEAD:
+        row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)
+        faced = here[row, column]
+        start.append(faced[..., None] == np.arange(height * width))
+    facing = jnp.asarray(np.stack(start, 2))  # (height, width, 4, cells)
+    entered = is_free[:, :, None, None]
+    first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))
+
+    def shorter(best: Array) -> Array:
+        moved = jnp.stack([_ahead(best[:, :, d], *AHEAD[d]) for d in range(4)], 2)
+        near = jnp.minimum(jnp.roll(best, 1, 2), jnp.roll(best, -1, 2))
+        near = jnp.minimum(near, moved)
+        more = jnp.where(near >= MOST, near, near + jnp.uint8(1))
+        return jnp.where(entered, jnp.minimum(best, more), jnp.uint8(FAR))
+
+    def goes_on(carry: tuple[Array, Array]) -> Array:
+        return carry[1]
+
+    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        after = shorter(carry[0])
+        return after, (after != carry[0]).any()
+
+    best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
+    # The minimum over the poses that face a cell: one pose in each of its four neighbours.
+    backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
+    between = jnp.stack(backward).min(axis=0).reshape(height * width, height * width)
+    return Distances(best.reshape(height * width * 4, height * width), between)
+
+
+def _ahead(values: UInt8[Array, "height width cells"], down: int, right: int) -> Array:
+    """Return the values of the cells that are `down` rows and `right` columns further.
+
+    The values outside the map are `FAR`.
+    """
+    padded = jnp.pad(values, [(1, 1), (1, 1), (0, 0)], constant_values=FAR)
+    height, width, _ = values.shape
+    return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]
+
+
+def nearest(
+    row: UInt8[Array, "*n cells"], cells: Bool[Array, " cells"], slack: int = 0
+) -> Int32[Array, "*n"]:
+    """Return the smallest of the distances to the given cells; `FAR` if all are that far."""
+    found = jnp.where(cells, row, jnp.uint8(FAR)).min(axis=-1).astype(jnp.int32)
+    return jnp.where(found == FAR, FAR, jnp.maximum(found - slack, 0))

@@ -1,0 +1,103 @@
+"""Nodes of the search: states of a grid world as a few words.
+
+A node has the agent, the progress of a BabyAI mission, and a list of the cells that differ from the
+first state of the level, with their tiles and marks. The list and the first state determine the
+state exactly. The list is sorted, so equal states are equal nodes.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, UInt32
+
+from ..grid import tiles
+
+NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
+# Flags in the word of the agent: the episode has ended with success; the list is too short for the
+# state.
+WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
+
+
+class Node(NamedTuple):
+    """A node: the words `agent`, `progress` (0 without a mission of BabyAI) and `changed`.
+
+    An entry of `changed` is `cell << 16 | tile << 8 | marks`.
+    """
+
+    agent: UInt32[Array, ""]
+    progress: UInt32[Array, ""]
+    changed: UInt32[Array, " most"]
+
+    @property
+    def words(self) -> UInt32[Array, " words"]:
+        """The node as an array of words."""
+        return jnp.concatenate([self.agent[None], self.progress[None], self.changed])
+
+    @classmethod
+    def of(cls, words: UInt32[Array, " words"]) -> "Node":
+        """Return the node with these words."""
+        return cls(words[0], words[1], words[2:])
+
+
+def start(state: Any, most: int) -> Node:
+    """Return the node of the first state of a level; its list can hold `most` entries."""
+    progress = state.progress if hasattr(state, "progress") else 0
+    return Node(
+        state.agent.astype(jnp.uint32),
+        jnp.asarray(progress, jnp.int32).astype(jnp.uint32),
+        jnp.full(most, NONE),
+    )
+
+
+def state_of(node: Node, first: Any) -> Any:
+    """Return the state of a node; `first` is the first state of its level."""
+    # The cell of an unused entry is outside the grid, so nothing is written.
+    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
+    grid = first.grid.reshape(-1)
+    grid = grid.at[cell].set((node.changed >> np.uint32(8)).astype(jnp.uint8), mode="drop")
+    state = first.replace(
+        grid=grid.reshape(first.grid.shape), agent=(node.agent & ~(WON | CUT)).astype(jnp.int32)
+    )
+    if not hasattr(first, "marks"):
+        return state
+    marks = first.marks.reshape(-1).at[cell].set(node.changed.astype(jnp.uint8), mode="drop")
+    return state.replace(
+        marks=marks.reshape(first.marks.shape), progress=node.progress.astype(jnp.int32)
+    )
+
+
+def after(node: Node, first: Any, state: Any, front: Array) -> tuple[Node, Bool[Array, ""]]:
+    """Return the node of the state that follows `node` by an action, and whether it fits.
+
+    front: index of the cell that was in front of the agent. A step changes only this cell, or cells
+        that already differed from the level.
+    """
+    cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
+    is_used = (node.changed != NONE) & (cell != front)
+    cells = jnp.append(jnp.where(is_used, cell, jnp.int32(0)), front)
+    is_used = jnp.append(is_used, jnp.bool_(True))
+    tile, tile_before = (x.reshape(-1)[cells].astype(jnp.uint32) for x in (state.grid, first.grid))
+    entry = (cells.astype(jnp.uint32) << np.uint32(16)) | (tile << np.uint32(8))
+    differs = tile != tile_before
+    if hasattr(first, "marks"):
+        marks, before = (x.reshape(-1)[cells] for x in (state.marks, first.marks))
+        entry, differs = entry | marks.astype(jnp.uint32), differs | (marks != before)
+    entries = jnp.sort(jnp.where(is_used & differs, entry, NONE))
+    made = start(state, 0)
+    return made._replace(changed=entries[:-1]), entries[-1] == NONE
+
+
+def most_changed(first: Any) -> int:
+    """Return the largest number of cells that can differ from the level, for a batch of levels.
+
+    An object that can be carried changes the cell that it leaves and the cell to which it moves; a
+    door changes its own cell.
+    """
+    kind = tiles.kind(first.grid)
+    is_door = (kind == tiles.Kind.DOOR) | (kind == tiles.Kind.CLOSED_DOOR)
+    is_door |= kind == tiles.Kind.LOCKED_DOOR
+    portable, is_door, held = map(
+        np.asarray, (tiles.is_portable(first.grid), is_door, first.carried != 0)
+    )
+    return max(1, int((2 * portable.sum((1, 2)) + is_door.sum((1, 2)) + held).max()))

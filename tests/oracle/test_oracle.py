@@ -1,0 +1,154 @@
+"""Tests of the oracle: shortest plans equal blind search, and succeed when they are played."""
+
+import functools
+import importlib
+
+import blind
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxenvs
+from jaxenvs.grid import tiles
+from jaxenvs.oracle import Solution, bounds, solve
+
+# Ids that together have each kind of aim and of bound.
+IDS = (
+    "BabyAI-OpenRedBlueDoors-v0",  # instructions in an order
+    "BabyAI-PutNextS4N1-v0",  # an object that has to be carried next to another
+    "Grid-DoorKey-5x5-v0",  # a goal behind a locked door
+    "Grid-GoToDoor-5x5-v0",  # a place next to a door
+    "Grid-PutNear-6x6-N2-v0",  # an object that has to be carried near another
+    "Grid-RedBlueDoors-6x6-v0",  # two doors
+)
+FULL = (
+    "BabyAI-ActionObjDoor-v0",
+    "BabyAI-GoToObj-v0",
+    "BabyAI-KeyInBox-v0",
+    "BabyAI-PickupDist-v0",
+    "BabyAI-UnlockLocal-v0",
+    "BabyAI-UnlockPickup-v0",
+    "Grid-FourRooms-v0",
+    "Grid-Fetch-5x5-N2-v0",
+    "Grid-GoToObject-6x6-N2-v0",
+    "Grid-KeyCorridorS3R1-v0",
+    "Grid-KeyCorridorS3R2-v0",
+    "Grid-LavaCrossingS9N1-v0",
+    "Grid-MemoryS7-v0",
+    "Grid-MultiRoom-N2-S4-v0",
+    "Grid-ObstructedMaze-1Dl-v0",
+    "Grid-ObstructedMaze-1Dlh-v0",
+    "Grid-Unlock-v0",
+    "Grid-UnlockPickup-v0",
+)
+MOST = 64  # number of states to which a plan is padded
+module = importlib.import_module("jaxenvs.oracle.solve")
+
+
+def levels_of(env, count, seed=0):
+    return jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(seed), count))
+
+
+def played(env, level, plan):
+    """Return the states of a plan, its last reward, and whether it ends with success."""
+    states, step = [env.reset_to(jax.random.key(0), level).state], None
+    for action in plan:
+        step = env.step(jax.random.key(0), states[-1], action)
+        states.append(step.state)
+    return states, float(step.reward), bool(step.terminated) and step.reward > 0
+
+
+@functools.lru_cache(maxsize=1)
+def compiled_bounds(env, doors):
+    """Return a function of (first state of a level, states), padded to `MOST` states."""
+
+    def bounds_of(first, states):
+        level = bounds.level_of(first, doors)
+        return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
+
+    return jax.jit(bounds_of)
+
+
+def lower_bounds(env, states):
+    """Return the search's lower bound for each state of a plan; the first one starts the level."""
+    doors = int((tiles.kind(states[0].grid) == tiles.Kind.LOCKED_DOOR).sum())
+    padded = [*states, *states[-1:] * (MOST - len(states))]
+    many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    return compiled_bounds(env, doors)(states[0], many)[: len(states)].tolist()
+
+
+@pytest.mark.parametrize("id", [*IDS, *(pytest.param(id, marks=pytest.mark.full) for id in FULL)])
+def test_plans_are_as_short_as_blind_search_finds(id):
+    env = jaxenvs.make(id)
+    levels, search = levels_of(env, 12), blind.Blind(env)
+    compared = 0
+    for i, found in enumerate(solve(env, levels)):
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
+        try:
+            shortest = search.shortest(level)
+        except blind.TooLargeError:
+            assert found.proven
+            continue
+        compared += 1
+        assert found.steps == shortest and found.proven != found.unsolvable
+        if shortest is None:
+            assert found.unsolvable and found.optimal_return == 0
+            continue
+        states, reward, succeeds = played(env, level, found.plan)
+        assert succeeds and len(found.plan) == found.steps == found.lower
+        assert found.optimal_return == pytest.approx(reward, abs=1e-6)
+        # No bound exceeds the number of steps that are left.
+        for left, bound in enumerate(reversed(lower_bounds(env, states[:-1])), start=1):
+            assert bound <= left
+    assert compared >= 6
+
+
+def test_a_search_that_runs_out_of_budget_returns_a_bound():
+    env = jaxenvs.make("Grid-DoorKey-6x6-v0")
+    level = jax.tree.map(lambda leaf: leaf[0], levels_of(env, 1))
+    (best,) = solve(env, level)
+    (found,) = solve(env, level, node_budget=20, batch_size=4)
+    assert best.proven and best.steps is not None
+    assert not found.proven and found.steps is None and found.plan == ()
+    assert 1 <= found.lower <= best.steps and found.optimal_return is None
+
+
+def test_a_level_without_a_key_is_proven_unsolvable():
+    env = jaxenvs.make("Grid-DoorKey-6x6-v0")
+    level = jax.tree.map(lambda leaf: leaf[0], levels_of(env, 1))
+    keyless = jnp.where(tiles.kind(level.grid) == tiles.Kind.KEY, tiles.EMPTY, level.grid)
+    (found,) = solve(env, level.replace(grid=keyless.astype(jnp.uint8)))
+    assert found == Solution(None, (), found.lower, False, True, 0.0)
+
+
+def test_states_with_more_changed_cells_than_a_node_holds_are_searched_again(monkeypatch):
+    env = jaxenvs.make("Grid-UnlockPickup-v0")
+    levels = levels_of(env, 4)
+    expected = solve(env, levels)
+    monkeypatch.setattr(module, "SHORT", 1)
+    searches = []
+
+    def search(*given):
+        searches.append(given[2:4])
+        return original(*given)
+
+    original = module._search
+    monkeypatch.setattr(module, "_search", search)
+    found = solve(env, levels)
+    assert searches[0] == (1, True) and len(searches) == 2 and not searches[1][1]
+    assert [each.steps for each in found] == [each.steps for each in expected]
+    assert all(each.proven for each in found)
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("Grid-Dynamic-Obstacles-5x5-v0", "obstacles of .* move at random"),
+        ("Grid-Playground-v0", "no mission"),
+        ("Puzzle-SlidingTile-3x3-v0", "no Grid or BabyAI environment; puzzles are solved by"),
+    ],
+)
+def test_an_environment_without_an_optimum_is_explained(id, message):
+    env = jaxenvs.make(id)
+    with pytest.raises(TypeError, match=message):
+        solve(env, env.sample_level(jax.random.key(0)))
