@@ -81,6 +81,13 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
+    "levels": Command(
+        "show, convert, mutate and check files of levels",
+        "jaxenvs.commands.levels",
+        {"--id": "ids"},
+        keeps=True,
+        computes=True,
+    ),
     "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
     "bench": Command(
         "measure steps per second",
