@@ -85,7 +85,9 @@ def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
     """Return whether `block` without a header `task` is read with the task of `value`."""
     try:
         if isinstance(value, BabyState):
-            found = read_state(env, block, np.asarray(value.grid), value.agent, value.time)
+            found = read_state(
+                env, block, np.asarray(value.grid), *map(jnp.asarray, (value.agent, value.time))
+            )
         else:
             found = read_level(env, block, _plain(value))
     except LevelError:
@@ -94,7 +96,8 @@ def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
 
 
 def _plain(level: Any) -> Level:
-    return Level(grid=level.grid, pose=level.pose, task=level.task, accepted=level.accepted)
+    names = ("grid", "pose", "task", "accepted")
+    return Level(**{n: jax.tree.map(jnp.asarray, getattr(level, n)) for n in names})
 
 
 @functools.lru_cache(maxsize=64)
@@ -159,7 +162,7 @@ def _marks(block: Block, usual: Any) -> Any:
         if not colon and header.value != "none":
             raise header.error("write `marks: DESCRIPTION: row,column; ...`, or `marks: none`")
         for bit in _numbers(header, 8, number) if colon else ():
-            for place in cells.cells(header, places, marks.shape):
+            for place in cells.cells(header, places, usual.shape):
                 marks[place] |= np.uint8(1 << bit)
     return jnp.asarray(marks)
 

@@ -112,7 +112,7 @@ def _of_file(file: Path, env: Env | None, strict: bool) -> Iterator[Entry]:
 def _of_id(text: str, first: int) -> Env:
     """Return the environment of the line `id:` of a text."""
     for number, line in enumerate(text.split("\n"), first):
-        name, colon, value = line.partition(":")
+        name, colon, value = line.removeprefix(";").partition(":")
         if name.strip() == "id" and colon:
             try:
                 return registry.make(value.strip())

@@ -219,7 +219,8 @@ def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]]
     value = jax.device_get(value)
     state = isinstance(value, AgentState)
     if form == "minigrid" and not state and env.starts_carrying:
-        value = jax.device_get(env.reset_state(jax.random.key(0), value, env.default_params))
+        level = jax.tree.map(jnp.asarray, value)
+        value = jax.device_get(env.reset_to(jax.random.key(0), level).state)
         state = True
     row, column, direction = _pose(value, state=state)
     grid = np.asarray(value.grid)

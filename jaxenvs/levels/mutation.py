@@ -180,8 +180,9 @@ def _is_valid(env: Any, level: Any) -> Bool[Array, ""]:
     for code in grid_tasks.named_by(env, level.task):
         fine = fine & _there(level, code).any()
     if found.has_cell:
-        row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
-        fine = fine & _there(level, tasks.part(level.task, 2))[row, column]
+        task: Any = level.task
+        row, column = tasks.part(task, 0), tasks.part(task, 1)
+        fine = fine & _there(level, tasks.part(task, 2))[row, column]
     return fine
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ..core.env import Env
+from ..core.extras import version
 from ..core.files import replacing
 from .files import id_of
 
@@ -85,12 +86,10 @@ def _state(path: Any, env: Env, arrays: dict[str, np.ndarray]) -> PyTree[Any]:
 
 def _about(env: Env) -> dict[str, str]:
     """Return what must be equal where a state is loaded."""
-    from .. import __version__
-
     key_type = str(jax.random.key_impl(jax.random.key(0)))
     return {
         "id": id_of(env)[0],
         "environment": env.name,
-        "version": __version__,
+        "version": version("jaxenvs"),
         "key type": key_type,
     }
