@@ -2,7 +2,6 @@
 
 import json
 import os
-import zipfile
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ from ..core.files import replacing
 from .files import id_of
 
 ABOUT = "about"  # name of the array that holds the JSON text about the file
+LARGEST = 2**34  # largest size of the arrays of a file, bytes
 KEY = "key:"  # prefix of the names of arrays that are random keys
 
 
@@ -43,12 +43,11 @@ def load_state(path: str | os.PathLike[str], env: Env) -> PyTree[Any]:
     another version of jaxenvs or another type of random keys, and for a damaged file.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = _arrays(path)
         about = json.loads(str(arrays.pop(ABOUT)))
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
-    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # damaged files raise errors of many types in NumPy
         raise ValueError(f"{path} is no file of save_state ({error})") from None
     for name, mine in _about(env).items():
         if not isinstance(about, dict) or about.get(name) != mine:
@@ -58,6 +57,15 @@ def load_state(path: str | os.PathLike[str], env: Env) -> PyTree[Any]:
                 "environment and version"
             )
     return _state(path, env, arrays)
+
+
+def _arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Return the arrays of a `.npz` file; raise if they are larger than `LARGEST` in memory."""
+    with np.load(path, allow_pickle=False) as file:
+        size = sum(part.file_size for part in file.zip.infolist())
+        if size > LARGEST:
+            raise ValueError(f"its arrays have {size:,} bytes, more than {LARGEST:,}")
+        return {name: file[name] for name in file.files}
 
 
 def _state(path: Any, env: Env, arrays: dict[str, np.ndarray]) -> PyTree[Any]:

@@ -9,7 +9,7 @@ import texts
 import jaxenvs
 from jaxenvs import levels
 from jaxenvs.grid import Kind, tiles
-from jaxenvs.levels import kinds
+from jaxenvs.grid.leveltext import kinds
 
 DOORKEY = """\
 WGWGWGWGWG

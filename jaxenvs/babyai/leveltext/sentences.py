@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..babyai import mission as m
-from ..core.checks import counted
-from ..grid.tiles import Colour, Kind
-from .blocks import Header
+from ...core.checks import counted
+from ...grid.tiles import Colour, Kind
+from ...levels.blocks import Header
+from .. import mission as m
 
 KINDS = {"object": 0, **{kind.name.lower(): int(kind) - 3 for kind in list(Kind)[4:8]}}
 COLOURS = {"": m.ANY_COLOUR, **{colour.name.lower(): int(colour) for colour in Colour}}

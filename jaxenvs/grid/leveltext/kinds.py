@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..grid.tiles import Kind
+from ..tiles import Kind
 
 _DOORS = (Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 _THINGS = (Kind.KEY, Kind.BALL, Kind.BOX)

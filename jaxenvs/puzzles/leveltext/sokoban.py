@@ -13,13 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from ..core.random import Key, below, choose, words
-from ..puzzles.puzzle import PuzzleLevel
-from ..puzzles.sokoban import Sokoban
-from ..puzzles.sokoban_levels import CHARACTERS, WALL, push_distances
-from . import puzzle
-from .blocks import GRID, NOTES, SEPARATOR, Block, Header
-from .errors import LevelError
+from ...core.random import Key, below, choose, words
+from ...levels.blocks import GRID, NOTES, SEPARATOR, Block, Header
+from ...levels.errors import LevelError
+from ..puzzle import PuzzleLevel
+from ..sokoban import Sokoban
+from ..sokoban_levels import CHARACTERS, WALL, push_distances
+from . import board
 
 FORMS = (None,)
 _RUN = re.compile(r"(\d+)(\D)")
@@ -68,7 +68,7 @@ def block(text: str, first: int, form: str | None) -> Block | None:
         lines = lines[:-1]
     if not lines:
         raise LevelError("there is no map; draw one row per line", first)
-    return puzzle.board(lines, first, tuple(headers))
+    return board.board(lines, first, tuple(headers))
 
 
 def _note(line: str, number: int) -> Header:
@@ -139,7 +139,7 @@ def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
 
 def write(env: Sokoban, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Return no headers, and the rows of the map of a level or state."""
-    return puzzle.write(env, value, form)
+    return board.write(env, value, form)
 
 
 def layout(headers: list[tuple[str, str]], picture: list[str]) -> str:

@@ -11,32 +11,67 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..babyai import mission as m
-from ..babyai.env import BabyEnv, BabyLevel, BabyState
-from ..core.checks import counted
-from ..grid import tiles
-from ..grid.env import GridEnv
-from ..grid.state import Level
-from ..grid.tiles import Kind
-from . import baby_missions, cells, grid_tasks, picture
-from .blocks import Block, Header
-from .errors import LevelError
+from ...core.checks import counted
+from ...core.random import Key
+from ...grid import tiles
+from ...grid.env import GridEnv
+from ...grid.leveltext import form as grids
+from ...grid.leveltext import goals, picture
+from ...grid.state import Level
+from ...grid.tiles import Kind
+from ...levels import cells
+from ...levels.blocks import Block, Header
+from ...levels.errors import LevelError
+from .. import mission as m
+from ..env import BabyEnv, BabyLevel, BabyState
+from . import mutation, sentences
 
 # Parts of `progress:` -> lowest bit in `BabyState.progress` and number of bits.
 PROGRESS = {"done": (0, 4), "checked": (4, 4), "held": (8, 8)}
 
 
-def shared_contents(env: Any) -> bool:
+def shared_contents(env: BabyEnv) -> bool:
     """Return whether all plain boxes of a level hold the same object, which its mission stores."""
-    return isinstance(env, BabyEnv) and type(env).contents is not GridEnv.contents
+    return type(env).contents is not GridEnv.contents
+
+
+FORMS, block = grids.FORMS, grids.block
+
+
+def names(env: BabyEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of headers of `env`, and the names that may be repeated."""
+    return (*grids.COMMON, "strict", "progress"), ("contents", "marks")
+
+
+def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
+    """Return the level or state of a block; raise `LevelError`."""
+    found = grids.parsed(env, block, strict=strict, shared_contents=shared_contents(env))
+    if found.is_state:
+        pose = grids.agent(block, found)
+        return read_state(env, block, found.grid, pose, grids.time(block))
+    return read_level(env, block, grids.level(env, block, found, None))
+
+
+def write(env: BabyEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the headers and the picture of a level or state."""
+    found, rows = grids.common(env, value, form)
+    if form is not None:
+        return found, rows
+    block = Block(tuple(Header(*pair, 0) for pair in found), tuple(rows))
+    return found + headers(env, jax.device_get(value), block), rows
+
+
+def mutate(env: BabyEnv, key: Key, level: Any, edits: Any) -> BabyLevel:
+    """Return a level after random edits."""
+    return mutation.mutate(env, key, level, edits)
 
 
 def read_level(env: BabyEnv, block: Block, level: Level) -> BabyLevel:
     """Return the level with the mission of the block; raise `LevelError`."""
     header = block.get("task")
     if header is not None:
-        task = jnp.asarray(grid_tasks.raw_task(header, env.level_shape.task))
-        grid_tasks.check_mission(block, grid_tasks.mission(env, task))
+        task = jnp.asarray(goals.raw_task(header, env.level_shape.task))
+        goals.check_mission(block, goals.mission(env, task))
         marked = _marked(env)(level.replace(task=task)).replace(task=task)
     else:
         words, articles = _words(env, block, np.asarray(level.grid))
@@ -54,8 +89,8 @@ def read_state(env: BabyEnv, block: Block, grid: np.ndarray, agent: Any, time: A
     progress = _progress(block)
     header = block.get("task")
     if header is not None:
-        task = grid_tasks.raw_task(header, env.level_shape.task)
-        grid_tasks.check_mission(block, grid_tasks.mission(env, jnp.asarray(task)))
+        task = goals.raw_task(header, env.level_shape.task)
+        goals.check_mission(block, goals.mission(env, jnp.asarray(task)))
     else:
         words, articles = _words(env, block, grid)
         task = _with_articles(env, words, articles, np.asarray(marks), progress)
@@ -109,12 +144,12 @@ def _words(env: BabyEnv, block: Block, grid: np.ndarray) -> tuple[np.ndarray, di
     """Return the instructions of a block without the bits `UNIQUE`, and their articles."""
     header = block.get("mission")
     if header is None:
-        example = baby_missions.EXAMPLES[env.verbs[0]]
+        example = sentences.EXAMPLES[env.verbs[0]]
         raise LevelError(
             f"a level of BabyAI needs a mission; add a line such as `mission: {example}`",
             block.line,
         )
-    words, articles = baby_missions.parse(env, header)
+    words, articles = sentences.parse(env, header)
     for i in _numbers(block.get("strict"), len(words)):
         if not words[i]:
             raise _strict_error(block, i)
@@ -223,7 +258,7 @@ def _with_articles(
     unique = [articles.get(d, count == 1) for d, count in enumerate(counts)]
     if m.PUT_NEXT not in env.verbs:
         unique[1::2] = unique[::2]
-    return baby_missions.with_articles(words, np.array(unique))
+    return sentences.with_articles(words, np.array(unique))
 
 
 def _check_articles(block: Block, level: BabyLevel, articles: dict[int, bool]) -> None:

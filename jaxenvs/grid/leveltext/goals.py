@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.checks import closest, counted
-from ..grid import missions, tiles
-from ..grid.state import GridState
-from ..grid.tiles import Colour, Kind
-from .blocks import Block, Header
-from .cells import Cell, cell, cells, integer
-from .errors import LevelError
+from ...core.checks import closest, counted
+from ...levels.blocks import Block, Header
+from ...levels.cells import Cell, cell, cells, integer
+from ...levels.errors import LevelError
+from .. import missions, tiles
+from ..state import GridState
+from ..tiles import Colour, Kind
 from .picture import error
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..puzzles.puzzle import Puzzle, PuzzleLevel
-from .blocks import GRID, Block, Header
-from .errors import LevelError
+from ...levels.blocks import GRID, Block, Header
+from ...levels.errors import LevelError
+from ..puzzle import Puzzle, PuzzleLevel
 
 FORMS = (None,)
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.checks import counted
-from ..grid import tiles
-from ..grid.tiles import Colour, Kind
-from .blocks import Block, Header
-from .cells import Cell, cell, named
-from .errors import LevelError, warn
+from ...core.checks import counted
+from ...levels.blocks import Block, Header
+from ...levels.cells import Cell, cell, named
+from ...levels.errors import LevelError, warn
+from .. import tiles
+from ..tiles import Colour, Kind
 
 # Letters of kinds whose colour is the second letter; `_` is an open door.
 KINDS = {

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from .blocks import Block
-from .errors import LevelError
+from ...levels.blocks import Block
+from ...levels.errors import LevelError
 from .picture import AGENT
 
 # Character -> pair of characters of a picture.

@@ -4,24 +4,23 @@ A text with the header `time` is a state, any other one a level.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..babyai.env import BabyEnv
-from ..core.gridworld import AgentState, packed
-from ..grid import tiles
-from ..grid.env import GridEnv
-from ..grid.state import REJECTED, GridState, Level
-from ..grid.tiles import Colour, Kind
-from . import baby, cells, grid_tasks, kinds, maze, mutation, picture
-from .blocks import Block, Header
-from .errors import LevelError, warn
+from ...core.gridworld import AgentState, packed
+from ...levels import cells
+from ...levels.blocks import Block, Header
+from ...levels.errors import LevelError, warn
+from .. import tiles
+from ..env import GridEnv
+from ..state import REJECTED, GridState, Level
+from ..tiles import Colour, Kind
+from . import goals, kinds, maze, mutation, picture
 
 COMMON = ("mission", "grey", "under", "carrying", "task", "time", "rejected")
-REPEATED = ("contents", "marks")
 FORMS = (None, "minigrid", "maze")
 GREY_BOX = Kind.BOX | Colour.GREY << 4
 # Name of a carried object -> tile byte; a box can hold a key.
@@ -40,10 +39,17 @@ WALKABLE = {
 }
 
 
+class Parsed(NamedTuple):
+    """The parts of a text that do not depend on the mission."""
+
+    grid: np.ndarray  # uint8 (rows, columns): tile bytes
+    seen: picture.Seen  # the agent's pose
+    carried: int  # tile byte of the carried object, 0 for none
+    is_state: bool  # whether the text is a state, not a level
+
+
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of headers of `env`, and the names that may be repeated."""
-    if isinstance(env, BabyEnv):
-        return (*COMMON, "strict", "progress"), REPEATED
     return (*COMMON, "target", "balls"), ("contents",)
 
 
@@ -54,41 +60,46 @@ def block(text: str, first: int, form: str | None) -> Block | None:
 
 def read(env: Any, block: Block, *, strict: bool) -> Any:
     """Return the level or state of a block; raise `LevelError`."""
+    found = parsed(env, block, strict=strict)
+    task = _task(env, block, found.grid, begins=not found.is_state)
+    if not found.is_state:
+        return level(env, block, found, task)
+    pose = agent(block, found)
+    return GridState(time=time(block), grid=jnp.asarray(found.grid), agent=pose, task=task)
+
+
+def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = False) -> Parsed:
+    """Return the parts of a text that do not depend on the mission; raise `LevelError`.
+
+    shared_contents: whether the mission stores the contents of boxes, not the boxes.
+    """
     header = block.get("grey")
     shape = (len(block.picture), len(block.picture[0]) // 2)
     grey = None if header is None else cells.cells(header, header.value, shape)
     seen = picture.read(block, grey, strict=strict)
     check_shape(env, block, shape)
-    grid, state = seen.grid, block.get("time") is not None
+    grid, is_state = seen.grid, block.get("time") is not None
     if header := block.get("under"):
         grid[seen.cell] = cells.named(header, header.value, WALKABLE)
-    shared = baby.shared_contents(env)
-    if not shared:
+    if not shared_contents:
         _fill_boxes(block, grid)
-    carried = _carried(env, block, grid, state=state)
-    if not state:
+    carried = _carried(env, block, grid, is_state=is_state)
+    if not is_state:
         check_closed(block, grid, seen.cell)
     warn_of_kinds(env, block, grid, strict=strict)
-    if isinstance(env, BabyEnv):
-        if state:
-            return baby.read_state(env, block, grid, agent(block, seen, carried), _time(block))
-        return baby.read_level(env, block, level(env, block, grid, seen, None))
-    task = _task(env, block, grid, begins=not state)
-    if state:
-        pose = agent(block, seen, carried)
-        return GridState(time=_time(block), grid=jnp.asarray(grid), agent=pose, task=task)
-    return level(env, block, grid, seen, task)
+    return Parsed(grid, seen, carried, is_state)
 
 
-def level(env: Any, block: Block, grid: np.ndarray, seen: picture.Seen, task: Any) -> Level:
+def level(env: Any, block: Block, found: Parsed, task: Any) -> Level:
     """Return a level of `env`."""
     accepted = None if env.level_budget == 1 else jnp.bool_(not _rejected(block))
-    return Level.of(grid, *seen.cell, seen.direction, task=task, accepted=accepted)
+    pose = (*found.seen.cell, found.seen.direction)
+    return Level.of(found.grid, *pose, task=task, accepted=accepted)
 
 
-def agent(block: Block, seen: picture.Seen, carried: int) -> Any:
+def agent(block: Block, found: Parsed) -> Any:
     """Return the field `agent` of a state."""
-    pose = packed(*seen.cell, seen.direction, carried)
+    pose = packed(*found.seen.cell, found.seen.direction, found.carried)
     return pose | jnp.int32(REJECTED if _rejected(block) else 0)
 
 
@@ -97,7 +108,8 @@ def _rejected(block: Block) -> bool:
     return header is not None and cells.flag(header)
 
 
-def _time(block: Block) -> Any:
+def time(block: Block) -> Any:
+    """Return the number of steps of a state."""
     header = block.get("time")
     assert header is not None
     return jnp.int32(cells.integer(header, header.value, 0, 2**31 - 1))
@@ -106,11 +118,11 @@ def _time(block: Block) -> Any:
 def _task(env: GridEnv, block: Block, grid: np.ndarray, *, begins: bool) -> Any:
     header, like = block.get("task"), env.level_shape.task
     if header is None:
-        task = grid_tasks.of_mission(env, block)
-        task = grid_tasks.complete(env, block, task, grid, begins=begins)
+        task = goals.of_mission(env, block)
+        task = goals.complete(env, block, task, grid, begins=begins)
         return None if task is None else jnp.asarray(task)
-    task = jnp.asarray(grid_tasks.raw_task(header, like))
-    grid_tasks.check_mission(block, grid_tasks.mission(env, task))
+    task = jnp.asarray(goals.raw_task(header, like))
+    goals.check_mission(block, goals.mission(env, task))
     return task
 
 
@@ -126,12 +138,12 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
         grid[place] = Kind.KEY_BOX | content & 0xF0
 
 
-def _carried(env: Any, block: Block, grid: np.ndarray, *, state: bool) -> int:
+def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the carried object, or put it into the grid of a level."""
     header = block.get("carrying")
     if header is None:
         return 0
-    if state:
+    if is_state:
         return cells.named(header, header.value, HELD)
     if not env.starts_carrying:
         raise header.error(
@@ -216,26 +228,36 @@ def warn_of_kinds(env: Any, block: Block, grid: np.ndarray, *, strict: bool) -> 
 
 def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the headers and the picture of a level or state."""
+    headers, rows = common(env, value, form)
+    if form is not None:
+        return headers, rows
     value = jax.device_get(value)
-    state = isinstance(value, AgentState)
-    if form == "minigrid" and not state and env.starts_carrying:
+    block = Block(tuple(Header(*pair, 0) for pair in headers), tuple(rows))
+    headers += _contents(np.asarray(value.grid))
+    is_state = isinstance(value, AgentState)
+    return headers + _task_headers(env, value, block, begins=not is_state), rows
+
+
+def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the picture of a level or state, and the headers that all classes have.
+
+    There are no headers if `form` is not None.
+    """
+    is_state = isinstance(value, AgentState)
+    if form == "minigrid" and not is_state and env.starts_carrying:
         level = jax.tree.map(jnp.asarray, value)
-        value = jax.device_get(env.reset_to(jax.random.key(0), level).state)
-        state = True
-    row, column, direction = _pose(value, state=state)
+        value, is_state = env.reset_to(jax.random.key(0), level).state, True
+    value = jax.device_get(value)
+    row, column, direction = _pose(value, state=is_state)
     grid = np.asarray(value.grid)
     rows = picture.write(grid, (row, column), direction, minigrid=form == "minigrid")
     if form is not None:
         return [], rows if form == "minigrid" else maze.drawn(rows)
     under = int(grid[row, column])
-    mission = grid_tasks.mission(env, value.task)
+    mission = goals.mission(env, value.task)
     headers = [("mission", mission)] if mission else []
     headers += [("under", tiles.name(under))] if under != tiles.EMPTY else []
-    headers += _state_headers(value) if state else _level_headers(value)
-    block = Block(tuple(Header(*pair, 0) for pair in headers), tuple(rows))
-    if isinstance(env, BabyEnv):
-        return headers + baby.headers(env, value, block), rows
-    return headers + _contents(grid) + _task_headers(env, value, block, begins=not state), rows
+    return headers + (_state_headers(value) if is_state else _level_headers(value)), rows
 
 
 def _pose(value: Any, *, state: bool) -> tuple[int, int, int]:
@@ -269,7 +291,7 @@ def _contents(grid: np.ndarray) -> list[tuple[str, str]]:
 def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[tuple[str, str]]:
     """Return the headers without which `read` would find another task: none, if it finds it."""
     grid = np.asarray(value.grid)
-    for extra in ([], grid_tasks.lines(env, value.task, grid)):
+    for extra in ([], goals.lines(env, value.task, grid)):
         more = tuple(Header(*pair, 0) for pair in extra)
         tried = Block((*block.headers, *more), block.picture)
         try:
