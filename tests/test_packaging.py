@@ -283,10 +283,11 @@ def risks(source: str) -> list[str]:
             found += [a.name for a in node.names if a.name.split(".")[0] in RISKY]
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in RISKY:
             found.append(node.module)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in RISKY_CALLS:
-            # Without pickles, `np.load` reads arrays of numbers and text only.
-            if "allow_pickle=False" not in map(ast.unparse, node.keywords):
-                found.append(ast.unparse(node.func))
+        if not isinstance(node, ast.Call) or ast.unparse(node.func) not in RISKY_CALLS:
+            continue
+        # Without pickles, `np.load` reads arrays of numbers and text only.
+        if "allow_pickle=False" not in map(ast.unparse, node.keywords):
+            found.append(ast.unparse(node.func))
     return found
 
 

@@ -41,6 +41,8 @@ def _run(argv: list[str]) -> int:
     try:
         env = make_env(options.id, options.fields, options.params) if options.id else None
         return ACTIONS[options.action](options, env)
+    except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles it
+        raise
     except OSError as error:
         raise unwritable(error) from error
     except (LookupError, NotImplementedError, TypeError, ValueError) as error:

@@ -89,7 +89,7 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
 
 
 def check(env: Env, level: PyTree[Any]) -> list[str]:
-    """Return what is wrong or unusual with a level, as sentences; none if nothing is.
+    """Return the faults and oddities of a level, one sentence each.
 
     The level is written as text and read again, so all rules of `read` apply.
     """
@@ -167,7 +167,7 @@ def _format(env: Env, what: str) -> Any:
 
 
 def _check_single(env: Env, level: PyTree[Any]) -> None:
-    """Raise `TypeError` unless the leaves are those of one level or one state of `env`."""
+    """Raise `TypeError` unless `level` is one level, or one state, of `env`."""
     for wanted in (bare(env).level_shape, bare(env).state_shape):
         if type(wanted) is type(level):
             checks.level_like(level, lambda wanted=wanted: wanted, "levels.write")

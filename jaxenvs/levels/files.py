@@ -55,7 +55,7 @@ def save(
 def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     """Return the id of an environment ("": it has none), and the params given to it.
 
-    Fields that only change observations may differ from those of the id.
+    Fields that only change observations may have other values than the id gives them.
     """
     inner = api.bare(env)
     params = dict(getattr(inner, param_values.FIELD))

@@ -1,1 +1,1 @@
-"""Levels of BabyAI as text: those of MiniGrid, with missions, marks and progress."""
+"""Levels of BabyAI as text: MiniGrid's format, with missions, marks and progress."""

@@ -1,4 +1,4 @@
-"""Random edits of levels of BabyAI, inside `jit`: those of MiniGrid, and other instructions."""
+"""Random edits of levels of BabyAI, inside `jit`: MiniGrid's edits, and other instructions."""
 
 import functools
 
@@ -20,7 +20,7 @@ ARTICLES = 1 << (m.FIRST + m.UNIQUE) | 1 << (m.SECOND + m.UNIQUE)
 
 
 def mutate(env: BabyEnv, key: Key, level: Level, edits: int | Array) -> BabyLevel:
-    """Return a level after `edits` random edits, each drawn uniformly from those of `env`."""
+    """Return a level after `edits` random edits, each drawn uniformly from the edits of `env`."""
     kinds = [*changes(env, fixed=False), functools.partial(redraw, env)]
     settled, is_valid = functools.partial(_settled, env), functools.partial(_is_valid, env)
     return edited(Edits(kinds, settled, is_valid), key, level, edits)

@@ -37,7 +37,7 @@ class Edits(NamedTuple):
 
 
 def mutate(env: Any, key: Key, level: Level, edits: int | Array) -> Level:
-    """Return a level after `edits` random edits, each drawn uniformly from those of `env`."""
+    """Return a level after `edits` random edits, each drawn uniformly from the edits of `env`."""
     settled, is_valid = functools.partial(_settled, env), functools.partial(_is_valid, env)
     fixed = env.level_shape.task is not None and bool(env.level_shape.task.ndim)
     return edited(Edits(changes(env, fixed), settled, is_valid), key, level, edits)
