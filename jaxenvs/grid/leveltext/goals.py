@@ -102,7 +102,7 @@ def of_mission(env: Any, block: Block) -> int | None:
 
 
 def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begins: bool) -> Any:
-    """Return the task with its cells, as an array like the task of a drawn level; raise `LevelError`.
+    """Return the task with its cells, as an array like a drawn task; raise `LevelError`.
 
     begins: whether the grid is the start of an episode, so that objects must be there.
     """
