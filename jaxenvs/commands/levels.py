@@ -100,7 +100,7 @@ def _mutate(options: argparse.Namespace, env: Env | None) -> int:
             changed = _mutated(_env(entry, env))(each, entry.level, options.edits)
             # `optimal` holds for the level before the edits.
             notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
-            found.append(Entry(jax.device_get(changed), entry.params, notes))
+            found.append(Entry(jax.device_get(changed), entry.params, notes, entry.fields))
     return _write(options, env, found)
 
 

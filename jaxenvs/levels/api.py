@@ -30,6 +30,8 @@ class Entry:
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Lines that have no effect, by name: seed, source, author, title, optimal; also the id.
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Constructor fields of the environment that the text sets, such as the task of XLand.
+    fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> PyTree[Any]:
@@ -65,7 +67,8 @@ def parse(
     _check_id(env, block)
     level = format.read(bare(env), block, strict=strict)
     notes = {h.name: h.value for h in block.headers if h.name in (*NOTES, "id")}
-    return Entry(level, _params(env, block, params), notes)
+    fields = format.fields(bare(env), block) if hasattr(format, "fields") else {}
+    return Entry(level, _params(env, block, params), notes, fields)
 
 
 def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
@@ -78,7 +81,8 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
     checks.one_of("levels.write", "form", form, format.FORMS)
     entry = level if isinstance(level, Entry) else Entry(level)
     _check_single(env, entry.level)
-    headers, picture = format.write(bare(env), entry.level, form)
+    inner = dataclasses.replace(bare(env), **entry.fields)
+    headers, picture = format.write(inner, entry.level, form)
     if form is None:
         first = [("id", entry.notes["id"])] if "id" in entry.notes else []
         notes = [(name, value) for name, value in entry.notes.items() if name != "id"]
@@ -161,7 +165,7 @@ def _format(env: Env, what: str) -> Any:
     if not name:
         raise NotImplementedError(
             f"levels.{what}: levels of {type(bare(env)).__name__} have no text; families with "
-            "texts are Grid, BabyAI and Puzzle"
+            "texts are Grid, BabyAI, XLand and Puzzle"
         )
     return importlib.import_module(name)
 

@@ -15,7 +15,8 @@ from . import api, blocks
 from .api import Entry
 from .errors import LevelError
 
-OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size")  # fields about observations
+# Fields that change only observations, or that the text of a level has.
+OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
 LARGEST = 256 * 2**20  # largest size of a file, bytes
 
 
@@ -76,7 +77,7 @@ def _named(entry: Entry, env: Env | None) -> Entry:
         return entry
     id, params = id_of(env)
     notes = {**entry.notes, **({"id": id} if id else {})}
-    return Entry(entry.level, {**params, **entry.params}, notes)
+    return dataclasses.replace(entry, params={**params, **entry.params}, notes=notes)
 
 
 def _env_of(entry: Entry, env: Env | None) -> Env:

@@ -1,5 +1,6 @@
 """`from_levels`: an environment whose episodes begin in given levels."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -39,15 +40,22 @@ def from_levels(
             )
         where = f"levels: level {number}"
         checks.level_like(entry.level, lambda: api.bare(env).level_shape, where)
-        if entry.params != entries[0].params:
+        if _settings(entry) != _settings(entries[0]):
             raise ValueError(
                 f"levels: level {number} has the params {_listed(entry)}, level 0 has "
                 f"{_listed(entries[0])}; all levels of a file share their params"
             )
     stacked = jax.tree.map(np.asarray, jax.device_get(api.stack(entries)))
-    given = env.with_params(**entries[0].params) if entries[0].params else env
+    first = entries[0]
+    given = dataclasses.replace(env, **first.fields) if first.fields else env
+    given = given.with_params(**first.params) if first.params else given
     return FromLevels(given, LevelSet(stacked, name))
 
 
+def _settings(entry: Entry) -> dict[str, Any]:
+    """Return the params and fields that the text of a level sets."""
+    return entry.params | entry.fields
+
+
 def _listed(entry: Entry) -> str:
-    return ", ".join(f"{name}={value}" for name, value in entry.params.items()) or "no params"
+    return ", ".join(f"{name}={value}" for name, value in _settings(entry).items()) or "no params"
