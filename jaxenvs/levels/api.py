@@ -59,6 +59,7 @@ def parse(
     format = _format(env, "read")
     checks.one_of("levels.read", "form", form, format.FORMS)
     whole, first = blocks.one(text) if line is None else (text, line)
+    blocks.check_plain(whole, first)
     block = format.block(whole, first, form) if hasattr(format, "block") else None
     block = blocks.parse(whole, first) if block is None else block
     inner, repeated = format.names(bare(env))

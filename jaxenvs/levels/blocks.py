@@ -95,19 +95,23 @@ def one(text: str) -> tuple[str, int]:
     return found[0]
 
 
-def parse(text: str, first: int = 1) -> Block:
-    """Parse one block, whose first line has the number `first`; raise `LevelError`."""
+def check_plain(text: str, first: int) -> None:
+    """Raise `LevelError` for a text that is too large or has a NUL byte."""
     if (size := len(text.encode("utf-8", "surrogatepass"))) > MOST_BYTES:
         raise LevelError(
             f"the level has {size:,} bytes, more than {MOST_BYTES:,}; put `{SEPARATOR}` between "
             "levels",
             first,
         )
-    lines = _lines(text)
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(text.split("\n"), first):
         if "\0" in line:
             column = line.index("\0") + 1
             raise LevelError("a NUL byte; a level is plain text", number, column)
+
+
+def parse(text: str, first: int = 1) -> Block:
+    """Parse one plain block, whose first line has the number `first`; raise `LevelError`."""
+    lines = _lines(text)
     numbered = [(number, line) for number, line in enumerate(lines, first)]
     start = next((i for i, line in enumerate(lines) if line.rstrip() == GRID), None)
     if start is None and any(":" in line for line in lines):

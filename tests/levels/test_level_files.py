@@ -97,6 +97,20 @@ def test_later_episodes_begin_in_the_levels_too(file, drawn):
             assert any((grid == level.grid).all() for level in drawn)
 
 
+@pytest.mark.parametrize("source", ["exact", "fresh", "stock"])
+def test_levels_that_a_generator_might_reject_are_drawn(source):
+    env = jaxenvs.make("BabyAI-GoToLocalS5N2-v0")
+    drawn = [jax.device_get(env.sample_level(jax.random.key(i))) for i in range(2)]
+    made = jaxenvs.make("BabyAI-GoToLocalS5N2-v0", levels=drawn, max_steps_in_episode=2)
+    venv = jaxenvs.make_vec(made, 8, reset_source=source)
+    state = venv.reset(jax.random.key(0)).state
+    step = jax.jit(venv.step)
+    for turn in range(4):
+        state = step(jax.random.key(turn), state, jnp.zeros(8, jnp.int32)).state
+    for task, marks in zip(np.asarray(state.env.task), np.asarray(state.env.marks), strict=True):
+        assert any((task == level.task).all() and (marks == level.marks).all() for level in drawn)
+
+
 def test_params_of_a_file_apply_unless_others_are_given(tmp_path, env, drawn):
     limited = env.with_params(max_steps_in_episode=9)
     levels.save(tmp_path / "some.txt", drawn, limited)

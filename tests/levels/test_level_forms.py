@@ -43,6 +43,10 @@ def test_sokoban_reads_xsb_of_any_size_up_to_the_grid(sokoban):
 def test_sokoban_says_where_a_map_is_wrong(sokoban):
     with pytest.raises(levels.LevelError, match="line 2, column 3: unknown character 'x'"):
         levels.read(sokoban, "#####\n#@x.#\n#####")
+    with pytest.raises(levels.LevelError, match="line 2, column 3: a NUL byte"):
+        levels.read(sokoban, "#####\n#@\0.#\n#####")
+    with pytest.raises(levels.LevelError, match="more than 65,536"):
+        levels.read(sokoban, "#####\n" * 20_000)
     with pytest.raises(levels.LevelError, match="make it with size=9"):
         levels.read(sokoban, "#########\n#@$.    #\n# $.    #\n#########")
     with pytest.raises(levels.LevelError, match="have a gap"):

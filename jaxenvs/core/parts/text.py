@@ -12,8 +12,9 @@ class TextPart(Part):
     """Levels as text, see `jaxenvs.levels`."""
 
     # Module that reads and writes levels as text, imported when it is first used; "" if there is
-    # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and
-    # `write(env, level, form)`.
+    # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and `write(env, level,
+    # form)`, and perhaps `block`, `split`, `layout`, `fields` and `mutate`, see the modules
+    # `leveltext` of the families.
     level_format: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
