@@ -11,6 +11,10 @@ from jaxenvs import levels
 EMPTY = ["WGWGWGWGWG", "WG>>    WG", "WG      WG", "WG    GGWG", "WGWGWGWGWG"]
 FUZZED = ("BabyAI-BossLevel-v0", "BabyAI-KeyInBox-v0", "Grid-Dynamic-Obstacles-5x5-v0")
 FUZZED += ("Grid-PutNear-6x6-N2-v0", "Grid-ObstructedMaze-1Dlhb-v0", "Puzzle-Sokoban-6x6-v0")
+FUZZED += ("XLand-R1-9x9-v0",)
+
+
+NOISE = ("", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é")  # of mutated texts
 
 
 def picture(**rows):
@@ -102,14 +106,22 @@ def originals(id):
 
 
 def mutated(rng, text):
-    """Return a text with a few random edits."""
-    for _ in range(rng.randint(1, 4)):
-        place, end = rng.randrange(len(text) + 1), rng.randrange(len(text) + 1)
-        piece = text[min(place, end) : min(place, end) + rng.randint(0, 12)]
-        noise = rng.choice(
-            ["", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é", piece]
-        )
-        text = text[:place] + noise + text[place + rng.randint(0, 3) :]
+    """Return a text with a few random edits: of cells, of characters, or of its length."""
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        text = text or " "
+        place, start = rng.randrange(len(text)), rng.randrange(len(text))
+        piece = text[start : start + rng.choice((1, 2, 2, 12))]
+        lines = [line for line in text.split("\n") if len(line) > 1 and ":" not in line]
+        kind = rng.randrange(3) if lines else 1
+        if kind == 0:
+            old, new = rng.choice(lines), rng.choice(lines)
+            at, of = (2 * rng.randrange(len(line) // 2) for line in (old, new))
+            text = text.replace(old, old[:at] + new[of : of + 2] + old[at + 2 :], 1)
+        elif kind == 1:
+            text = text[:place] + piece + text[place + len(piece) :]
+        else:
+            noise = rng.choice([*NOISE, piece])
+            text = text[:place] + noise + text[place + rng.randint(0, 3) :]
     return text
 
 
