@@ -48,6 +48,7 @@ LINE = 14  # pixels of a line of text
 TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of XLand tasks
 TASK_WORLDS = ("R1-9x9", "R2-11x11", "R4-13x13", "R6-13x13", "R9-16x16")
 TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
+RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # keys that open the door in the level of seed 1
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
@@ -196,19 +197,22 @@ SHEETS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Draw the pictures; return the exit code, 2 if RUN is no run."""
+    """Draw the pictures; return the exit code, 2 if RUN is no run of the id."""
     parser = Parser("python docs/draw.py", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="directory of a run")
     run = parser.parse_args(argv).run
     if run is not None:
         try:
-            Run.open(run)
+            id = Run.open(run).config.id
         except ValueError as error:
             print(f"draw.py: {error}", file=sys.stderr)
             return 2
+        if id != RUN_ID:
+            print(f"draw.py: {run} is a run in {id}; give a run in {RUN_ID}", file=sys.stderr)
+            return 2
+        if code := draw_policy(run):
+            return code
     draw_sheets()
-    if run is not None:
-        draw_policy(run)
     return 0
 
 
@@ -217,17 +221,22 @@ def draw_sheets() -> None:
     for name, picture in SHEETS.items():
         gif.write_png(HERE / f"{name}.png", picture())
     seed, *keys = CRAFT_KEYS.read_text().split()
-    shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"
-    play.main([*shot.split(), "--keys", " ".join(keys), "--screenshot", f"{HERE}/play-craft.png"])
-    shot = f"Grid-DoorKey-8x8-v0 --seed 1 --frames 99 --screenshot {HERE}/play.png"
-    play.main([*shot.split(), "--keys", WALK])
+    shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS} --screenshot".split()
+    play.main([*shot, f"{HERE}/play-craft.png", "--keys", " ".join(keys)])
+    shot = f"{RUN_ID} --seed 1 --frames 99 --screenshot".split()
+    play.main([*shot, f"{HERE}/play.png", "--keys", WALK])
 
 
-def draw_policy(run: Path) -> None:
-    """Draw the pictures of `watch`, which show the policy of a run."""
-    watch.main(f"{run} --seed 2 --frames 12 --screenshot {HERE}/watch.png".split())
-    watch.main(f"{run} --envs 16 --frames 44 --screenshot {HERE}/wall.png".split())
-    watch.main(f"{run} --seed 2 --frames 90 --gif {HERE}/watch.gif".split())
+def draw_policy(run: Path) -> int:
+    """Draw the pictures of `watch`, which show the policy of a run; return its exit code."""
+    for options, name in (
+        ("--seed 2 --frames 12 --screenshot", "watch.png"),
+        ("--envs 16 --frames 44 --screenshot", "wall.png"),
+        ("--seed 2 --frames 90 --gif", "watch.gif"),
+    ):
+        if code := watch.main([str(run), *options.split(), str(HERE / name)]):
+            return code
+    return 0
 
 
 if __name__ == "__main__":

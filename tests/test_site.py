@@ -191,7 +191,7 @@ def test_the_pictures_of_learners_are_in_the_folder():
             assert (path.parent / picture).is_file()
 
 
-def test_the_pictures_are_not_drawn_for_help_or_an_unknown_run(monkeypatch, capsys):
+def test_the_pictures_are_not_drawn_for_help_or_an_unsuitable_run(monkeypatch, capsys):
     spec = importlib.util.spec_from_file_location("draw", DOCS / "draw.py")
     draw = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(draw)
@@ -201,6 +201,13 @@ def test_the_pictures_are_not_drawn_for_help_or_an_unknown_run(monkeypatch, caps
     assert "directory of a run" in capsys.readouterr().out
     assert draw.main(["nothing"]) == 2
     assert "draw.py: nothing" in capsys.readouterr().err
+    run = SimpleNamespace(config=SimpleNamespace(id="Grid-Empty-5x5-v0"))
+    monkeypatch.setattr(draw.Run, "open", lambda path: run)
+    assert draw.main(["my run"]) == 2
+    assert "my run is a run in Grid-Empty-5x5-v0; give a run in" in capsys.readouterr().err
+    run.config.id = draw.RUN_ID
+    assert draw.main(["my run"]) == 2
+    assert "no run folder my run" in capsys.readouterr().err
 
 
 def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):

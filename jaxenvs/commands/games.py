@@ -42,7 +42,7 @@ def _check(path: Path) -> bool:
     """Print the report on a game, and return whether it can be played."""
     try:
         game = load(path)
-    except GameError as error:
+    except (GameError, OSError) as error:
         print(error, file=sys.stderr)
         return False
     found = features.report(game)

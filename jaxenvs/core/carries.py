@@ -3,6 +3,7 @@
 "Varying" is how JAX's `shard_map` marks arrays that may differ between devices.
 """
 
+import functools
 from typing import Any, TypeVar
 
 import jax
@@ -28,6 +29,17 @@ def varying_like(key: Key, leaf: Array) -> Array:
     removes the selection.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
+
+
+def varying_with(inputs: Any, tree: T) -> T:
+    """Under `shard_map`, mark the leaves of `tree` as varying where any leaf of `inputs` varies.
+
+    No leaf of `inputs` may be a random key or have no elements. See `varying_like`.
+    """
+    leaves = map(jnp.asarray, jax.tree.leaves(inputs))
+    firsts = (leaf[(0,) * leaf.ndim].astype(jnp.bool_) for leaf in leaves)
+    varies = functools.reduce(jnp.logical_or, firsts)
+    return jax.tree.map(lambda leaf: jnp.where(varies, leaf, leaf), tree)
 
 
 def _strong(leaf: Any) -> Array:

@@ -6,7 +6,7 @@ Their error messages give the bad value, the allowed values and the fix.
 import contextlib
 import contextvars
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import jax
@@ -52,7 +52,7 @@ def counted(number: int, noun: str) -> str:
 def one_of(owner: str, name: str, given: object, allowed: Iterable[object]) -> None:
     """Raise `ValueError` unless `given` is one of `allowed`."""
     allowed = tuple(allowed)
-    if given not in allowed:
+    if not isinstance(given, Hashable) or given not in allowed:
         near = suggestion(str(given), map(str, allowed))
         choices = ", ".join(map(repr, allowed))
         raise ValueError(f"{owner}: {name}={given!r} is not one of {choices}{near}")
@@ -73,16 +73,17 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
 
 
 def float_field(owner: str, name: str, given: object, low: float) -> None:
-    """Check that a constructor field is a finite Python float or int, at least `low`.
+    """Check that a constructor field is a Python float or int, at least `low`, finite in float32.
 
     Raises `TypeError` for another type (bool included), `ValueError` for a number out of range.
     """
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         kind = type(given).__name__
         raise TypeError(f"{owner}: {name} must be a Python float, got {kind} {given!r}")
-    if not low <= given < float("inf"):
+    if not low <= given <= float(np.finfo(np.float32).max):
         raise ValueError(
-            f"{owner}: {name}={given} is out of range; it must be finite and at least {low:g}"
+            f"{owner}: {name}={given} is out of range; it must be finite in float32 and "
+            f"at least {low:g}"
         )
 
 

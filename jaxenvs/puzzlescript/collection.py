@@ -1,6 +1,7 @@
 """The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
 
 import functools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -87,15 +88,17 @@ def paths(game: str) -> list[Path]:
     Raises `GameError` if there is no file.
     """
     shipped = SHIPPED / f"{game}.txt"
-    if shipped.parent == SHIPPED and shipped.exists():
+    if shipped.parent == SHIPPED and os.path.exists(shipped):
         return [shipped]
-    path = SHIPPED if game == ALL else Path(game).expanduser()
-    if path.is_dir():
-        found = sorted(path.rglob("*.txt"))
+    # Functions of `os.path`, because those of `Path` raise for a path that is too long.
+    path = SHIPPED if game == ALL else Path(os.path.expanduser(game))
+    exists = bool(game) and os.path.exists(path)  # `Path("")` is the current folder
+    if exists and path.is_dir():
+        found = sorted(each for each in path.rglob("*.txt") if each.is_file())
         if not found:
             raise GameError(f"game={game!r}: the folder has no .txt file")
         return found
-    if not path.exists():
+    if not exists:
         names = sorted(each.stem for each in SHIPPED.glob("*.txt"))
         raise GameError(
             f"game={game!r}: no such file or folder; the shipped games are {', '.join(names)}"

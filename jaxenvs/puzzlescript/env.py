@@ -25,6 +25,7 @@ from .machine.sizes import SIZES
 from .selection import Selection, select
 
 ACTION = len(DIRECTIONS)
+MOST_AGAIN = 1_000_000  # largest `again_limit`
 MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a solution
 
 
@@ -79,7 +80,7 @@ class PuzzleScript(PackedPuzzle):
         checks.one_of(owner, "observation", self.observation, observations.KINDS)
         checks.one_of(owner, "mask", self.mask, ("changes", "inputs"))
         checks.one_of(owner, "count", self.count, (False, True))
-        checks.integer_field(owner, "again_limit", self.again_limit, 0)
+        checks.integer_field(owner, "again_limit", self.again_limit, 0, MOST_AGAIN)
         checks.float_field(owner, "shaping", self.shaping, 0.0)
         if self.level is not None:
             checks.integer_field(owner, "level", self.level, 0)

@@ -28,6 +28,7 @@ SEVERAL = {
     "across vertical": MOVEMENTS["vertical"],
 }
 OPPOSITE = {"up": "down", "left": "right"}
+MOST_RULES = 400_000  # maximum number of rules, equal ones included, that one rule stands for
 
 Rows = tuple[Row, ...]
 
@@ -186,6 +187,14 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
     return both(rule, change)
 
 
+def _check_count(count: int, rule: Rule, names: Names) -> None:
+    """Raise `GameError` if a rule stands for too many rules."""
+    if count > MOST_RULES:
+        most = f"a rule stands for more than {MOST_RULES:,} rules"
+        names.problems.error(rule.line, f"{most}; write one movement or object instead of several")
+        names.problems.check()
+
+
 # Step 8: modifiers that stand for several movements.
 
 
@@ -201,6 +210,7 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
     """Return one rule for each combination of movements that the modifiers on the left allow."""
     done, waiting = [], deque([(rule, {}, {})])
     while waiting:
+        _check_count(len(waiting), rule, names)
         current, pairs, modifiers = waiting.popleft()
         found = [
             (place, next(pair for pair in cell if pair[0] in SEVERAL))
@@ -237,10 +247,7 @@ def _moved(
 
     left, right = at(rule.left, place, change), at(rule.right, place, change)
     old = pairs.get(pair)
-    if old is None:
-        new = _Taken(to, 1, place)
-    else:
-        new = old._replace(times=old.times + (old.place != place))
+    new = old._replace(times=old.times + (old.place != place)) if old else _Taken(to, 1, place)
     before = modifiers.get(pair[0], _Taken(to, 0, place))
     return (
         rule._replace(left=left, right=right),
@@ -281,6 +288,7 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
     }
     done, waiting = [], deque([(rule, {})])
     while waiting:
+        _check_count(len(waiting), rule, names)
         current, taken = waiting.popleft()
         found = next(
             (

@@ -139,7 +139,7 @@ class _Reading:
         }
 
     def _read_option(self, line: Line) -> None:
-        word, _, value = line.first.partition(" ")
+        word, value = [*line.first.split(maxsplit=1), ""][:2]
         if word in ("title", "author", "homepage"):
             start = line.raw.lower().index(word) + len(word)
             value = line.raw[start:].partition("(")[0]

@@ -220,15 +220,7 @@ class Names:
         layer: list[str] = []
         given = [word for word in re.split(r"[\s,]+", line.text) if word]
         for name in given:
-            if name not in self:
-                self.problems.error(line.number, self.undefined(name))
-            elif self.is_aggregate(name):
-                self.problems.error(
-                    line.number,
-                    f"{name.upper()} is an aggregate and spans layers; write its objects",
-                )
-            else:
-                layer += self.members(name)
+            layer += self._on_layer(name, line.number)
             if given.count(name) > 1:
                 self.problems.warn(line.number, f"{name.upper()} occurs twice in a layer")
         if "background" in given and len(given) > 1:
@@ -239,6 +231,19 @@ class Names:
                     line.number, f"{name.upper()} is on several layers; the last one is used"
                 )
         self.layers.append(layer)
+
+    def _on_layer(self, name: str, line: int) -> tuple[str, ...]:
+        """Return the objects that a name puts on a layer; none, with an error, for a wrong name."""
+        if name not in self:
+            message = self.undefined(name)
+        elif not re.fullmatch(r"\w+", name):
+            message = f"{name!r} in a layer; write names of letters, digits and _"
+        elif self.is_aggregate(name):
+            message = f"{name.upper()} is an aggregate and spans layers; write its objects"
+        else:
+            return self.members(name)
+        self.problems.error(line, message)
+        return ()
 
 
 class Objects:
@@ -310,7 +315,9 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        if not re.fullmatch(r"[.\d]*", row[:5]):
+        # As in PuzzleScript's engine, the character after a row counts, except after the last row.
+        checked = row[:6] if len(sprite.rows) < 4 else row[:5]
+        if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)
         elif len(row) != 5:
             problems.warn(line.number, wrong)

@@ -15,7 +15,7 @@ from .collection import Collection
 
 EVERY = 3  # every third level of a game belongs to the split `test`
 SPLITS = ("all", "train", "test")
-_RANGE = re.compile(r"(-?\d+)?:(-?\d+)?(?::([1-9]\d*))?")
+_RANGE = re.compile(r"(-?\d{1,9})?:(-?\d{1,9})?(?::([1-9]\d{,8}))?")
 
 
 class Selection(NamedTuple):

@@ -324,9 +324,7 @@ def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: 
     if modifier == "stationary":
         return made._replace(mm=made.mm | ANY << BITS * layer)
     # As in PuzzleScript's engine, `randomdir` on the left asks for movements up and left.
-    bit = (
-        MOVEMENT["up"] | MOVEMENT["left"] if modifier == "randomdir" else MOVEMENT.get(modifier, 0)
-    )
+    bit = {**MOVEMENT, "randomdir": MOVEMENT["up"] | MOVEMENT["left"]}.get(modifier, 0)
     return made._replace(mp=made.mp | bit << BITS * layer)
 
 
@@ -380,6 +378,9 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
             if mask is None:
                 return None
             cells.append(mask)
+    for line, row in rows:  # the engine also checks what it cuts off
+        for glyph in "".join(row[width:].split()):
+            _glyph(glyph, line, names, glyphs)
     layer = names.layer_mask(names.layer_of[names.background])
     default = next((cell & layer for cell in cells if cell & layer), names.mask(names.background))
     filled = tuple(cell if cell & layer else cell | default for cell in cells)

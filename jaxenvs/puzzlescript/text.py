@@ -17,6 +17,8 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
+# Start of a rule with a message. Its parts match in one way only, so long lines take no long time.
+_MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors in a message
 
 
@@ -73,8 +75,9 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
     A blank line has an empty `text`. Lines of `=` and lines with only a comment are skipped.
     """
     section, seen, comments = "", [], _Comments(problems)
+    source = source.replace("\ufeff", " ")  # a byte order mark, which is a space in JavaScript
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", source), 1):
-        pieces = [raw] if comments.ended(raw, section) else comments.removed(raw, number)
+        pieces = [raw] if comments.ended(raw, section) else comments.removed(raw, number, section)
         if pieces is None:
             continue
         lowered = " ".join(pieces).strip().lower()
@@ -142,18 +145,21 @@ class _Comments:
 
         Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
         """
-        pattern = {"levels": r"\s*message", "rules": r"[^(]*->[^(]*\bmessage\b"}.get(section)
+        pattern = {"levels": r"\s*message", "rules": _MESSAGE}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
-    def removed(self, raw: str, number: int) -> list[str] | None:
+    def removed(self, raw: str, number: int, section: str) -> list[str] | None:
         """Return the parts of a line outside of comments; None for a line with only a comment.
 
         As in PuzzleScript's engine, a line with only a comment and spaces after it is a blank line.
+        A line with only `)` outside of a comment counts as a comment.
         """
+        record = self.problems.error if section == "levels" else self.problems.warn
         pieces, had_comment, last = [], self.depth > 0, ""
         for part in re.split(r"([()])", raw):
             if part == ")" and not self.depth:
-                self.problems.warn(number, "`)` closes no comment")
+                record(number, "`)` closes no comment")
+                had_comment, last = True, ""
             elif part in ("(", ")"):
                 self.opened = self.opened if self.depth else number
                 self.depth += 1 if part == "(" else -1

@@ -3,6 +3,7 @@
 JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games.
 """
 
+import functools
 import os
 import random
 import shutil
@@ -16,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 import plays
 import pytest
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
 
 import jaxenvs
 from jaxenvs import puzzlescript
@@ -84,6 +87,40 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
         state, objects = step(state, jnp.asarray(actions))
         for each, action, mine in zip(alone, actions, objects, strict=True):
             np.testing.assert_array_equal(mine, each.turn(action))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("varying", range(4))
+def test_a_batch_can_be_sharded_over_devices(count, varying):
+    """`shard_map` accepts the types, also if only one of the arguments differs between devices."""
+    packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
+    level = next(each for each in packer.game.levels if isinstance(each, Level))
+    size = packer.level_size(level)
+    tables = plays.tables([packer], size)
+    row = np.int32(0), plays.start(level, size), np.int32(0), np.int32(0)
+    play = jax.vmap(functools.partial(plays.turn, Machine(size)), (None, 0, 0, 0, 0))
+    specs = [P(), P(), P(), P()]
+    specs[varying] = P("envs")
+    mesh = jax.make_mesh((1,), ("envs",), axis_types=(AxisType.Auto,))
+    spread = jax.shard_map(
+        functools.partial(play, tables), mesh=mesh, in_specs=tuple(specs), out_specs=P("envs")
+    )
+    steps = jax.eval_shape(spread, *plays.stacked([row] * count))[1]
+    assert steps.shape == (count,)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_tables_with_a_batch_axis_are_an_error(nested):
+    packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
+    level = next(each for each in packer.game.levels if isinstance(each, Level))
+    size = packer.level_size(level)
+    tables = plays.tables([packer], size)
+    arguments = [np.int32(0), plays.start(level, size), np.int32(0), np.int32(0)]
+    play: Any = functools.partial(plays.turn, Machine(size))
+    if nested:
+        play, arguments = jax.vmap(play, (None, 0, 0, 0, 0)), plays.stacked([arguments])
+    with pytest.raises(ValueError, match="play: the tables have a batch axis; stack the games"):
+        jax.vmap(play)(plays.stacked([tables]), *plays.stacked([arguments]))
 
 
 def lanes(node: engine.Engine) -> Iterator[Lane]:

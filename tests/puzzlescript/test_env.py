@@ -1,7 +1,9 @@
 """`PuzzleScript-v0`: fields, packed boards, text, masks, search, and folders of games."""
 
+import errno
 import re
 import shutil
+from pathlib import Path
 
 import engine
 import jax
@@ -172,7 +174,11 @@ def test_a_wrong_level_is_explained(text, message):
         ({"level": 0, "game": ALL}, "a level can be chosen of one game, not of"),
         ({"size": "tiny"}, "size='tiny' is not one of 'exact', 'auto', 'small'"),
         ({"observation": "pixels"}, "observation='pixels' is not one of 'objects', 'planes'"),
-        ({"again_limit": -1}, "again_limit=-1 is out of range; it must be at least 0"),
+        ({"again_limit": -1}, "again_limit=-1 is out of range; it must be from 0 to 1000000"),
+        ({"again_limit": 2**31}, "again_limit=2147483648 is out of range"),
+        ({"game": ""}, "game='': no such file or folder; the shipped games are"),
+        ({"game": "a" * 5000}, "no such file or folder"),
+        ({"game": "~nobody/games"}, "game='~nobody/games': no such file or folder"),
     ],
 )
 def test_a_wrong_field_is_explained(fields, message):
@@ -221,6 +227,7 @@ def test_an_environment_keeps_its_games_when_files_change(tmp_path):
 
 
 def test_an_empty_folder_is_explained(tmp_path):
+    (tmp_path / "folder.txt").mkdir()
     with pytest.raises(GameError, match=r"the folder has no \.txt file"):
         PuzzleScript(game=str(tmp_path))
 
@@ -275,7 +282,7 @@ def test_games_of_a_folder_play_as_alone(tmp_path, everything):
             assert env.text(both.instance, both.board) == text
 
 
-def test_the_command_reports_features_and_errors(tmp_path, capsys):
+def test_the_command_reports_features_and_errors(tmp_path, capsys, monkeypatch):
     from jaxenvs import cli
 
     bad = tmp_path / "bad.txt"
@@ -288,6 +295,14 @@ def test_the_command_reports_features_and_errors(tmp_path, capsys):
     assert f"{bad}" in err and "no object is called player" in err
     assert cli.main(["games", "check", str(tmp_path / "none")]) == 2
     assert "no such file or folder; the shipped games are" in capsys.readouterr().err
+    monkeypatch.setattr(Path, "read_text", unreadable)
+    assert cli.main(["games", "check", "crates"]) == 1
+    assert "Permission denied: 'crates.txt'" in capsys.readouterr().err
+
+
+def unreadable(path, *_):
+    """Raise the error that reading a file without permission raises."""
+    raise PermissionError(errno.EACCES, "Permission denied", path.name)
 
 
 def test_make_passes_the_fields():

@@ -18,6 +18,7 @@ import engine
 import numpy as np
 import plays
 import pytest
+from invented import Inventor
 
 from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript import GameError
@@ -32,6 +33,7 @@ SHARED = 12  # number of games larger than "small" that share a compiled program
 # A play whose input needs more micro-steps, or that takes longer, is counted as cut.
 MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
 INPUTS, LEVELS = 25, 2  # of a random play of the engine's demo games
+RANDOM = 300  # number of random games, of which about a quarter have errors
 needs_engine = pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT is not set")
 pytestmark = [pytest.mark.full, needs_engine]
 
@@ -175,6 +177,13 @@ def random_plays(folder: Path, inputs: int, levels: int, stride: int = 1) -> Ite
             yield Play(path.name, source, level, given)
 
 
+def invented_plays(seeds: Iterable[int]) -> Iterator[Play]:
+    """Yield random plays of random games."""
+    for seed in seeds:
+        inventor = Inventor(seed)
+        yield Play(f"random game {seed}", inventor.game(), 0, inventor.inputs(INPUTS))
+
+
 def recordings() -> Iterator[Play]:
     """Yield the engine's own recordings."""
     path = Path(engine.CHECKOUT, "src/tests/resources/testdata.js")
@@ -192,6 +201,10 @@ def test_random_plays_of_the_engines_demo_games_equal_the_engine():
 @pytest.mark.skipif(not COLLECTION, reason="JAXENVS_PUZZLESCRIPT_GAMES is not set")
 def test_random_plays_of_a_collection_equal_the_engine():
     assert compared(random_plays(Path(COLLECTION), 60, 1, STRIDE))["equal"]
+
+
+def test_random_games_equal_the_engine():
+    assert compared(invented_plays(range(RANDOM)))["equal"] > RANDOM / 2
 
 
 def test_the_engines_recordings_are_equal_state_by_state():

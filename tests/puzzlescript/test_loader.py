@@ -7,7 +7,7 @@ import engine
 import pytest
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript import GameError
+from jaxenvs.puzzlescript import GameError, expand
 from jaxenvs.puzzlescript.colors import PALETTES, palette, rgb
 
 MINIMAL = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
@@ -160,6 +160,30 @@ def test_a_game_with_errors_loads_as_in_the_engine_on_request():
     assert game.errors == ("mine.txt:9: GOAL: 'yallow' is not a colour; give names or #rrggbb",)
     with pytest.raises(ValueError, match="on_error='skip'"):
         puzzlescript.parse(source, on_error="skip")
+
+
+def test_tabs_and_byte_order_marks_are_spaces():
+    plain = puzzlescript.parse(f"title  A b\n{MINIMAL}")
+    for source in (
+        f"title\tA b\n{MINIMAL}",
+        "\ufefftitle A b\n" + MINIMAL.replace("\n", "\ufeff\n"),
+    ):
+        assert puzzlescript.parse(source) == plain
+    assert plain.prelude == {"title": "A b"}
+
+
+def test_a_rule_that_stands_for_too_many_rules_is_an_error(monkeypatch):
+    monkeypatch.setattr(expand, "MOST_RULES", 100)
+    properties = " | ".join(["Thing"] * 8)
+    for row in ("moving Crate | moving Crate | moving Crate", properties):
+        with pytest.raises(GameError, match="stands for more than 100 rules; write one movement"):
+            parsed(f"[ {row} ] -> again", "Thing = Goal or Crate")
+    assert len(parsed("right [ moving Crate | moving Crate ] -> again").main.rules[0]) == 25
+
+
+def test_a_long_line_of_arrows_is_read_quickly():
+    with pytest.raises(GameError, match="a rule has only one arrow"):
+        parsed("->" * 50_000)
 
 
 def test_files_that_are_not_text_are_refused(tmp_path):

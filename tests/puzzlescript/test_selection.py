@@ -81,6 +81,7 @@ def test_a_selection_keeps_the_spaces(folder):
     assert part.action_names == every.action_names
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -95,6 +96,9 @@ def test_a_selection_keeps_the_spaces(folder):
         ({"shaping": -1.0}, "shaping=-1.0 is out of range"),
         ({"shaping": float("inf")}, "shaping=inf is out of range; it must be finite"),
         ({"shaping": float("nan")}, "shaping=nan is out of range"),
+        ({"shaping": 1e39}, "shaping=1e\\+39 is out of range; it must be finite in float32"),
+        ({"levels": "9" * 5000 + ":"}, "levels='9+:' is not all, train, test or a range"),
+        ({"mask": np.array(["changes", "inputs"])}, "mask=array.* is not one of 'changes'"),
     ],
 )
 def test_a_wrong_selection_is_explained(fields, message):
@@ -102,6 +106,7 @@ def test_a_wrong_selection_is_explained(fields, message):
         PuzzleScript(**{"game": SMALL, **fields})
 
 
+@pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize(
     ("field", "given", "message"),
     [

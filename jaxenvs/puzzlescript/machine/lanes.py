@@ -33,8 +33,7 @@ def batched(play: Play) -> Play:
 
     @alone.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
-        if any(jax.tree.leaves(has_axis[0])):
-            raise ValueError("play: the tables have a batch axis; stack the games and map `game`")
+        _check_tables(has_axis[0])
         made = together(tables, *_full(axis_size, has_axis[1:], args))
         return made, jax.tree.map(lambda _: True, made)
 
@@ -47,6 +46,7 @@ def batched(play: Play) -> Play:
     @together.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
         """Merge the axes of a nested `vmap` into one batch, and split the result's axis again."""
+        _check_tables(has_axis[0])
         args = _full(axis_size, has_axis[1:], args)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), args)
         made = jax.tree.map(
@@ -55,6 +55,12 @@ def batched(play: Play) -> Play:
         return made, jax.tree.map(lambda _: True, made)
 
     return alone
+
+
+def _check_tables(has_axis: Any) -> None:
+    """Raise `ValueError` if `vmap` maps over an axis of the tables."""
+    if any(jax.tree.leaves(has_axis)):
+        raise ValueError("play: the tables have a batch axis; stack the games and map `game`")
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:

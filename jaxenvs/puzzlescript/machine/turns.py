@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
+from ...core.carries import varying_with
 from ...core.settle import stored
 from . import ending, groups, lanes, matches, movement, planes
 from .sizes import BITS, Size, Tables
@@ -72,7 +73,9 @@ class Machine(NamedTuple):
         def body(carry: tuple[Turn, Array]) -> tuple[Turn, Array]:
             return micro_step(program, carry[0], draw), carry[1] + 1
 
-        turn, count = jax.lax.while_loop(goes_on, body, (turn, jnp.int32(0)))
+        inputs = (game, board, action, draw.args)
+        first = varying_with(inputs, (turn, jnp.int32(0)))
+        turn, count = jax.lax.while_loop(goes_on, body, first)
         stuck = turn.board.stuck | (turn.phase != DONE)
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
