@@ -33,6 +33,16 @@ def from_levels(
     found: Any = load(levels, env) if named else list(levels)
     name = str(levels) if named else ""
     entries = [e if isinstance(e, Entry) else Entry(e) for e in found]
+    _check(env, entries)
+    stacked = jax.tree.map(np.asarray, jax.device_get(api.stack(entries)))
+    first = entries[0]
+    given = dataclasses.replace(env, **first.fields) if first.fields else env
+    given = given.with_params(**first.params) if first.params else given
+    return FromLevels(given, LevelSet(stacked, name))
+
+
+def _check(env: Env, entries: Sequence[Entry]) -> None:
+    """Raise an error for a state, for a level of another shape, and for different params."""
     for number, entry in enumerate(entries):
         if isinstance(entry.level, AgentState):
             raise ValueError(
@@ -45,11 +55,6 @@ def from_levels(
                 f"levels: level {number} has the params {_listed(entry)}, level 0 has "
                 f"{_listed(entries[0])}; all levels of a file share their params"
             )
-    stacked = jax.tree.map(np.asarray, jax.device_get(api.stack(entries)))
-    first = entries[0]
-    given = dataclasses.replace(env, **first.fields) if first.fields else env
-    given = given.with_params(**first.params) if first.params else given
-    return FromLevels(given, LevelSet(stacked, name))
 
 
 def _settings(entry: Entry) -> dict[str, Any]:

@@ -45,7 +45,6 @@ PAIRS = {
 }
 NAMES = {tiles.name(code): code for code in PAIRS}
 WALKABLE = {name: code for name, code in NAMES.items() if code & 15 in tiles.WALKABLE}
-CARRIED = {name: code for name, code in NAMES.items() if code not in PLAIN}
 
 
 def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -96,7 +95,7 @@ def _value(block: Block, grid: np.ndarray, pose: tuple[int, int, int]) -> Level 
         if pocket is not None:
             raise pocket.error("an episode starts with an empty pocket; a state has `time: 0`")
         return Level.of(grid, *pose)
-    held = 0 if pocket is None else cells.named(pocket, pocket.value, CARRIED | NAMES)
+    held = 0 if pocket is None else cells.named(pocket, pocket.value, NAMES)
     steps = cells.integer(time, time.value, 0, 2**31 - 1)
     agent = packed(*pose, held)
     return XLandState(time=jnp.int32(steps), grid=jnp.asarray(grid), agent=agent)

@@ -59,15 +59,7 @@ def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
         with a warning if there are such cells (an error if `strict`).
     """
     rows = [_pairs(block, number) for number in range(len(block.picture))]
-    agents = [(r, c) for r, row in enumerate(rows) for c, pair in enumerate(row) if pair in AGENT]
-    if len(agents) != 1:
-        place = agents[1] if agents else (0, 0)
-        raise error(
-            block,
-            place,
-            f"the picture has {counted(len(agents), 'agent')}, expected one: >> VV << or ^^",
-        )
-    ((row, column),) = agents
+    row, column = _agent(block, rows)
     direction = AGENT.index(rows[row][column])
     rows[row][column] = "  "
     unclear = [
@@ -81,6 +73,18 @@ def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
             raise error(block, place, "`grey:` names this cell, whose pair does not end in G")
         grid[place] = (grid[place] & 15) | Colour.GREY << 4
     return Seen(grid, (row, column), direction)
+
+
+def _agent(block: Block, rows: list[list[str]]) -> Cell:
+    """Return the cell of the only agent; raise `LevelError`."""
+    found = [(r, c) for r, row in enumerate(rows) for c, pair in enumerate(row) if pair in AGENT]
+    if len(found) != 1:
+        raise error(
+            block,
+            found[1] if found else (0, 0),
+            f"the picture has {counted(len(found), 'agent')}, expected one: >> VV << or ^^",
+        )
+    return found[0]
 
 
 def error(block: Block, place: Cell, message: str) -> LevelError:
