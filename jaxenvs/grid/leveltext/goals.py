@@ -17,6 +17,7 @@ from ...levels.errors import LevelError
 from .. import missions, tiles
 from ..state import GridState
 from ..tiles import Colour, Kind
+from . import kinds
 from .picture import error
 
 
@@ -47,8 +48,7 @@ DOORS = (Kind.DOOR, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 def form(env: Any) -> Form | None:
     """Return the tasks of an environment's class; None if its mission names no objects."""
-    names = (kind.__name__ for kind in type(env).__mro__)
-    return next((FORMS[name] for name in names if name in FORMS), None)
+    return next((FORMS[name] for name in kinds.classes(env) if name in FORMS), None)
 
 
 def mission(env: Any, task: Any) -> str:
@@ -128,7 +128,7 @@ def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begi
 
 def named_by(env: Any, task: Any) -> tuple[Any, ...]:
     """Return the tile bytes of the objects that a mission names, besides the target's cell."""
-    name = next(kind.__name__ for kind in type(env).__mro__ if kind.__name__ in FORMS)
+    name = next(name for name in kinds.classes(env) if name in FORMS)
     if name == "LockedRoom":
         locked, other = task & 0xFF, (task >> 8) & 0xFF
         return Kind.LOCKED_DOOR | locked << 4, Kind.CLOSED_DOOR | other << 4

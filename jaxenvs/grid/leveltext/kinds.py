@@ -4,6 +4,7 @@ from typing import Any
 
 from ..tiles import Kind
 
+_GRID = __name__.removesuffix("leveltext.kinds")  # beginning of the names of MiniGrid's modules
 _DOORS = (Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 _THINGS = (Kind.KEY, Kind.BALL, Kind.BOX)
 # Class -> kinds of objects in its levels, besides walls and empty cells.
@@ -33,5 +34,16 @@ KINDS = {
 
 def of(env: Any) -> tuple[Kind, ...] | None:
     """Return the kinds of objects in levels of `env`; None if any kind is usual."""
-    names = (kind.__name__ for kind in type(env).__mro__)
-    return next((KINDS[name] for name in names if name in KINDS), None)
+    return next((KINDS[name] for name in classes(env) if name in KINDS), None)
+
+
+def classes(env: Any) -> list[str]:
+    """Return the names of the classes of MiniGrid that an environment's class is or extends.
+
+    `BabyEnv` counts too. Other classes do not, because they may have the same names.
+    """
+    return [
+        kind.__name__
+        for kind in type(env).__mro__
+        if kind.__module__.startswith(_GRID) or kind.__name__ == "BabyEnv"
+    ]

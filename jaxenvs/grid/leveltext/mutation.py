@@ -62,7 +62,7 @@ def changes(env: Any, fixed: bool) -> list[Change]:
     fixed: whether the number of objects is fixed.
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
-    if any(kind.__name__ == "Memory" for kind in type(env).__mro__):
+    if "Memory" in kinds.classes(env):
         known = set()  # the objects decide the mission, so they stay
     found: list[Change] = [toggle_wall, move_agent]
     movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
