@@ -39,10 +39,13 @@ def main(argv: list[str] | None = None) -> int:
     _fill_in(args)
     try:
         args.params = fields.parse(args.params, fields.PARAM)
+        given = fields.parse(args.fields)
         for env_id in args.ids:
-            fields.check_kinds(env_id, (), args.params)
+            fields.check_kinds(env_id, given, args.params)
             for obs in args.obs:
-                jaxenvs.make(env_id, **contestants.obs_field(env_id, obs), **args.params)
+                keywords = contestants.obs_field(env_id, obs) | given | args.params
+                jaxenvs.make(env_id, **keywords)
+        args.params = given | args.params
         args.out.mkdir(parents=True, exist_ok=True)
     except (LookupError, TypeError, ValueError) as error:
         print(f"jaxenvs bench: {error.args[0]}", file=sys.stderr)
@@ -79,7 +82,8 @@ def _parser() -> Parser:
     instrument.add_sources(made)
     add("--obs", nargs="+", default=[None], help=obs)
     add("--peers", help="also measure the peers that have this level (default: yes)", **compare)
-    made.add_params()
+    made.add_fields("levels=mylevels.txt")
+    made.add_levels()
     add("--without", nargs="+", default=[], metavar="NAME", help="peers to leave out")
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
@@ -151,7 +155,9 @@ def _own(
 
 def _peer(name: str, env_id: str, num_envs: int, params: dict[str, Any], seconds: float) -> Runner:
     if params:
-        raise LookupError(f"{name} has fixed params; measure it without {fields.PARAM}")
+        raise LookupError(
+            f"{name} has fixed settings; measure it without {fields.PARAM} and {fields.FLAG}"
+        )
     made = peers.peer(name, env_id, num_envs)
     if isinstance(made, Game):
         return timing.GameRunner(made, env_id, seconds)

@@ -27,6 +27,7 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     add = made.add_argument
     add_seed(made, 0, "random seed of levels and outcomes")
     made.add_fields("view_size=5")
+    made.add_levels()
     add_drawing(made, "an animation instead of opening a window", "one picture", "a replay")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
     add(

@@ -155,6 +155,7 @@ def _parser() -> Parser:
     made.add_argument("--random", action="store_true", help="also play random legal actions")
     made.add_best()
     made.add_fields("levels=test")
+    made.add_levels()
     made.add_simulations()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made

@@ -62,6 +62,8 @@ class _Run:
     """Constructor fields of the environment, such as view_size=5."""
     param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Params of the environment, such as max_steps_in_episode=50."""
+    levels: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """File or folder in whose levels episodes begin; short for --set levels=FILE."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Directory of the run; default: runs/ID-TIME."""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -153,7 +155,9 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
     def read(default: Options[Any]) -> Options[Any]:
         about = f"Train with {ALGORITHMS[algorithm].title}."
-        return read_flags(gathered(argv), default, (_Run, _Saving, _Machine), PROGRAM, about)
+        return read_flags(
+            gathered(argv, levels=True), default, (_Run, _Saving, _Machine), PROGRAM, about
+        )
 
     first = read(Options(settings=settings()))
     processes.join(first.coordinator, first.processes, first.process, first.join_timeout)

@@ -77,6 +77,7 @@ class BabyEnv(RoomGrid):
     mission_length: ClassVar[int] = m.LENGTH
     # "exact", because a level costs more than a step and some levels are rejected.
     reset_source: ClassVar[str] = "exact"
+    level_format: ClassVar[str] = "jaxenvs.babyai.leveltext.form"
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that the missions can have
     # Largest number of places that a mission sends the agent to.

@@ -99,6 +99,8 @@ class PutNextCarrying(PutNext):
     `rgb`, `rgb_full`) observe later, so they show the object as carried.
     """
 
+    starts_carrying: ClassVar[bool] = True
+
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Return the initial state, in which the agent already carries the object to put down.
 

@@ -21,6 +21,7 @@ from ..core import registry
 from ..core.param_values import constructor_fields, names
 
 FLAG, PARAM = "--set", "--param"
+LEVELS = "--levels"  # short for `--set levels=FILE`
 EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -70,13 +71,28 @@ def written(name: str, value: Any) -> str:
     return f"{name}={value}" if is_plain else f"{name}={value!r}"
 
 
-def gathered(argv: Iterable[str]) -> list[str]:
+def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
     """Move all pairs `NAME=VALUE` to the end of the arguments; return the new arguments.
+
+    levels: whether the command has the option `--levels FILE`, which becomes `--set levels=FILE`.
 
     The end is then one `--param` with all its pairs, and one `--set` with all its pairs. The
     arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become equal.
     """
-    return _gathered(_gathered(argv, PARAM), FLAG)
+    return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
+
+
+def _with_levels(argv: Iterable[str]) -> Iterator[str]:
+    """Yield the arguments with `--set levels=FILE` instead of `--levels FILE`."""
+    arguments = iter(argv)
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if name != LEVELS:
+            yield argument
+            continue
+        path = path if equals else next(arguments, "")
+        # Without a file name the parser of the command reports the option.
+        yield from (FLAG, written("levels", path)) if path else (LEVELS,)
 
 
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:

@@ -37,6 +37,8 @@ class Parser(argparse.ArgumentParser):
     The help ends with `examples`: command lines, given without the leading `jaxenvs`.
     """
 
+    has_levels = False  # whether there is the option `--levels FILE`
+
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
         lines = "".join(f"\n  {program()} {example}" for example in examples)
         super().__init__(
@@ -65,6 +67,12 @@ class Parser(argparse.ArgumentParser):
         self._add_pairs(fields.FLAG, "fields", words)
         self.add_params()
 
+    def add_levels(self) -> None:
+        """Add the option `--levels FILE`, which `read` turns into `--set levels=FILE`."""
+        words = "begin episodes in the levels of this file or folder; short for --set levels=FILE"
+        self.add_argument(fields.LEVELS, metavar="FILE", help=words)
+        self.has_levels = True
+
     def add_params(self) -> None:
         """Add the option `--param`, which replaces default params of the environment."""
         words = f"set params of the environment, such as {fields.EXAMPLES[fields.PARAM]}"
@@ -90,7 +98,7 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; `--set` and `--param` may be repeated."""
-        return self.parse_args(fields.gathered(argv))
+        return self.parse_args(fields.gathered(argv, levels=self.has_levels))
 
 
 def suggested(option: str, options: Iterable[str]) -> str:

@@ -88,6 +88,13 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
+    "levels": Command(
+        "show, convert, mutate and check files of levels",
+        "jaxenvs.commands.levels",
+        {"--id": "ids"},
+        keeps=True,
+        computes=True,
+    ),
     "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
     "mcp": Command(
         "serve environments to language models (MCP)",

@@ -20,6 +20,7 @@ from .parts.batch import BatchPart
 from .parts.derived import Derived
 from .parts.learner import LearnerPart
 from .parts.player import PlayerPart
+from .parts.text import TextPart
 from .parts.upstream import Ending, UpstreamPart
 from .random import Key
 from .spaces import Discrete, Space
@@ -57,7 +58,7 @@ class State(Struct):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, Derived):
+class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     """One environment: frozen, hashable settings, and pure functions of arrays as methods.
 
     An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen

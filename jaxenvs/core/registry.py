@@ -19,6 +19,7 @@ from .env import Env
 
 # Entry point group in which other packages list modules that register ids.
 ENTRY_POINTS = "jaxenvs.envs"
+LEVELS = "levels"  # keyword of `make` for the path of a file of levels
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 # Pattern of an alias. Unlike an id of jaxenvs, it may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
@@ -96,13 +97,17 @@ class EnvSpec:
         """Build the environment.
 
         Keywords are constructor fields, which override the values that the id sets, or params such
-        as `max_steps_in_episode`.
+        as `max_steps_in_episode`. With the keyword `levels`, episodes begin in the levels of a file
+        or folder, see `jaxenvs.levels.from_levels`.
         """
         check_complete(self.env_class, f"make({self.id!r})")
         allowed = [field.name for field in param_values.constructor_fields(self.env_class)]
         fields = {name: value for name, value in settings.items() if name in allowed}
         env = self.env_class(**{**self.fields, **fields})
         given = {name: value for name, value in settings.items() if name not in allowed}
+        if given.get(LEVELS) is not None:
+            env = importlib.import_module("jaxenvs.levels").from_levels(env, given[LEVELS])
+        given.pop(LEVELS, None)
         if not given:
             return env
         numbers = param_values.names(env)
@@ -190,10 +195,11 @@ def _import(id: str, module: str) -> None:
 def make(id: str, **settings: Any) -> Env:
     """Build the environment that is registered under `id`.
 
-    Keywords are constructor fields such as `obs="rgb"` and params such as
-    `max_steps_in_episode=50`. Raises `UnknownIdError` for an unknown id, `TypeError` for an unknown
-    keyword, `ValueError` for a bad value, and `IncompleteError` if the class lacks a required
-    method.
+    Keywords are constructor fields such as `obs="rgb"`, params such as `max_steps_in_episode=50`,
+    and `levels`, the path of a file of levels in which episodes begin.
+
+    Raises `UnknownIdError` for an unknown id, `TypeError` for an unknown keyword, `ValueError` for
+    a bad value, and `IncompleteError` if the class lacks a required method.
     """
     return spec(id).make(**settings)
 

@@ -66,6 +66,9 @@ class GridEnv(GridWorld):
     # the tile below the agent, the contents of boxes and the mission. This field is True only where
     # all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
+    level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
+    # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
+    starts_carrying: ClassVar[bool] = False
 
     # Methods that subclasses define or override.
 

@@ -69,6 +69,7 @@ class Sokoban(Puzzle):
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
     steps_limit: ClassVar[int] = 120
+    level_format: ClassVar[str] = "jaxenvs.puzzles.leveltext.sokoban"
     legend: ClassVar[str] = (
         "The field: # wall, @ you, $ box, . target, * box on a target, + you on a target"
     )

@@ -15,6 +15,7 @@ from .episodes import (
     TimeLimit,
     mean_over_finished,
 )
+from .levels import FromLevels, LevelSet
 from .normalisation import NormalizeObservation, NormalizeReward
 from .observations import Flatten, FrameStack, OneHot
 from .previous import Previous, PreviousStep
@@ -28,6 +29,8 @@ __all__ = [
     "EpisodeTotals",
     "Flatten",
     "FrameStack",
+    "FromLevels",
+    "LevelSet",
     "LogWrapper",
     "NormalizeObservation",
     "NormalizeReward",

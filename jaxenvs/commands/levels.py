@@ -1,0 +1,148 @@
+"""`jaxenvs levels show|convert|mutate|check FILE`: read, change and write files of levels."""
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from .. import levels
+from ..core.checks import counted
+from ..core.env import Env
+from ..levels import Entry
+from .parser import Parser, UsageError, guarded, make_env, number, unwritable
+
+SUMMARY = """Read files of levels: show them, convert and mutate them, or check them.
+
+show prints each level in the usual form. convert writes the levels in another form. mutate applies
+random edits to each level. check reports what is wrong or unusual; exit code 1: a level is wrong.
+
+A level without a line `id:` needs --id. A folder stands for all its .txt files."""
+EXAMPLES = (
+    "levels show mylevels.txt",
+    "levels check boxoban/ --id Puzzle-Sokoban-10x10-v0",
+    "levels convert maze.txt --id Grid-Empty-8x8-v0 --out level.txt",
+    "levels convert level.txt --form minigrid",
+    "levels mutate level.txt --edits 20 --copies 10 --out more.txt",
+)
+FORMS = ("minigrid", "maze")
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit code."""
+    return guarded("levels", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    options = _parser().read(argv)
+    try:
+        env = make_env(options.id, options.fields, options.params) if options.id else None
+        return ACTIONS[options.action](options, env)
+    except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles it
+        raise
+    except OSError as error:
+        raise unwritable(error) from error
+    except (LookupError, NotImplementedError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def _parser() -> Parser:
+    made = Parser("jaxenvs levels", SUMMARY, EXAMPLES)
+    add = made.add_argument
+    add("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
+    add("file", metavar="FILE", help="file or folder with levels")
+    add("--id", metavar="ID", help="environment of the levels (default: their lines `id:`)")
+    add("--form", choices=FORMS, help="convert: minigrid's picture alone, or a maze without walls")
+    add("--out", metavar="FILE", help="file to write (default: print the levels)")
+    edits = "mutate: edits of each level (default 1)"
+    add("--edits", type=number(0, 1_000_000), default=1, metavar="N", help=edits)
+    copies = "mutate: new levels for each level (default 1)"
+    add("--copies", type=number(1, 1_000_000), default=1, metavar="N", help=copies)
+    add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="mutate: random seed")
+    made.add_fields("size=9")
+    return made
+
+
+def _read(options: argparse.Namespace, env: Env | None) -> list[Entry]:
+    """Return the levels of the file; print warnings about them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = levels.load(options.file, env)
+    for warning in caught:
+        print(f"{options.file}: {warning.message}", file=sys.stderr)
+    return found
+
+
+def _env(entry: Entry, env: Env | None) -> Env:
+    return make_env(entry.notes["id"], ()) if env is None else env
+
+
+def _show(options: argparse.Namespace, env: Env | None) -> int:
+    for place, entry in enumerate(_read(options, env)):
+        print(f"level {place}")
+        print(levels.write(_env(entry, env), entry))
+        print()
+    return 0
+
+
+def _convert(options: argparse.Namespace, env: Env | None) -> int:
+    return _write(options, env, _read(options, env))
+
+
+def _mutate(options: argparse.Namespace, env: Env | None) -> int:
+    found = []
+    for place, entry in enumerate(_read(options, env)):
+        key = jax.random.fold_in(jax.random.key(options.seed), place)
+        for each in jax.random.split(key, options.copies):
+            changed = _mutated(_env(entry, env))(each, entry.level, options.edits)
+            # `optimal` holds for the level before the edits.
+            notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
+            found.append(Entry(jax.device_get(changed), entry.params, notes, entry.fields))
+    return _write(options, env, found)
+
+
+def _mutated(env: Env) -> Callable[..., Any]:
+    if env not in _COMPILED:
+        _COMPILED[env] = jax.jit(lambda key, level, edits: levels.mutate(env, key, level, edits))
+    return _COMPILED[env]
+
+
+_COMPILED: dict[Env, Callable[..., Any]] = {}  # environment -> compiled `levels.mutate`
+
+
+def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> int:
+    if options.out:
+        levels.save(options.out, found, env, options.form)
+        print(f"wrote {counted(len(found), 'level')} to {options.out}")
+    else:
+        texts = [levels.write(_env(entry, env), entry, options.form) for entry in found]
+        print("\n---\n".join(texts))
+    return 0
+
+
+def _check(options: argparse.Namespace, env: Env | None) -> int:
+    """Check each file; report all of its levels, or its first fault."""
+    path = Path(options.file)
+    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+    wrong = 0
+    for file in files:
+        options.file = str(file)
+        try:
+            found = _read(options, env)
+        except levels.LevelError as error:
+            print(error, file=sys.stderr)
+            wrong += 1
+            continue
+        print(f"{file}: {counted(len(found), 'level')} can be read")
+    return 1 if wrong else 0
+
+
+ACTIONS: dict[str, Callable[[argparse.Namespace, Env | None], int]] = {
+    "show": _show,
+    "convert": _convert,
+    "mutate": _mutate,
+    "check": _check,
+}

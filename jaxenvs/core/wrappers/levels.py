@@ -1,0 +1,80 @@
+"""`FromLevels`, a wrapper whose episodes begin in given levels."""
+
+import functools
+import hashlib
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, PyTree
+
+from ..checks import counted
+from ..random import Key, below, hashed
+from ..wrapper import Wrapper, refuse_self_resetting
+
+
+class LevelSet:
+    """Levels of one environment, stacked along the first axis; hashable, compared by content."""
+
+    def __init__(self, levels: PyTree[Any], name: str = "") -> None:
+        """Take the stacked levels, and the path of the file that they come from ("": none)."""
+        self.levels = jax.tree.map(np.asarray, jax.device_get(levels))
+        self.name = name
+        leaves = jax.tree.leaves(self.levels)
+        if not leaves or not leaves[0].ndim or not len(leaves[0]):
+            raise ValueError("LevelSet: give at least one level, stacked by jaxenvs.levels.stack")
+
+    def __len__(self) -> int:
+        """Return the number of levels."""
+        return len(jax.tree.leaves(self.levels)[0])
+
+    def __repr__(self) -> str:
+        """Return the number of levels and their file."""
+        return f"<{counted(len(self), 'level')}{' of ' * bool(self.name)}{self.name}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two sets have the same levels in the same order."""
+        return isinstance(other, LevelSet) and self._digest == other._digest
+
+    def __hash__(self) -> int:
+        """Return a hash of the levels."""
+        return hash(self._digest)
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for path, leaf in jax.tree_util.tree_leaves_with_path(self.levels):
+            digest.update(f"{jax.tree_util.keystr(path)}{leaf.dtype}{leaf.shape}".encode())
+            digest.update(np.ascontiguousarray(leaf).tobytes())
+        return digest.hexdigest()
+
+    def at(self, number: ArrayLike) -> PyTree[Array]:
+        """Return level `number`, counted from 0."""
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf)[number], self.levels)
+
+
+class FromLevels(Wrapper):
+    """Draws the level of each episode uniformly from given levels, see `jaxenvs.levels`."""
+
+    levels: LevelSet
+
+    # The given levels are played as they are, also if a generator would reject them.
+    level_budget: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Raise `TypeError` unless `levels` is a `LevelSet`."""
+        super().__post_init__()
+        refuse_self_resetting(self.env, "FromLevels", "wrap the environment inside")
+        if not isinstance(self.levels, LevelSet):
+            kind = type(self.levels).__name__
+            raise TypeError(f"FromLevels: levels must be a LevelSet, got {kind}")
+
+    def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
+        """Draw one of the given levels, all with the same probability."""
+        return self.levels.at(below(hashed(key, 0), len(self.levels)))
+
+    def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
+        """Return True: every given level may be played."""
+        return jnp.ones((), jnp.bool_)

@@ -1,0 +1,1 @@
+"""Levels of MiniGrid as text: pictures with headers, see `jaxenvs.levels`."""

@@ -1,0 +1,50 @@
+"""Mazes in the form of jaxued: one character per cell, without the outer wall."""
+
+from collections.abc import Sequence
+
+from ...levels.blocks import Block
+from ...levels.errors import LevelError
+from .picture import AGENT
+
+# Character -> pair of characters of a picture.
+PAIRS = {"#": "WG", ".": "  ", "G": "GG", **dict(zip(">v<^", AGENT, strict=True))}
+
+
+def is_maze(text: str) -> bool:
+    """Return whether a text consists only of the characters of mazes, and has a wall or a path."""
+    found = set(text) - {"\n"}
+    return found <= PAIRS.keys() and bool(found & {"#", "."})
+
+
+def block(text: str, first: int) -> Block:
+    """Return a maze as a block with an outer wall; raise `LevelError`."""
+    lines = text.rstrip("\n").split("\n")
+    while lines and not lines[0]:
+        lines, first = lines[1:], first + 1
+    for number, line in enumerate(lines, first):
+        if len(line) != len(lines[0]):
+            raise LevelError(
+                f"the row has {len(line)} characters, the first row {len(lines[0])}", number
+            )
+        for column, character in enumerate(line, 1):
+            if character not in PAIRS:
+                raise LevelError(
+                    f"unknown character {character!r}; a maze has # wall, . path, G goal and the "
+                    "agent > v < ^",
+                    number,
+                    column,
+                )
+    edge = "WG" * (len(lines[0]) + 2)
+    rows = [edge, *(f"WG{''.join(PAIRS[c] for c in line)}WG" for line in lines), edge]
+    return Block((), tuple(rows), first - 1)
+
+
+def drawn(rows: Sequence[str]) -> list[str]:
+    """Return the rows of a picture as a maze; raise `ValueError` if they are not one."""
+    letters = {pair: letter for letter, pair in PAIRS.items()}
+    inner = [row[2:-2] for row in rows[1:-1]]
+    pairs = [[row[i : i + 2] for i in range(0, len(row), 2)] for row in inner]
+    other = next((pair for row in pairs for pair in row if pair not in letters), None)
+    if other is not None:
+        raise ValueError(f"form='maze' has only walls, a goal and the agent, not {other!r}")
+    return ["".join(letters[pair] for pair in row) for row in pairs]

@@ -1,0 +1,205 @@
+"""Random edits of levels of MiniGrid, inside `jit`.
+
+An edit toggles a wall; moves the agent, the goal or an object; paints an object; opens, closes or
+locks a door; or adds or removes an object. An edit after which the mission would name an absent
+object, or that finds no fitting cell, changes nothing.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from ...core.random import Key, below, choose, words
+from .. import tasks, tiles
+from ..placement import item
+from ..state import Level
+from ..tiles import Colour, Kind
+from . import goals, kinds
+
+PORTABLE = (Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
+DOORS = goals.DOORS
+BALL = Kind.BALL | Colour.BLUE << 4  # a moving ball of Dynamic-Obstacles
+Change = Callable[[Key, Level], Level]
+
+
+class Edits(NamedTuple):
+    """The edits of an environment's levels."""
+
+    changes: Sequence[Change]
+    # Returns a level with the parts that follow from others, such as the cells of moving balls.
+    settled: Callable[[Any], Any]
+    is_valid: Callable[[Any], Bool[Array, ""]]  # whether the mission names only present objects
+
+
+def mutate(env: Any, key: Key, level: Level, edits: int | Array) -> Level:
+    """Return a level after `edits` random edits, each drawn uniformly from the edits of `env`."""
+    settled, is_valid = functools.partial(_settled, env), functools.partial(_is_valid, env)
+    fixed = env.level_shape.task is not None and bool(env.level_shape.task.ndim)
+    return edited(Edits(changes(env, fixed), settled, is_valid), key, level, edits)
+
+
+def edited(of: Edits, key: Key, level: Any, edits: int | Array) -> Any:
+    """Return a level after `edits` random edits, each drawn uniformly from `of`."""
+
+    def edit(number: Array, level: Any) -> Any:
+        key_which, key_change = jax.random.split(jax.random.fold_in(key, number))
+        which = below(words(key_which, 1)[0], len(of.changes))
+        changed = of.settled(jax.lax.switch(which, of.changes, key_change, level))
+        fine = of.is_valid(changed)
+        return jax.tree.map(lambda new, old: jnp.where(fine, new, old), changed, level)
+
+    return jax.lax.fori_loop(0, edits, edit, of.settled(level))
+
+
+def changes(env: Any, fixed: bool) -> list[Change]:
+    """Return the kinds of edits that fit the levels of `env`.
+
+    fixed: whether the number of objects is fixed.
+    """
+    known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
+    if "Memory" in kinds.classes(env):
+        known = set()  # the objects decide the mission, so they stay
+    found: list[Change] = [toggle_wall, move_agent]
+    movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
+    thing = [kind for kind in (Kind.KEY, Kind.BALL, Kind.BOX) if kind in known]
+    if movable:
+        found.append(functools.partial(move_object, movable))
+    if thing and not fixed:
+        found += [paint, functools.partial(add_object, thing), remove_object]
+    return [*found, turn_door] if known & set(DOORS) else found
+
+
+def toggle_wall(key: Key, level: Level) -> Level:
+    """Turn an inner wall into an empty cell, or an empty cell into a wall."""
+    inner = np.zeros(level.grid.shape, bool)
+    inner[1:-1, 1:-1] = True
+    is_wall = level.grid == tiles.WALL
+    cell, found = pick(key, (is_wall | _free(level)) & inner)
+    code = jnp.where(is_wall.reshape(-1)[cell], jnp.uint8(tiles.EMPTY), jnp.uint8(tiles.WALL))
+    return _put(level, cell, code, found)
+
+
+def move_agent(key: Key, level: Level) -> Level:
+    """Move the agent to an empty cell, and turn it."""
+    key_cell, key_turn = jax.random.split(key)
+    cell, found = pick(key_cell, _free(level))
+    row, column = cell // level.grid.shape[1], cell % level.grid.shape[1]
+    pose = jnp.stack([row, column, below(words(key_turn, 1)[0], 4)]).astype(jnp.int8)
+    return level.replace(pose=jnp.where(found, pose, level.pose))
+
+
+def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
+    """Move an object of one of these kinds to an empty cell."""
+    key_old, key_new = jax.random.split(key)
+    old, found = pick(key_old, _is_any(level, movable))
+    new, free = pick(key_new, _free(level))
+    code, width = level.grid.reshape(-1)[old], level.grid.shape[1]
+    moved = _put(_put(level, old, jnp.uint8(tiles.EMPTY), found & free), new, code, found & free)
+    if level.task is None or level.task.ndim:
+        return moved
+    packed = [tasks.pack(cell // width, cell % width) for cell in (old, new)]
+    follows = ((level.task & 0xFFFF) == packed[0]) & found & free & (level.task > 0xFFFF)
+    return moved.replace(task=jnp.where(follows, (level.task & ~0xFFFF) | packed[1], level.task))
+
+
+def paint(key: Key, level: Level) -> Level:
+    """Give a portable object or a door another colour; a grey box with a key, another key."""
+    key_cell, key_colour = jax.random.split(key)
+    cell, found = pick(key_cell, _is_any(level, (*PORTABLE, *DOORS)))
+    colour = below(words(key_colour, 1)[0], len(Colour)).astype(jnp.uint8)
+    code = (level.grid.reshape(-1)[cell] & jnp.uint8(15)) | (colour << jnp.uint8(4))
+    return _put(level, cell, code, found)
+
+
+def add_object(thing: list[Kind], key: Key, level: Level) -> Level:
+    """Add an object of one of these kinds in an empty cell."""
+    key_cell, key_look = jax.random.split(key)
+    cell, found = pick(key_cell, _free(level))
+    look = words(key_look, 2)
+    kind = jnp.asarray(np.array(thing, np.int32))[below(look[0], len(thing))]
+    code = item((kind - Kind.KEY) * len(Colour) + below(look[1], len(Colour)))
+    return _put(level, cell, code, found)
+
+
+def remove_object(key: Key, level: Level) -> Level:
+    """Remove a portable object."""
+    cell, found = pick(key, _is_any(level, PORTABLE))
+    return _put(level, cell, jnp.uint8(tiles.EMPTY), found)
+
+
+def turn_door(key: Key, level: Level) -> Level:
+    """Open, close or lock a door."""
+    key_cell, key_kind = jax.random.split(key)
+    cell, found = pick(key_cell, _is_any(level, DOORS))
+    kind = jnp.asarray(np.array(DOORS, np.uint8))[below(words(key_kind, 1)[0], len(DOORS))]
+    return _put(level, cell, (level.grid.reshape(-1)[cell] & jnp.uint8(0xF0)) | kind, found)
+
+
+def _settled(env: Any, level: Level) -> Level:
+    """Return the level with the cells of moving balls as its task, row by row."""
+    if level.task is None or not level.task.ndim:
+        return level
+    rows, columns = jnp.nonzero(level.grid == BALL, size=level.task.shape[0], fill_value=0)
+    return level.replace(task=tasks.pack(rows, columns))
+
+
+def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
+    """Return whether the mission of a level names only objects that are there."""
+    found = goals.form(env)
+    if level.task is not None and level.task.ndim:
+        return (level.grid == BALL).sum(dtype=jnp.int32) == level.task.shape[0]
+    if found is None:
+        return jnp.ones((), jnp.bool_)
+    fine = jnp.ones((), jnp.bool_)
+    for code in goals.named_by(env, level.task):
+        fine = fine & _there(level, code).any()
+    if found.has_cell:
+        task: Any = level.task
+        row, column = tasks.part(task, 0), tasks.part(task, 1)
+        fine = fine & _there(level, tasks.part(task, 2))[row, column]
+    return fine
+
+
+def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
+    """Return the cells with this tile; a door may be open, closed or locked."""
+    code = jnp.asarray(code, jnp.int32)
+    doors = among((code & 15)[None], DOORS)[0]
+    grid = level.grid.astype(jnp.int32)
+    alike = among(tiles.kind(level.grid), DOORS) & (grid >> 4 == code >> 4)
+    return jnp.where(doors, alike, grid == code)
+
+
+def pick(key: Key, mask: Array) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """Return the index of a random true entry, and whether there is one."""
+    flat = mask.reshape(-1)
+    return choose(words(key, flat.size), flat), flat.any()
+
+
+def _put(level: Level, cell: Array, code: Array, present: Array) -> Level:
+    cells = level.grid.reshape(-1)
+    code = jnp.where(present, code, cells[cell])
+    return level.replace(grid=cells.at[cell].set(code).reshape(level.grid.shape))
+
+
+def _free(level: Level) -> Bool[Array, "height width"]:
+    """Return the empty cells inside the border where the agent is not."""
+    height, width = level.grid.shape
+    rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
+    inside = (rows > 0) & (rows < height - 1) & (columns > 0) & (columns < width - 1)
+    pose = level.pose.astype(jnp.int32)
+    here = (jnp.asarray(rows, jnp.int32) == pose[0]) & (jnp.asarray(columns, jnp.int32) == pose[1])
+    return (level.grid == tiles.EMPTY) & ~here & inside
+
+
+def _is_any(level: Level, some: tuple[Kind, ...]) -> Bool[Array, "height width"]:
+    return among(tiles.kind(level.grid), some)
+
+
+def among(kind: Array, some: tuple[Kind, ...]) -> Array:
+    """Return where an array of kinds has one of the given kinds."""
+    return (kind[..., None] == jnp.asarray(np.array(some), kind.dtype)).any(axis=-1)

@@ -1,0 +1,231 @@
+"""Levels as text: `read`, `write` and `check`; `stack` and `mutate` of levels."""
+
+import dataclasses
+import importlib
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..core import checks, param_values, registry
+from ..core.env import Env
+from ..core.random import Key
+from . import blocks
+from .blocks import NOTES, Block, Header
+from .errors import LevelError
+
+LIMIT = "limit"  # short name of the param `max_steps_in_episode`
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A level that was read, with the other lines of its text."""
+
+    level: PyTree[Any]  # the level, or the state if the text is one
+    # Params of the level, by name, such as the time limit.
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    # Lines that have no effect, by name: seed, source, author, title, optimal; also the id.
+    notes: dict[str, str] = dataclasses.field(default_factory=dict)
+    # Constructor fields of the environment that the text sets, such as the task of XLand.
+    fields: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> PyTree[Any]:
+    """Return the level that a text describes, for `env.reset_to`; or a state, see below.
+
+    The text has the format of the environment's family. With a header `time`, a text of MiniGrid
+    or BabyAI is a state, for `env.step`. `form="maze"` also reads mazes of `# . G` and an agent
+    `> v < ^` without outer wall; such texts are recognised without `form`, too.
+
+    Raises `LevelError`, a `ValueError` with line and column. Ambiguous or unusual levels cause a
+    `LevelWarning`, or an error if `strict`.
+    """
+    return parse(env, text, strict, form).level
+
+
+def parse(
+    env: Env, text: str, strict: bool = False, form: str | None = None, line: int | None = None
+) -> Entry:
+    """Return what `read` returns, together with the params and notes of the text.
+
+    line: number of the text's first line, for messages; None counts from 1.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"levels.read: the text must be a str, got {type(text).__name__}")
+    format = _format(env, "read")
+    checks.one_of("levels.read", "form", form, format.FORMS)
+    whole, first = blocks.one(text) if line is None else (text, line)
+    blocks.check_plain(whole, first)
+    block = format.block(whole, first, form) if hasattr(format, "block") else None
+    block = blocks.parse(whole, first) if block is None else block
+    inner, repeated = format.names(bare(env))
+    params = _param_names(env)
+    block.check_names((*NOTES, "id", LIMIT, *params, *inner), repeated)
+    _check_id(env, block)
+    level = format.read(bare(env), block, strict=strict)
+    notes = {h.name: h.value for h in block.headers if h.name in (*NOTES, "id")}
+    fields = format.fields(bare(env), block) if hasattr(format, "fields") else {}
+    return Entry(level, _params(env, block, params), notes, fields)
+
+
+def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
+    """Return a level or a state as text, without a newline at its end.
+
+    `read` returns the same arrays for it. `form="minigrid"` writes only the picture, exactly as
+    `pprint_grid` of minigrid does, which loses some colours and all that a picture cannot show.
+    """
+    format = _format(env, "write")
+    checks.one_of("levels.write", "form", form, format.FORMS)
+    entry = level if isinstance(level, Entry) else Entry(level)
+    _check_single(env, entry.level)
+    inner = dataclasses.replace(bare(env), **entry.fields)
+    headers, picture = format.write(inner, entry.level, form)
+    if form is None:
+        first = [("id", entry.notes["id"])] if "id" in entry.notes else []
+        notes = [(name, value) for name, value in entry.notes.items() if name != "id"]
+        numbers = [(_short(name), f"{value}") for name, value in entry.params.items()]
+        headers = [*first, *notes, *headers, *numbers]
+    layout = getattr(format, "layout", blocks.format)
+    return layout(headers, picture)
+
+
+def check(env: Env, level: PyTree[Any]) -> list[str]:
+    """Return the faults and oddities of a level, one sentence each.
+
+    The level is written as text and read again, so all rules of `read` apply.
+    """
+    try:
+        text = write(env, level)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            read(env, text)
+    except (LevelError, ValueError, TypeError) as error:
+        return [str(error)]
+    return [str(warning.message) for warning in caught]
+
+
+def mutate(env: Env, key: Key, level: PyTree[Any], edits: int | Array = 1) -> PyTree[Any]:
+    """Return a level after random edits, such as a wall more or less, or a moved object.
+
+    Works inside `jit` and `vmap`. The level remains one that `reset_to` takes and whose mission
+    names only objects that are there; whether it can be solved is not checked. An edit that finds
+    nothing to change leaves the level as it is.
+    """
+    module = _format(env, "mutate")
+    if not hasattr(module, "mutate"):
+        raise NotImplementedError(
+            f"levels.mutate: there are no edits of {type(bare(env)).__name__}; families with edits "
+            "are Grid, BabyAI and Puzzle-Sokoban"
+        )
+    return module.mutate(bare(env), checks.single_key(key, "levels.mutate"), level, edits)
+
+
+def stack(levels: Sequence[PyTree[Any]]) -> PyTree[Any]:
+    """Stack levels of equal shapes along a new first axis, for `jax.vmap`.
+
+    Levels are never padded. Raises `ValueError` for no levels, or for different structures or
+    shapes.
+    """
+    found = [level.level if isinstance(level, Entry) else level for level in levels]
+    if not found:
+        raise ValueError("levels.stack: no levels were given; give at least one")
+    first = jax.tree_util.tree_leaves_with_path(found[0])
+    for number, level in enumerate(found):
+        if jax.tree.structure(level) != jax.tree.structure(found[0]):
+            raise ValueError(
+                f"levels.stack: level {number} has other parts than level 0; stack levels of one "
+                "environment"
+            )
+        for (path, a), b in zip(first, jax.tree.leaves(level), strict=True):
+            if jnp.shape(a) != jnp.shape(b):
+                name = jax.tree_util.keystr(path)
+                raise ValueError(
+                    f"levels.stack: level{name} has shape {jnp.shape(b)} in level {number} and "
+                    f"{jnp.shape(a)} in level 0; stack levels of equal size"
+                )
+    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *found)
+
+
+def splitter(env: Env) -> Any:
+    """Return the function that splits a file with levels of `env` into texts."""
+    return getattr(_format(env, "load"), "split", blocks.split)
+
+
+def bare(env: Env) -> Any:
+    """Return the environment without wrappers."""
+    return getattr(env, "unwrapped", env)
+
+
+def _format(env: Env, what: str) -> Any:
+    """Return the module that reads and writes the levels of `env`."""
+    name = bare(env).level_format
+    if not name:
+        raise NotImplementedError(
+            f"levels.{what}: levels of {type(bare(env)).__name__} have no text; families with "
+            "texts are Grid, BabyAI, XLand and Puzzle"
+        )
+    return importlib.import_module(name)
+
+
+def _check_single(env: Env, level: PyTree[Any]) -> None:
+    """Raise `TypeError` unless `level` is one level, or one state, of `env`."""
+    for wanted in (bare(env).level_shape, bare(env).state_shape):
+        if type(wanted) is type(level):
+            checks.level_like(level, lambda wanted=wanted: wanted, "levels.write")
+            return
+    base = tuple(kind for kind in type(bare(env).level_shape).__mro__ if kind is not object)
+    if not isinstance(level, base):
+        raise TypeError(
+            "levels.write: give a level of env.sample_level or levels.read, or a state, got "
+            f"{type(level).__name__}"
+        )
+
+
+def _param_names(env: Env) -> tuple[str, ...]:
+    return param_values.names(bare(env))
+
+
+def _short(name: str) -> str:
+    return LIMIT if name == param_values.LIMIT else name
+
+
+def _params(env: Env, block: Block, names: Sequence[str]) -> dict[str, Any]:
+    """Return the params that the block sets, with the dtypes of the environment."""
+    defaults, found = bare(env).default_params, {}
+    for header in block.headers:
+        name = param_values.LIMIT if header.name == LIMIT else header.name
+        if name in names:
+            found[name] = _number(header, np.asarray(getattr(defaults, name)), name)
+    return found
+
+
+def _number(header: Header, default: np.ndarray, name: str) -> Any:
+    kind = int if default.dtype.kind in "iu" else float
+    try:
+        value = np.asarray(kind(header.value) if len(header.value) < 20 else "long", default.dtype)
+    except (ValueError, OverflowError):
+        raise header.error(f"the value must be a number of dtype {default.dtype}") from None
+    if not np.isfinite(value) or (name == param_values.LIMIT and value < 1):
+        raise header.error("a time limit must be at least 1" if name == param_values.LIMIT else
+                           "the value must be finite")  # fmt: skip
+    return value[()]
+
+
+def _check_id(env: Env, block: Block) -> None:
+    """Raise `LevelError` if the block names the id of another environment class."""
+    header = block.get("id")
+    if header is None:
+        return
+    try:
+        spec = registry.spec(header.value)
+    except registry.UnknownIdError as error:
+        raise header.error(str(error)) from None
+    if spec.env_class is not type(bare(env)):
+        raise header.error(
+            f"this is no level of {type(bare(env)).__name__}; read it with "
+            f"jaxenvs.make({header.value!r})"
+        )

@@ -1,0 +1,152 @@
+"""Blocks of text: lines `name: value`, then `grid:` and a picture. A line `---` ends a block.
+
+A block without the line `grid:` is only a picture. A block can contain one level.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from ..core.checks import suggestion
+from .errors import LevelError
+
+MOST_BYTES = 64 * 1024  # largest size of the text of one level, in bytes
+SEPARATOR, GRID = "---", "grid:"
+# Names that may occur in any level: they are kept, but have no effect.
+NOTES = ("seed", "source", "author", "title", "optimal")
+
+
+@dataclasses.dataclass(frozen=True)
+class Header:
+    """One line `name: value` of a block."""
+
+    name: str
+    value: str
+    line: int  # line number in the text, counted from 1
+
+    @property
+    def column(self) -> int:
+        """Column where the value begins, counted from 1."""
+        return len(self.name) + 3
+
+    def error(self, message: str) -> LevelError:
+        """Return an error about this line, to be raised."""
+        return LevelError(f"`{self.name}: {_short(self.value)}`: {message}", self.line, self.column)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """The text of one level: headers and a picture."""
+
+    headers: tuple[Header, ...]
+    picture: tuple[str, ...]  # rows of the picture
+    line: int = 1  # line number of the first row of the picture, counted from 1
+
+    def get(self, name: str) -> Header | None:
+        """Return the header with this name, or None."""
+        return next(iter(self.all(name)), None)
+
+    def all(self, name: str) -> tuple[Header, ...]:
+        """Return all headers with this name."""
+        return tuple(header for header in self.headers if header.name == name)
+
+    def check_names(self, allowed: Iterable[str], repeated: Iterable[str] = ()) -> None:
+        """Raise `LevelError` for a header whose name is not allowed, or is given twice."""
+        allowed, seen = [*allowed, *repeated], set()
+        for header in self.headers:
+            if header.name not in allowed:
+                near = suggestion(header.name, allowed)
+                known = ", ".join(sorted(allowed))
+                raise LevelError(
+                    f"unknown name `{_short(header.name)}`; allowed are {known}{near}", header.line
+                )
+            if header.name in seen and header.name not in repeated:
+                raise LevelError(
+                    f"`{header.name}:` is given twice; remove one of the lines", header.line
+                )
+            seen.add(header.name)
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 60 else f"{value[:57]}..."
+
+
+def split(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the text and the first line number of each block; empty blocks are left out."""
+    first, lines = 1, []
+    for number, line in enumerate([*_lines(text), SEPARATOR], 1):
+        if line.rstrip() != SEPARATOR:
+            lines.append(line)
+            continue
+        if any(line.strip() for line in lines):
+            yield "\n".join(lines), first
+        first, lines = number + 1, []
+
+
+def one(text: str) -> tuple[str, int]:
+    """Return the text and the first line number of the only block; raise `LevelError`."""
+    found = list(split(text))
+    if not found:
+        raise LevelError("the text is empty; a level is at least a picture")
+    if len(found) > 1:
+        raise LevelError(
+            f"`{SEPARATOR}` begins another level; read several with jaxenvs.levels.load",
+            found[1][1] - 1,
+        )
+    return found[0]
+
+
+def check_plain(text: str, first: int) -> None:
+    """Raise `LevelError` for a text that is too large or has a NUL byte."""
+    if (size := len(text.encode("utf-8", "surrogatepass"))) > MOST_BYTES:
+        raise LevelError(
+            f"the level has {size:,} bytes, more than {MOST_BYTES:,}; put `{SEPARATOR}` between "
+            "levels",
+            first,
+        )
+    for number, line in enumerate(text.split("\n"), first):
+        if "\0" in line:
+            column = line.index("\0") + 1
+            raise LevelError("a NUL byte; a level is plain text", number, column)
+
+
+def parse(text: str, first: int = 1) -> Block:
+    """Parse one plain block, whose first line has the number `first`; raise `LevelError`."""
+    lines = _lines(text)
+    numbered = [(number, line) for number, line in enumerate(lines, first)]
+    start = next((i for i, line in enumerate(lines) if line.rstrip() == GRID), None)
+    if start is None and any(":" in line for line in lines):
+        raise LevelError(f"there is no line `{GRID}` before the picture", first)
+    headers = [] if start is None else list(_headers(numbered[:start]))
+    return _with_picture(headers, numbered if start is None else numbered[start + 1 :], first)
+
+
+def _with_picture(headers: list[Header], numbered: list[tuple[int, str]], first: int) -> Block:
+    while numbered and not numbered[0][1]:
+        numbered = numbered[1:]
+    while numbered and not numbered[-1][1]:
+        numbered = numbered[:-1]
+    if not numbered:
+        raise LevelError(
+            "there is no picture; draw one row per line, two characters per cell", first
+        )
+    return Block(tuple(headers), tuple(line for _, line in numbered), numbered[0][0])
+
+
+def _headers(numbered: Iterable[tuple[int, str]]) -> Iterator[Header]:
+    for number, line in numbered:
+        name, colon, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not colon or not name.strip().replace("_", "").isalnum():
+            raise LevelError(f"`{_short(line)}` is not a line `name: value`", number)
+        yield Header(name.strip(), value.strip(), number)
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def format(headers: Iterable[tuple[str, str]], picture: Iterable[str]) -> str:
+    """Return the text of a block, without a newline at its end; without headers, the picture."""
+    lines = [f"{name}: {value}".rstrip() for name, value in headers]
+    return "\n".join([*lines, *([GRID] if lines else []), *picture])

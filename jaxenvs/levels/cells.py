@@ -1,0 +1,62 @@
+"""Lists of cells and names of objects in the headers of a level."""
+
+from collections.abc import Iterable
+
+from ..core.checks import suggestion
+from .blocks import Header
+
+Cell = tuple[int, int]
+
+
+def cells(header: Header, text: str, shape: tuple[int, int]) -> list[Cell]:
+    """Parse cells, such as `4,1; 4,4`: row and column counted from 0, inside a grid of `shape`."""
+    parts = [part.strip() for part in text.split(";")] if text.strip() else []
+    return [cell(header, part, shape) for part in parts]
+
+
+def cell(header: Header, text: str, shape: tuple[int, int]) -> Cell:
+    """Parse one cell, such as `4,1`."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise header.error(f"{text!r} is not a cell; write `row,column`, such as 4,1")
+    # A long number is out of range anyway, and Python refuses to convert a very long one.
+    row, column = (int(part) if len(part) < 9 else 10**8 for part in parts)
+    if row >= shape[0] or column >= shape[1]:
+        raise header.error(
+            f"{text!r} is outside the grid; rows are 0 to {shape[0] - 1}, columns 0 to "
+            f"{shape[1] - 1}"
+        )
+    return row, column
+
+
+def written(found: Iterable[Cell]) -> str:
+    """Return cells as text for `cells`."""
+    return "; ".join(f"{row},{column}" for row, column in found)
+
+
+def named(header: Header, text: str, names: dict[str, int]) -> int:
+    """Return the number of a name, such as the tile byte of `red key`."""
+    name = " ".join(text.split())
+    if name not in names:
+        near = suggestion(name, names)
+        example = next(iter(names))
+        raise header.error(
+            f"{text!r} is no object that fits here; write one such as `{example}`{near}"
+        )
+    return names[name]
+
+
+def integer(header: Header, text: str, low: int, high: int) -> int:
+    """Return a whole number from `low` to `high`."""
+    digits = text.strip()
+    ok = digits.removeprefix("-").isdigit() and digits.isascii() and len(digits) <= 12
+    if not ok or not low <= int(digits) <= high:
+        raise header.error(f"{text!r} must be a whole number from {low} to {high}")
+    return int(digits)
+
+
+def flag(header: Header) -> bool:
+    """Return True for `yes` and False for `no`."""
+    if header.value not in ("yes", "no"):
+        raise header.error("write yes or no")
+    return header.value == "yes"

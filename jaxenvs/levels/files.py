@@ -1,0 +1,122 @@
+"""Files of levels: texts of levels, separated by lines `---`."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import PyTree
+
+from ..core import param_values, registry
+from ..core.env import Env
+from ..core.files import read_text, replacing
+from . import api, blocks
+from .api import Entry
+from .errors import LevelError
+
+# Fields that change only observations, or that the text of a level has.
+OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
+LARGEST = 256 * 2**20  # largest size of a file, bytes
+
+
+def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = False) -> list[Entry]:
+    """Return the levels of a file, or of all `.txt` files of a folder, sorted by path.
+
+    env: environment of the levels; None: the environment of the `id:` of each level.
+
+    Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
+    such file.
+    """
+    found = [entry for file in _files(Path(path)) for entry in _of_file(file, env, strict)]
+    if not found:
+        raise ValueError(f"levels={str(path)!r} contains no level")
+    return found
+
+
+def save(
+    path: str | os.PathLike[str],
+    levels: Sequence[PyTree[Any] | Entry],
+    env: Env | None = None,
+    form: str | None = None,
+) -> None:
+    """Write levels to a file for `load`; entries of `load` keep their params and notes.
+
+    env: environment of the levels; None: the environment of the entries' ids.
+    """
+    texts = []
+    for level in levels:
+        entry = level if isinstance(level, Entry) else Entry(level)
+        texts.append(api.write(_env_of(entry, env), _named(entry, env), form))
+    with replacing(path) as temporary:
+        text = f"\n{blocks.SEPARATOR}\n".join(texts)
+        temporary.write_text(f"{text}\n", "utf-8", newline="\n")
+
+
+def id_of(env: Env) -> tuple[str, dict[str, Any]]:
+    """Return the id of an environment ("": it has none), and the params given to it.
+
+    Fields that only change observations may have other values than the id gives them.
+    """
+    inner = api.bare(env)
+    params = dict(getattr(inner, param_values.FIELD))
+    plain = dataclasses.replace(inner, **{param_values.FIELD: ()})
+    for id in registry.list():
+        spec = registry.spec(id)
+        if spec.env_class is type(inner):
+            made = spec.make()
+            seen = {name: getattr(inner, name) for name in OBSERVED if hasattr(made, name)}
+            if (dataclasses.replace(made, **seen) if seen else made) == plain:
+                return id, params
+    return "", params
+
+
+def _named(entry: Entry, env: Env | None) -> Entry:
+    """Return an entry whose notes have an id, if the environment has one."""
+    if "id" in entry.notes or env is None:
+        return entry
+    id, params = id_of(env)
+    notes = {**entry.notes, **({"id": id} if id else {})}
+    return dataclasses.replace(entry, params={**params, **entry.params}, notes=notes)
+
+
+def _env_of(entry: Entry, env: Env | None) -> Env:
+    if env is not None:
+        return env
+    if "id" not in entry.notes:
+        raise ValueError("levels.save: a level has no id; give its environment as env")
+    return registry.make(entry.notes["id"])
+
+
+def _files(path: Path) -> list[Path]:
+    path = path.expanduser()
+    if not path.exists():
+        raise ValueError(f"levels={str(path)!r}: no such file or folder")
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.rglob("*.txt"))
+    if not files:
+        raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")
+    return files
+
+
+def _of_file(file: Path, env: Env | None, strict: bool) -> Iterator[Entry]:
+    text = read_text(file, LARGEST, errors="replace")
+    split = blocks.split if env is None else api.splitter(env)
+    for part, first in split(text):
+        try:
+            yield api.parse(env or _of_id(part, first), part, strict, line=first)
+        except LevelError as error:
+            raise LevelError(error.message, error.line, error.column, str(file)) from None
+
+
+def _of_id(text: str, first: int) -> Env:
+    """Return the environment of the line `id:` of a text."""
+    for number, line in enumerate(text.split("\n"), first):
+        name, colon, value = line.removeprefix(";").partition(":")
+        if name.strip() == "id" and colon:
+            try:
+                return registry.make(value.strip())
+            except registry.UnknownIdError as error:
+                raise LevelError(str(error), number, 5) from None
+    raise LevelError("the level has no line `id:`; add one, or give its environment", first)

@@ -1,0 +1,1 @@
+"""Levels of puzzles as text: boards, and the maps of Sokoban."""

@@ -1,0 +1,45 @@
+"""Levels of puzzles as text: the board as the puzzle's `text` writes it."""
+
+from typing import Any
+
+from ...levels.blocks import GRID, Block, Header
+from ...levels.errors import LevelError
+from ..puzzle import Puzzle, PuzzleLevel
+
+FORMS = (None,)
+
+
+def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of further headers: none."""
+    return (), ()
+
+
+def block(text: str, first: int, form: str | None) -> Block | None:
+    """Return a text without the line `grid:` as a board; None for other texts."""
+    lines = text.split("\n")
+    return None if any(line.rstrip() == GRID for line in lines) else board(lines, first)
+
+
+def board(lines: list[str], first: int, headers: tuple[Header, ...] = ()) -> Block:
+    """Return a block with these rows, without the empty ones at both ends."""
+    while lines and not lines[-1]:
+        lines = lines[:-1]
+    while lines and not lines[0]:
+        lines, first = lines[1:], first + 1
+    return Block(headers, tuple(lines), first)
+
+
+def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
+    """Return the level of a block; raise `LevelError`."""
+    try:
+        return env.read_level("\n".join(block.picture))
+    except LevelError:
+        raise
+    except ValueError as error:
+        raise LevelError(str(error), block.line) from None
+
+
+def write(env: Puzzle, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return no headers, and the rows of the board of a level or state."""
+
+    return [], env.text(value.instance, value.board).split("\n")

@@ -1,0 +1,171 @@
+"""Tests of files of levels, of environments that draw their levels, and of files of states."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import texts
+
+import jaxenvs
+from jaxenvs import levels
+
+ID = "Grid-DoorKey-5x5-v0"
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxenvs.make(ID)
+
+
+@pytest.fixture(scope="module")
+def drawn(env):
+    return [jax.device_get(env.sample_level(jax.random.key(i))) for i in range(3)]
+
+
+@pytest.fixture
+def file(tmp_path, env, drawn):
+    levels.save(tmp_path / "some.txt", drawn, env)
+    return tmp_path / "some.txt"
+
+
+def test_a_file_keeps_levels_params_and_notes(tmp_path, env, drawn):
+    notes = {"author": "a person", "optimal": "12"}
+    limited = env.with_params(max_steps_in_episode=9)
+    levels.save(tmp_path / "some.txt", [levels.Entry(drawn[0], {}, notes), drawn[1]], limited)
+    assert (
+        (tmp_path / "some.txt").read_text().startswith(f"id: {ID}\nauthor: a person\noptimal: 12")
+    )
+    first, second = levels.load(tmp_path / "some.txt")  # the ids name the environment
+    texts.assert_same(first.level, drawn[0])
+    texts.assert_same(second.level, drawn[1])
+    assert first.params == {"max_steps_in_episode": 9}
+    assert first.notes == {"id": ID, **notes}
+    levels.save(tmp_path / "again.txt", [first, second])
+    assert (tmp_path / "again.txt").read_text() == (tmp_path / "some.txt").read_text()
+
+
+def test_a_folder_has_the_levels_of_its_files(tmp_path, env, drawn):
+    for name, level in zip("bca", drawn, strict=True):
+        levels.save(tmp_path / f"{name}.txt", [level], env)
+    found = levels.load(tmp_path)
+    for entry, level in zip(found, (drawn[2], drawn[0], drawn[1]), strict=True):
+        texts.assert_same(entry.level, level)
+
+
+def test_an_error_in_a_file_names_the_file_and_the_line(tmp_path, env, file):
+    file.write_text(file.read_text().replace("KY", "QQ"))
+    with pytest.raises(
+        levels.LevelError, match=r"some.txt: line \d+, column \d+: unknown pair 'QQ'"
+    ):
+        levels.load(file, env)
+    with pytest.raises(ValueError, match="no such file or folder"):
+        levels.load(tmp_path / "missing.txt", env)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"the folder has no \.txt file"):
+        levels.load(tmp_path / "empty", env)
+    (tmp_path / "bare.txt").write_text(
+        levels.write(env, levels.read(env, texts_of(env)), "minigrid")
+    )
+    with pytest.raises(levels.LevelError, match=r"the level has no line `id:`"):
+        levels.load(tmp_path / "bare.txt")
+
+
+def texts_of(env):
+    return levels.write(env, env.sample_level(jax.random.key(0)))
+
+
+def test_episodes_begin_in_the_levels_of_a_file(file, drawn):
+    env = jaxenvs.make(ID, levels=str(file))
+    venv = jaxenvs.make_vec(env, 64)
+    grids = np.asarray(jax.jit(venv.reset)(jax.random.key(0)).state.env.grid)
+    which = [(grids == level.grid).all(axis=(1, 2)) for level in drawn]
+    counts = np.array(which).sum(axis=1)
+    assert counts.sum() == 64 and (counts > 5).all()
+    assert jaxenvs.make(ID, levels=drawn).levels == env.levels
+    assert "<3 levels of" in repr(env)
+
+
+def test_later_episodes_begin_in_the_levels_too(file, drawn):
+    venv = jaxenvs.make_vec(ID, 8, levels=str(file), max_steps_in_episode=2)
+    state = venv.reset(jax.random.key(0)).state
+    step = jax.jit(venv.step)
+    for turn in range(5):
+        state = step(jax.random.key(turn), state, jnp.zeros(8, jnp.int32)).state
+        for grid in np.asarray(state.env.grid):
+            assert any((grid == level.grid).all() for level in drawn)
+
+
+@pytest.mark.parametrize("source", ["exact", "fresh", "stock"])
+def test_levels_that_a_generator_might_reject_are_drawn(source):
+    env = jaxenvs.make("BabyAI-GoToLocalS5N2-v0")
+    drawn = [jax.device_get(env.sample_level(jax.random.key(i))) for i in range(2)]
+    made = jaxenvs.make("BabyAI-GoToLocalS5N2-v0", levels=drawn, max_steps_in_episode=2)
+    venv = jaxenvs.make_vec(made, 8, reset_source=source)
+    state = venv.reset(jax.random.key(0)).state
+    step = jax.jit(venv.step)
+    for turn in range(4):
+        state = step(jax.random.key(turn), state, jnp.zeros(8, jnp.int32)).state
+    for task, marks in zip(np.asarray(state.env.task), np.asarray(state.env.marks), strict=True):
+        assert any((task == level.task).all() and (marks == level.marks).all() for level in drawn)
+
+
+def test_params_of_a_file_apply_unless_others_are_given(tmp_path, env, drawn):
+    limited = env.with_params(max_steps_in_episode=9)
+    levels.save(tmp_path / "some.txt", drawn, limited)
+    path = str(tmp_path / "some.txt")
+    assert jaxenvs.make(ID, levels=path).default_params.max_steps_in_episode == 9
+    made = jaxenvs.make(ID, levels=path, max_steps_in_episode=7)
+    assert made.default_params.max_steps_in_episode == 7
+    mixed = [levels.Entry(drawn[0], {"max_steps_in_episode": n}) for n in (7, 8)]
+    with pytest.raises(ValueError, match="all levels of a file share their params"):
+        jaxenvs.make(ID, levels=mixed)
+
+
+def test_states_and_levels_of_other_sizes_are_refused(env, drawn):
+    state = env.reset(jax.random.key(0)).state
+    with pytest.raises(ValueError, match="level 0 is a state"):
+        jaxenvs.make(ID, levels=[state])
+    with pytest.raises(TypeError, match=r"level 0: level.grid has shape \(5, 5\)"):
+        jaxenvs.make("Grid-DoorKey-6x6-v0", levels=drawn)
+    with pytest.raises(ValueError, match="at least one"):
+        jaxenvs.make(ID, levels=[])
+
+
+def test_equal_sets_of_levels_share_a_compiled_program(drawn):
+    first, second = (jaxenvs.make(ID, levels=drawn) for _ in range(2))
+    assert first == second and hash(first) == hash(second)
+    assert first != jaxenvs.make(ID, levels=drawn[:2])
+
+
+def test_a_saved_state_continues_bit_for_bit(tmp_path):
+    env = jaxenvs.make("BabyAI-OpenRedDoor-v0")
+    state = env.reset(jax.random.key(3)).state
+    levels.save_state(tmp_path / "state.npz", env, state)
+    loaded = levels.load_state(tmp_path / "state.npz", env)
+    texts.assert_same(loaded, jax.device_get(state))
+    batch = jax.tree.map(lambda x: jnp.stack([x, x]), state)
+    levels.save_state(tmp_path / "batch.npz", env, batch)
+    texts.assert_same(levels.load_state(tmp_path / "batch.npz", env), jax.device_get(batch))
+
+
+def test_a_state_of_another_environment_or_version_is_refused(tmp_path, env):
+    path = tmp_path / "state.npz"
+    levels.save_state(path, env, env.reset(jax.random.key(0)).state)
+    with pytest.raises(
+        ValueError, match="has id 'Grid-DoorKey-5x5-v0', here it is 'Grid-DoorKey-6"
+    ):
+        levels.load_state(path, jaxenvs.make("Grid-DoorKey-6x6-v0"))
+    with pytest.raises(ValueError, match=r"has environment .*, here it is"):
+        levels.load_state(path, jaxenvs.make(ID, view_size=5))
+    with np.load(path) as file:
+        arrays = dict(file)
+    about = json.loads(str(arrays["about"]))
+    arrays["about"] = np.array(json.dumps({**about, "version": "0.0"}))
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match=r"has version '0.0', here it is"):
+        levels.load_state(path, env)
+    path.write_bytes(b"no state")
+    with pytest.raises(ValueError, match="is no file of save_state"):
+        levels.load_state(path, env)

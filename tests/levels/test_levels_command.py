@@ -1,0 +1,86 @@
+"""Tests of `jaxenvs levels`, and of the option `--levels` of other commands."""
+
+import json
+
+import jax
+import pytest
+
+import jaxenvs
+from jaxenvs import cli, levels
+from jaxenvs.commands.fields import gathered
+
+MAZE = ">#.\n.#.\n..G"
+
+
+@pytest.fixture
+def maze(tmp_path):
+    (tmp_path / "maze.txt").write_text(MAZE)
+    return str(tmp_path / "maze.txt")
+
+
+def run(*argv):
+    return cli.main(["levels", *argv])
+
+
+def test_convert_and_show(maze, tmp_path, capsys):
+    out = str(tmp_path / "level.txt")
+    assert run("convert", maze, "--id", "Grid-Empty-5x5-v0", "--out", out) == 0
+    assert "wrote 1 level to" in capsys.readouterr().out
+    assert run("show", out) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        "level 0\nid: Grid-Empty-5x5-v0\nmission: get to the green goal square\n"
+    )
+    assert run("convert", out, "--form", "maze") == 0
+    assert capsys.readouterr().out == f"{MAZE}\n"
+
+
+def test_mutate_writes_copies(maze, tmp_path, capsys):
+    out = str(tmp_path / "more.txt")
+    argv = ("mutate", maze, "--id", "Grid-Empty-5x5-v0", "--edits", "4", "--copies", "3")
+    assert run(*argv, "--out", out) == 0
+    assert len(levels.load(out)) == 3
+    assert run(*argv) == 0
+    assert capsys.readouterr().out.count("---") == 2
+
+
+def test_check_reports_the_first_fault(maze, tmp_path, capsys):
+    assert run("check", maze, "--id", "Grid-Empty-5x5-v0") == 0
+    assert "1 level can be read" in capsys.readouterr().out
+    (tmp_path / "wrong.txt").write_text("id: Grid-Empty-5x5-v0\ngrid:\nWGXX")
+    assert run("check", str(tmp_path / "wrong.txt")) == 1
+    assert "wrong.txt: line 3, column 3: unknown pair 'XX'" in capsys.readouterr().err
+
+
+def test_mistakes_are_explained(maze, tmp_path, capsys):
+    assert run("show", maze) == 2
+    assert "the level has no line `id:`" in capsys.readouterr().err
+    assert run("show", str(tmp_path / "missing.txt")) == 2
+    assert "no such file or folder" in capsys.readouterr().err
+
+
+def test_the_option_levels_is_short_for_a_field():
+    for argv in (["ID", "--levels", "a.txt"], ["ID", "--levels=a.txt"]):
+        assert gathered(argv, levels=True) == ["ID", "--set", "levels=a.txt"]
+    assert gathered(["--set", "size=5", "--levels", "a"], levels=True) == [
+        *("--set", "size=5", "levels=a")
+    ]
+    assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
+    assert gathered(["ID", "--levels", "a"]) == ["ID", "--levels", "a"]
+
+
+def test_training_records_the_file(maze, tmp_path):
+    from jaxenvs.baselines.run import options
+
+    parsed = options.parse(["Grid-Empty-5x5-v0", "--levels", maze, "--total-steps", "1e4"])
+    config = options.config(parsed)
+    assert config.fields["levels"] == maze
+    level = config.env.sample_level(jax.random.key(0))
+    assert levels.write(jaxenvs.make("Grid-Empty-5x5-v0"), level, form="maze") == MAZE
+
+
+@pytest.mark.full
+def test_bench_measures_levels_of_a_file(maze, tmp_path):
+    argv = ["bench", "--ids", "Grid-Empty-5x5-v0", "--levels", maze, "--quick", "--no-peers"]
+    assert cli.main([*argv, "--out", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "bench.json").read_text())["params"] == {"levels": maze}

@@ -1,0 +1,77 @@
+"""Levels and states of an id, and the checks of their texts that several tests share."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenvs
+from jaxenvs import levels
+
+STEPS = 50
+IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+# Ids whose texts together have every header.
+DEFAULT = (
+    "BabyAI-BossLevel-v0",  # missions of four instructions, places, doors of all kinds
+    "BabyAI-KeyInBox-v0",  # boxes with contents
+    "BabyAI-OpenDoorDebug-v0",  # strict instructions
+    "BabyAI-PutNextS5N2Carrying-v0",  # an object in the agent's hands at the start
+    "Grid-Dynamic-Obstacles-5x5-v0",  # the order of the balls
+    "Grid-Fetch-5x5-N2-v0",
+    "Grid-GoToObject-6x6-N2-v0",  # the first cell of an object that is carried away
+    "Grid-KeyCorridorS3R2-v0",
+    "Grid-LavaCrossingS9N1-v0",
+    "Grid-LockedRoom-v0",
+    "Grid-MemoryS7-v0",
+    "Grid-ObstructedMaze-1Dlhb-v0",  # a key in a box
+    "Grid-PutNear-6x6-N2-v0",
+)
+
+
+@functools.lru_cache(maxsize=2)
+def drawn(id, count):
+    """Return levels of an id, and the states of episodes in them with random actions.
+
+    The leaves of the levels have a first axis of `count`, those of the states (`count`, `STEPS`).
+    """
+    env = jaxenvs.make(id)
+
+    @jax.jit
+    @jax.vmap
+    def play(key):
+        level = env.sample_level(key)
+        actions = jax.random.randint(key, (STEPS,), 0, env.action_space.n, jnp.int32)
+        keys = jax.random.split(key, STEPS)
+
+        def step(state, turn):
+            return env.step(turn[0], state, turn[1]).state, state
+
+        return level, jax.lax.scan(step, env.reset_to(key, level).state, (keys, actions))[1]
+
+    return jax.device_get(play(jax.random.split(jax.random.key(7), count)))
+
+
+def at(tree, *index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def assert_same(found, wanted):
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def check_texts(id, count, moments):
+    """Check that reading inverts writing, for levels and for states at these moments."""
+    env = jaxenvs.make(id)
+    all_levels, states = drawn(id, count)
+    found = [at(all_levels, i) for i in range(count)]
+    found += [at(states, i, t) for i in range(count) for t in moments(i)]
+    for value in found:
+        text = levels.write(env, value)
+        read = levels.read(env, text, strict=True)
+        assert_same(read, value)
+        assert levels.write(env, read) == text
+    return len(found)
