@@ -175,7 +175,7 @@ def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> 
             for word, bits, all_ in zip(wave, pattern, full, strict=True)
         )
         complete = stable & (first == NOWHERE) & ~fails
-        return _Progress(wave, at.sweeps + 1, at.contradictions + fails, complete)
+        return _Progress(wave, at.sweeps + 1, at.contradictions + fails.astype(jnp.int32), complete)
 
     start = _Progress(full, jnp.int32(0), jnp.int32(0), jnp.zeros((), jnp.bool_))
     return jax.lax.while_loop(

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import minigrid  # registers MiniGrid's ids with gymnasium
 import numpy as np
 import tasks
+import wfc_upstream
 from minigrid.core import world_object
 from minigrid.core.constants import COLOR_TO_IDX, IDX_TO_COLOR
 from minigrid.core.grid import Grid
@@ -24,9 +25,8 @@ from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
-# Ids of this library whose levels MiniGrid's wheel can make as well. It lacks the images of the WFC
-# ids, which `wfc_upstream.py` supplies.
-IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id and "-WFC-" not in id]
+# Ids of this library whose levels MiniGrid has as well.
+IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id]
 IDS += registry.list("BabyAI")
 FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 
@@ -34,8 +34,11 @@ FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 def make(id, **fields):
     """Make MiniGrid's environment for an id or alias of this library.
 
-    Gymnasium's checks are disabled.
+    Gymnasium's checks are disabled. Levels of the WFC ids are recorded ones, because MiniGrid's
+    wheel lacks the images from which it makes them.
     """
+    if "-WFC-" in id:
+        return wfc_upstream.Recorded(id.split("-")[2], **fields)
     name = id.replace("Grid-", "MiniGrid-", 1) if id.startswith("Grid-") else id
     name = {"MiniGrid-v0": "MiniGrid-Empty-8x8-v0"}.get(name, name)
     with warnings.catch_warnings():  # Gymnasium warns about ids that have a newer version

@@ -20,15 +20,20 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+from minigrid.core.grid import Grid
+from minigrid.core.mission import MissionSpace
+from minigrid.core.world_object import Goal, Wall
 from minigrid.envs.wfc import WFCEnv
 from minigrid.envs.wfc.config import WFCConfig
 from minigrid.envs.wfc.wfclogic import control
+from minigrid.minigrid_env import MiniGridEnv
 
 from jaxenvs.grid import Kind
 from jaxenvs.grid.wfc import PRESETS
 
 FILE = Path(__file__).with_name("wfc_levels.npz")
 SIDE = 23  # cells per side of a level, without the outer wall
+MISSION = "traverse the maze to get to the goal"
 COLOURS = np.array([0, 255, 254], np.uint8)  # of the pixels `#`, `.` and `,`
 
 
@@ -185,6 +190,26 @@ def recorded(preset):
         places = file[f"{preset}_places"].astype(int)
     shape = (-1, SIDE, SIDE)
     return free.reshape(shape), (free & ~cut).reshape(shape), places
+
+
+class Recorded(MiniGridEnv):
+    """MiniGrid's environment with recorded levels, one of which is drawn at each reset."""
+
+    def __init__(self, preset, **fields):
+        self.levels = recorded(preset)
+        mission = MissionSpace(mission_func=lambda: MISSION)
+        super().__init__(mission, grid_size=SIDE + 2, max_steps=20 * (SIDE + 2), **fields)
+
+    def _gen_grid(self, width, height):
+        _, areas, places = self.levels
+        number = self._rand_int(0, len(areas))
+        row, column, self.agent_dir, *goal = places[number].tolist()
+        self.grid, self.agent_pos = Grid(width, height), (column, row)
+        walls = np.pad(~areas[number], 1, constant_values=True)
+        for wall_row, wall_column in np.argwhere(walls).tolist():
+            self.grid.set(wall_column, wall_row, Wall())
+        self.put_obj(Goal(), goal[1], goal[0])
+        self.mission = MISSION
 
 
 def main():
