@@ -176,7 +176,9 @@ class WFC(SquareGridEnv):
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * size
         steps.
 
-    Resets: {resets}
+    Resets: a level takes 3 (`ObstaclesBlackdots`) to 27 ms (`ObstaclesAngular`) on a CPU core, in a
+        trial. `exact`, the default reset source, makes a level for each episode. If levels may
+        repeat, use `pool`; on a GPU, `stock` makes many new levels at a time.
     """
 
     preset: str = "MazeSimple"  # style of the level, one of `PRESETS`
@@ -188,6 +190,7 @@ class WFC(SquareGridEnv):
     # On a CPU, the source `exact` generates levels one by one in batches of up to 4,096, because a
     # level of another environment would cost as much as an iteration of its own.
     rows_per_lane: ClassVar[int] = 4096
+    levels_at_once: ClassVar[int] = 512  # more levels at a time save nothing
     mission: ClassVar[str] = "traverse the maze to get to the goal"
     word_count: ClassVar[int] = len(missions.WORDS)
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
