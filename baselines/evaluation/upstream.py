@@ -91,9 +91,13 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         # Hide Gymnasium's warning that a newer version of the id exists.
         warnings.simplefilter("ignore", DeprecationWarning)
-        envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
-        # Output is suppressed, because BabyAI prints every level that it rejects.
-        shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
+        try:
+            envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
+            # Output is suppressed, because BabyAI prints every level that it rejects.
+            shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
+        except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
+            # MiniGrid's wheel lacks the images of its WFC levels, and may lack their packages.
+            raise NotThereError(f"{env.package} cannot make {id} here: {error}") from error
     memory, playing = _first_memory(policy, count), np.ones(count, bool)
     returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
     terminated = np.zeros(count, bool)

@@ -2,10 +2,11 @@
 
 Each cell has a set of patterns that are still possible. In turn, the cell with the fewest patterns
 is reduced to one pattern at random, and patterns that no longer fit their neighbours are removed
-everywhere. For the same random choices, the results are those of `wfclogic/solver.py` in MiniGrid
-3.2.
+everywhere. For the same random choices, the result is the same as in MiniGrid 3.2
+(`wfclogic/solver.py`).
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -143,44 +144,49 @@ def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> li
     return [jnp.where(chosen // 32 == i, bit, jnp.uint32(0)) for i in range(len(possible))]
 
 
-class _Progress(NamedTuple):
-    """Carry of the loop that makes a level. `complete` if each cell has its pattern."""
+class Progress(NamedTuple):
+    """Carry of the loop that makes a level."""
 
     wave: Wave
     sweeps: Int32[Array, ""]
     contradictions: Int32[Array, ""]
-    complete: Bool[Array, ""]
+    complete: Bool[Array, ""]  # whether each cell has its pattern
 
 
-def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> _Progress:
+def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> Progress:
     """Reduce every cell to one pattern, in up to `ATTEMPTS` attempts.
 
-    Each iteration of the loop sweeps once. If a sweep removes nothing, the same iteration also
-    draws the pattern of the next cell. The levels of a batch thus wait for each other only once,
-    at the end, and not after each cell.
+    `rank` is the random order of cells with equally many patterns; it is kept in all attempts.
     """
-    full: Wave = tuple(jnp.full(rank.shape, word, jnp.uint32) for word in book.everything)
-
-    def advance(at: _Progress) -> _Progress:
-        wave = swept(book, at.wave)
-        stable = jnp.array([(a == b).all() for a, b in zip(wave, at.wave, strict=True)]).all()
-        fails = (counted(wave) == 0).any()
-        priority = priorities(wave, rank)
-        first = priority.min()
-        here = priority == first
-        possible = [jnp.where(here, word, jnp.uint32(0)).max() for word in wave]
-        pattern = drawn(book, possible, hashed(key, at.sweeps))
-        here = here & stable & (first < NOWHERE)
-        wave = tuple(
-            jnp.where(fails, all_, jnp.where(here, bits, word))
-            for word, bits, all_ in zip(wave, pattern, full, strict=True)
-        )
-        complete = stable & (first == NOWHERE) & ~fails
-        return _Progress(wave, at.sweeps + 1, at.contradictions + fails.astype(jnp.int32), complete)
-
-    start = _Progress(full, jnp.int32(0), jnp.int32(0), jnp.zeros((), jnp.bool_))
+    full = tuple(jnp.full(rank.shape, word, jnp.uint32) for word in book.everything)
+    start = Progress(full, jnp.int32(0), jnp.int32(0), jnp.zeros((), jnp.bool_))
     return jax.lax.while_loop(
         lambda at: ~at.complete & (at.contradictions < ATTEMPTS),
-        advance,
+        functools.partial(_advanced, book, rank, key),
         jax.tree.map(lambda leaf: varying_like(key, leaf), start),
     )
+
+
+def _advanced(
+    book: Catalogue, rank: Int32[Array, "rows columns"], key: Key, at: Progress
+) -> Progress:
+    """Sweep once, and if the sweep removes nothing, also draw the pattern of the next cell.
+
+    With one loop over sweeps, the levels of a batch wait for each other only at the end. With a
+    loop over cells around a loop over sweeps, they would wait for each other at every cell.
+    """
+    wave = swept(book, at.wave)
+    stable = jnp.array([(a == b).all() for a, b in zip(wave, at.wave, strict=True)]).all()
+    fails = (counted(wave) == 0).any()
+    priority = priorities(wave, rank)
+    first = priority.min()
+    here = priority == first
+    possible = [jnp.where(here, word, jnp.uint32(0)).max() for word in wave]
+    pattern = drawn(book, possible, hashed(key, at.sweeps))
+    reduced = here & stable & (first < NOWHERE)
+    wave = tuple(
+        jnp.where(fails, np.uint32(full), jnp.where(reduced, bits, word))
+        for word, bits, full in zip(wave, pattern, book.everything, strict=True)
+    )
+    complete = stable & (first == NOWHERE) & ~fails
+    return Progress(wave, at.sweeps + 1, at.contradictions + fails.astype(jnp.int32), complete)

@@ -177,8 +177,9 @@ class WFC(SquareGridEnv):
         steps.
 
     Resets: a level takes 3 (`ObstaclesBlackdots`) to 27 ms (`ObstaclesAngular`) on a CPU core, in a
-        trial. `exact`, the default reset source, makes a level for each episode. If levels may
-        repeat, use `pool`; on a GPU, `stock` makes many new levels at a time.
+        trial. `exact`, the default reset source on a CPU, makes a level for each episode, and
+        `stock`, the default on a GPU, makes many levels at a time. If levels may repeat, `pool` is
+        cheaper.
     """
 
     preset: str = "MazeSimple"  # style of the level, one of `PRESETS`
@@ -187,8 +188,8 @@ class WFC(SquareGridEnv):
     min_size: ClassVar[int] = 6
     max_size: ClassVar[int] = 66  # so that the ranks of the cells inside fit into `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the source `exact` generates levels one by one in batches of up to 4,096, because a
-    # level of another environment would cost as much as an iteration of its own.
+    # On a CPU, `exact` generates one level at a time in batches of up to 4,096 environments. More
+    # lanes would also generate levels for environments that need none.
     rows_per_lane: ClassVar[int] = 4096
     levels_at_once: ClassVar[int] = 512  # more levels at a time save nothing
     mission: ClassVar[str] = "traverse the maze to get to the goal"

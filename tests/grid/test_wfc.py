@@ -251,7 +251,7 @@ def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
 
 
 def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeypatch):
-    """Use an image whose patterns contradict each other more often than those of the presets."""
+    """Use an image that causes contradictions, unlike the images of the presets."""
     image = "...... .####. .#..#. .#.##. .#.... .####."
     monkeypatch.setitem(wfc.PRESETS, "Hook", wfc.Preset(3, True, image))
     assert check_waves("Hook", 0) > 0

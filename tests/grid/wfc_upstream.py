@@ -58,7 +58,7 @@ def arguments(preset):
 
 
 class Watched(NamedTuple):
-    """What MiniGrid's solver did for a level; patterns have the order of MiniGrid's catalogue."""
+    """Record of MiniGrid's solver for one level; patterns are in MiniGrid's order."""
 
     patterns: np.ndarray  # (patterns, width, width), the index of each pixel's colour in `COLOURS`
     weights: list  # of each pattern
@@ -100,7 +100,7 @@ def in_bits(make):
 
 
 def watched(preset, seed):
-    """Let MiniGrid solve a level, and return what it did."""
+    """Let MiniGrid solve a level, and return the record."""
     seen, choices, waves = {}, [], []
 
     def kept(name):
