@@ -158,7 +158,7 @@ def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns
         unfinished, lambda at: (spread(at[0]), at[0]), (spread(first), first)
     )
     sizes = jnp.zeros(free.size, jnp.int32).at[labels].add(1, mode="drop")
-    return labels == sizes.argmax()
+    return labels == sizes.argmax().astype(jnp.int32)
 
 
 @register_level("WFC-MazeSimple-v0", preset="MazeSimple")
