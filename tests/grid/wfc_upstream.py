@@ -1,6 +1,6 @@
 """MiniGrid's wave function collapse, to compare with; records its levels in `wfc_levels.npz`.
 
-    python tests/grid/wfc_upstream.py 300    # needs `pip install networkx`; takes 10 minutes
+    python tests/grid/wfc_upstream.py 100    # needs `pip install networkx`; takes 5 minutes
 
 The wheel of MiniGrid lacks the images of the patterns, so that MiniGrid receives the drawings of
 `jaxenvs.grid.wfc.PRESETS`. Its products of Boolean matrices are computed by bits, with the same
