@@ -73,7 +73,7 @@ def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
 
 
 def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[Any]]:
-    """Make and reset a Gymnasium environment for each seed; return them and what they show."""
+    """Make and reset a Gymnasium environment for each seed; return them and their observations."""
     import gymnasium
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):

@@ -279,3 +279,14 @@ def test_a_level_without_room_for_agent_and_goal_is_reported():
 def test_a_preset_that_does_not_exist_names_the_others():
     with pytest.raises(ValueError, match="did you mean 'ObstaclesHogs3'"):
         jaxenvs.make("Grid-WFC-MazeSimple-v0", preset="ObstaclesHog3")
+
+
+def test_the_word_maze_changes_no_other_observation_space():
+    """A larger space would change the shape of embeddings, so that old checkpoints would fail."""
+    spaces = {
+        id: jaxenvs.make(id, obs="dict").observation_space.spaces["mission"]
+        for id in ("Grid-GoToDoor-5x5-v0", "BabyAI-GoToLocal-v0", "Grid-WFC-MazeSimple-v0")
+    }
+    assert [int(np.max(space.high)) for space in spaces.values()] == [54, 54, 55]
+    env = jaxenvs.make("Grid-WFC-MazeSimple-v0", obs="dict", size=8)
+    assert env.reset(jax.random.key(0)).obs["mission"].max() == 55
