@@ -72,12 +72,27 @@ def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
 
 
+def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[Any]]:
+    """Make and reset a Gymnasium environment for each seed; return them and their observations."""
+    import gymnasium
+
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        # Hide Gymnasium's warning that a newer version of the id exists.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        try:
+            envs = [gymnasium.make(id, disable_env_checker=True) for _ in seeds]
+            # Output is suppressed, because BabyAI prints every level that it rejects.
+            shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
+        except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
+            # MiniGrid's wheel lacks the images of its WFC levels, and may lack their packages.
+            raise NotThereError(f"{package} cannot make {id} here: {error}") from error
+    return envs, shown
+
+
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Play one episode in each of `count` Gymnasium environments, which Python steps in turn."""
     env = policy.env
     require([env.package], "gym" if env.package == "gymnasium" else env.package)
-    import gymnasium
-
     importlib.import_module(env.package)  # importing the package registers its ids
     if has_illegal(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
@@ -88,12 +103,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
         )
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        # Hide Gymnasium's warning that a newer version of the id exists.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        envs = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
-        # Output is suppressed, because BabyAI prints every level that it rejects.
-        shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
+    envs, shown = _begun(env.package, id, seeds)
     memory, playing = _first_memory(policy, count), np.ones(count, bool)
     returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
     terminated = np.zeros(count, bool)

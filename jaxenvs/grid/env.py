@@ -62,6 +62,7 @@ class GridEnv(GridWorld):
     # Mission of all episodes; a class with several missions overrides `mission_words`.
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
+    word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids that missions may have
     # Whether the observation `full` determines the state. `full` does not show the carried object,
     # the tile below the agent, the contents of boxes and the mission. This field is True only where
     # all of these can be inferred.
@@ -186,7 +187,7 @@ class GridEnv(GridWorld):
         """
         size = self.view_size
         image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
-        words = Box(0, len(missions.WORDS) - 1, (self.mission_length,), np.uint8)
+        words = Box(0, self.word_count - 1, (self.mission_length,), np.uint8)
         return {
             "image": image,
             "dict": Dict({"image": image, "direction": Discrete(4), "mission": words}),

@@ -19,8 +19,11 @@ WORDS = (
     "avoid", "lava", "find", "opening", "reach", "red", "blue", "purple", "yellow", "grey", "ball",
     "box", "a", "go", "fetch", "you", "must", "put", "near", "pick", "up", "matching", "object",
     "at", "end", "of", "hallway", "from", "room", ",", "unlock", "traverse", "rooms", "next",
-    "after", "in", "front", "behind", "on", "your", "left", "right",
+    "after", "in", "front", "behind", "on", "your", "left", "right", "maze",
 )  # fmt: skip
+# Number of words in the observation space of classes whose missions use none of the later words. It
+# never changes, so that learned embeddings of words keep their shape.
+FIRST_WORDS = 55
 _IDS = {word: i for i, word in enumerate(WORDS)}
 # Word ids of the colours and of the kinds of objects.
 # The index is MiniGrid's number of the colour or the kind.

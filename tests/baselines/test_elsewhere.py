@@ -108,6 +108,8 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
         upstream.play(uniform("Grid-Empty-5x5-v0", view_size=5), "minigrid", key, 2)
     with pytest.raises(ValueError, match="minigrid shows image and dict, not obs='rgb'"):
         upstream.play(uniform("Grid-Empty-5x5-v0", obs="rgb"), "minigrid", key, 2)
+    with pytest.raises(upstream.NotThereError, match="minigrid cannot make MiniGrid-WFC-Maze"):
+        upstream.play(uniform("Grid-WFC-MazeSimple-v0"), "minigrid", key, 2)
 
 
 @pytest.mark.parametrize(

@@ -261,10 +261,10 @@ def test_a_run_no_better_than_random_play_is_marked_as_not_learned():
 BAD = [
     (["info", "Grid-DorKey-8x8-v0"], "did you mean 'Grid-DoorKey-8x8-v0'"),
     (["info", "Grid"], "an id ends in its version; use 'Grid-v0'"),
-    (["info", "MiniGrid-WFC-MazeSimple-v0"], "by wave function collapse are not in jaxenvs"),
+    (["info", "Craftax-Symbolic-AutoReset-v1"], "here it is batches that reset themselves"),
     (["list", "Sokobn"], "no id, alias or summary has 'Sokobn'; did you mean 'Sokoban'"),
     (["list", "Grid", "xyzzy"], "no id, alias or summary has 'Grid xyzzy' (`jaxenvs list`"),
-    (["list", "wfc"], "no id has 'wfc': the six levels that MiniGrid makes"),
+    (["list", "autoreset"], "no id has 'autoreset': here it is batches that reset themselves"),
     (["info"], "`jaxenvs info --help` lists the arguments"),
     (["list", "Grid", "--wide"], "`jaxenvs list --help` lists the arguments"),
 ]

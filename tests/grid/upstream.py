@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import minigrid  # registers MiniGrid's ids with gymnasium
 import numpy as np
 import tasks
+import wfc_upstream
 from minigrid.core import world_object
 from minigrid.core.constants import COLOR_TO_IDX, IDX_TO_COLOR
 from minigrid.core.grid import Grid
@@ -33,8 +34,11 @@ FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 def make(id, **fields):
     """Make MiniGrid's environment for an id or alias of this library.
 
-    Gymnasium's checks are disabled.
+    Gymnasium's checks are disabled. Levels of the WFC ids are recorded ones, because MiniGrid's
+    wheel lacks the images from which it makes them.
     """
+    if "-WFC-" in id:
+        return wfc_upstream.Recorded(id.split("-")[2], **fields)
     name = id.replace("Grid-", "MiniGrid-", 1) if id.startswith("Grid-") else id
     name = {"MiniGrid-v0": "MiniGrid-Empty-8x8-v0"}.get(name, name)
     with warnings.catch_warnings():  # Gymnasium warns about ids that have a newer version
