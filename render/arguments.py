@@ -38,7 +38,37 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     )
     add("--panel", action="store_true", help="with --gif: draw the whole window, not only boards")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
+    add_web(made)
     return made
+
+
+def add_web(made: Parser, resumed: bool = True) -> None:
+    """Add --web and --port, and with `resumed` also --resume."""
+    add = made.add_argument
+    add("--web", action="store_true", help="show it in a browser instead of a window")
+    port = "with --web: port on this machine (default 8700, or a free one)"
+    add("--port", type=number(1, 65_535), metavar="N", help=port)
+    if resumed:
+        resume = "with --web: continue the session of the same command that was ended or killed"
+        add("--resume", action="store_true", help=resume)
+    else:
+        made.set_defaults(resume=False)
+
+
+def check_web(options: argparse.Namespace, *others: str) -> None:
+    """Check the options of --web; raise `UsageError` if one does not fit.
+
+    others: further options that cannot be combined with --web.
+    """
+    if not options.web:
+        for name in ("port", "resume"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} needs --web")
+        return
+    for name in ("gif", "html", "screenshot", "tile_size", *others):
+        if getattr(options, name) not in (None, False):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--web shows pages of any size in a browser; remove --{flag}")
 
 
 def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:
