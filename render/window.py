@@ -30,8 +30,8 @@ LONG = 0.15  # duration of a job, in seconds, after which the busy screen is sho
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
-    "no display to open a window on; write a file with --gif out.gif, or run the command under "
-    "`xvfb-run`"
+    "no display to open a window on; use a browser with --web, write a file with --gif out.gif, or "
+    "run the command under `xvfb-run`"
 )
 
 

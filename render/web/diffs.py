@@ -9,7 +9,9 @@ BLOCK = 32  # side of a block, in pixels
 Picture = UInt8[np.ndarray, "height width 3"]
 
 
-def changed(before: Picture | None, after: Picture) -> Int[np.ndarray, " blocks"]:
+def changed(
+    before: UInt8[np.ndarray, "*shape"] | None, after: Picture
+) -> Int[np.ndarray, " blocks"]:
     """Return the numbers of the blocks of `after` that differ from `before`, in ascending order.
 
     Blocks are numbered row by row. All blocks differ if `before` is None or has another size.

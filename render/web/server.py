@@ -89,15 +89,22 @@ def run(show: Callable[[], Show], door: Door) -> None:
         asyncio.run(_serve(show, door))
 
 
+async def start(show: Show, door: Door) -> web.AppRunner:
+    """Start to serve a session; `cleanup` of the result ends it."""
+    made = application(show, door.token)
+    runner = web.AppRunner(made, access_log=None, shutdown_timeout=CLOSING_TAKES)
+    await runner.setup()
+    await web.SockSite(runner, door.socket).start()
+    return runner
+
+
 async def _serve(make: Callable[[], Show], door: Door) -> None:
     show, ended = make(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         with contextlib.suppress(NotImplementedError, AttributeError, RuntimeError):
             loop.add_signal_handler(getattr(signal, name), ended.set)
-    runner = web.AppRunner(application(show, door.token), access_log=None)
-    await runner.setup()
-    await web.SockSite(runner, door.socket, shutdown_timeout=CLOSING_TAKES).start()
+    runner = await start(show, door)
     tasks = [asyncio.ensure_future(show.run()), asyncio.ensure_future(ended.wait())]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
