@@ -104,7 +104,7 @@ def _announce(address: str, port: int, again: str | None) -> None:
 def _earlier(place: Path | None, identity: str) -> journal.Earlier:
     """Return the journal to resume, or raise `UsageError`."""
     if place is None:
-        raise UsageError(f"--resume: {NO_JOURNAL}")
+        raise UsageError("--resume needs a private cache folder; JAXENVS_CACHE can name one")
     found = journal.latest(place, identity)
     if found is None:
         raise UsageError(
