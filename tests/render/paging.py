@@ -54,9 +54,12 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(prepare: Callable[[], Viewer] = playing) -> AsyncIterator[Served]:
-    """Serve a session while the `async with` block runs."""
-    door, show = server.opened(None, 0), Show(prepare, "jaxenvs play --resume")
+async def serving(
+    prepare: Callable[[], Viewer] = playing, door: server.Door | None = None
+) -> AsyncIterator[Served]:
+    """Serve a session while the `async with` block runs; without a door, on a free port."""
+    door = door or server.opened(None, 0)
+    show = Show(prepare, "jaxenvs play --resume")
     runner = await server.start(show, door)
     async with aiohttp.ClientSession() as http:
         there = Served(show, door, http)
