@@ -69,22 +69,22 @@ class Show:
 
     async def run(self) -> None:
         """Show the session until the task is cancelled. Exceptions of `prepare` propagate."""
-        self.viewer = await self._job(self._prepare)
+        self.viewer = viewer = await self._job(self._prepare)
         warm, began = False, time.monotonic()
         while True:
             self._wake.clear()
             due = [client for client in self.clients if client.ready]
-            moves = bool(self.clients) and self.viewer.goes_on
+            moves = bool(self.clients) and viewer.goes_on
             if self._queued or moves or any(map(self._is_stale, due)):
                 commands, self._queued = self._queued, []
                 now = time.monotonic()
                 seconds, began = (now - began if self.clients else 0.0), now
-                job = functools.partial(self._go_on, self.viewer, commands, seconds, due)
+                job = functools.partial(self._go_on, viewer, commands, seconds, due)
                 for client, *update in await self._job(job):
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
             elif not warm:  # compile the step while the user looks at the first picture
-                warm = await self._job(self.viewer.controller.session.warm) is None
+                warm = await self._job(viewer.controller.session.warm) is None
             else:
                 await self._pause()
                 began = time.monotonic()
@@ -116,11 +116,12 @@ class Show:
 
     def _is_stale(self, client: Client) -> bool:
         """Return whether a page has to get a picture, a description or the end of a job."""
-        shown, words = client.frame, client.wants_words
-        is_current = shown is not None and client.version == self.version
-        is_current = is_current and _size(shown) == (client.size, client.ratio)
-        is_busy = bool(client.told.get("busy"))
-        return not is_current or is_busy or (words and self._owes_words())
+        frame = client.frame
+        if frame is None or client.version != self.version:
+            return True
+        if _size(frame) != (client.size, client.ratio) or client.told.get("busy"):
+            return True
+        return client.wants_words and self._owes_words()
 
     def _owes_words(self) -> bool:
         _, version, when = self._words
