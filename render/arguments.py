@@ -1,9 +1,11 @@
 """Arguments and error handling that the commands `play`, `watch` and `solve` have in common."""
 
 import argparse
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxenvs.commands import parser as commands
 from jaxenvs.commands.parser import Parser, UsageError, number
@@ -13,6 +15,7 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
+PAGES = "jaxenvs.render.web.pages"  # the module that serves --web; it imports this package
 # File suffixes that each option accepts; the first is the format of a name without a suffix.
 SUFFIXES = {
     "gif": (*animation.FORMATS, animation.STILL),
@@ -69,6 +72,11 @@ def check_web(options: argparse.Namespace, *others: str) -> None:
         if getattr(options, name) not in (None, False):
             flag = name.replace("_", "-")
             raise UsageError(f"--web shows pages of any size in a browser; remove --{flag}")
+
+
+def pages() -> Any:
+    """Import and return the module that serves --web."""
+    return importlib.import_module(PAGES)
 
 
 def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:

@@ -55,9 +55,9 @@ def _run(argv: list[str]) -> int:
     viewable(env)
     playable(env)
     if options.web:
-        from .web.pages import open_pages
-
-        return open_pages(lambda: _controller(env, options), "play", argv, options)
+        return arguments.pages().open_pages(
+            lambda: _controller(env, options), "play", argv, options
+        )
     if not headless:
         from .window import open_window
 

@@ -124,9 +124,7 @@ def _run(argv: list[str]) -> int:
     if options.levels is not None:
         return _compare(puzzle, planner, options)
     if options.web:
-        from .web import pages
-
-        pages.require()
+        arguments.pages().require()
     elif options.watch:
         from .window import start_display
 
@@ -360,9 +358,7 @@ def _show(
         drawn = controller()
         outputs.draw_files(drawn, options, drawn.session.forward)
     if options.web:
-        from .web.pages import open_pages
-
-        return open_pages(controller, "solve", (), options)
+        return arguments.pages().open_pages(controller, "solve", (), options)
     if options.watch:
         from .window import open_window
 

@@ -59,9 +59,9 @@ def _run(argv: list[str]) -> int:
         options.random = options.random or True
     load = (_random if options.random else _trained)(options)
     if options.web:
-        from .web.pages import open_pages
-
-        return open_pages(lambda: _controller(load, options), "watch", argv, options)
+        return arguments.pages().open_pages(
+            lambda: _controller(load, options), "watch", argv, options
+        )
     if not headless:
         from .window import open_window
 

@@ -16,17 +16,20 @@ def changed(
 
     Blocks are numbered row by row. All blocks differ if `before` is None or has another size.
     """
-    rows, columns = (-(-length // BLOCK) for length in after.shape[:2])
+    height, width, _ = after.shape
     if before is None or before.shape != after.shape:
-        return np.arange(rows * columns)
-    differs = (before != after).any(axis=2)
-    return np.flatnonzero(_padded(differs).reshape(rows, BLOCK, columns, BLOCK).any(axis=(1, 3)))
+        return np.arange(-(-height // BLOCK) * -(-width // BLOCK))
+    differs = (before != after).reshape(height, width * 3)
+    by_row = np.logical_or.reduceat(differs, np.arange(0, height, BLOCK), axis=0)
+    return np.flatnonzero(
+        np.logical_or.reduceat(by_row, np.arange(0, width * 3, BLOCK * 3), axis=1)
+    )
 
 
 def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
     """Return a PNG of these blocks, or b"" if there are none.
 
-    The PNG has as many columns of blocks as the picture, filled row by row. Blocks at the right
+    The PNG is as wide as the picture, in blocks, and filled row by row. Blocks at the right
     and at the lower edge are padded with black.
     """
     if not numbers.size:

@@ -44,7 +44,7 @@ class Journal:
     """A journal that is being written; after an error of the disk it writes nothing more."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], length: int = 0) -> None:
-        """Open a new file, or with `length` continue a file after so many bytes."""
+        """Open a new file, or continue a file after its first `length` bytes."""
         self.problem = ""  # why nothing more is written; "" while all is well
         self._steps, self._wrote = 0, 0.0
         flags = os.O_WRONLY | os.O_CREAT | (0 if length else os.O_TRUNC)
@@ -73,7 +73,7 @@ class Journal:
         self._steps, self._wrote = 0, time.monotonic()
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write the remaining steps, and close the file."""
         self.flush()
         os.close(self._file)
 

@@ -16,7 +16,7 @@ from ..controls import Controller
 from ..viewer import Viewer
 from . import journal
 
-# Options that do not change what a session of the same commands does.
+# Options that do not change the history of a session.
 IRRELEVANT = ("fps", "port", "resume")
 NO_JOURNAL = "Without a private cache folder (JAXENVS_CACHE) a killed server cannot be resumed."
 

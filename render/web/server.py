@@ -45,7 +45,7 @@ NO_TOKEN = "Open the address that the terminal shows, with its token.\n"
 
 
 class Door(NamedTuple):
-    """Where the server listens."""
+    """Socket of the server, and the token of its pages."""
 
     socket: socket.socket
     token: str

@@ -73,7 +73,7 @@ class Page:
         await self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     async def screenshot(self, path: Path) -> None:
-        """Write a PNG of what the page shows."""
+        """Write a PNG of the page."""
         shot = await self.ask("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(shot["data"]))
 

@@ -72,7 +72,7 @@ async def serving(
 
 
 class Page:
-    """What `page.js` does, without a browser: copies blocks onto a picture."""
+    """A page without a browser: copies blocks onto a picture, as `page.js` does."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket

@@ -16,7 +16,7 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 from jaxenvs.render.viewer import Viewer
-from jaxenvs.render.web import clients, protocol, server, show
+from jaxenvs.render.web import clients, diffs, protocol, server, show
 
 pytestmark = pytest.mark.usefixtures("no_display")
 SMALL, LARGE = (320, 240), (700, 501)
@@ -59,6 +59,20 @@ def test_a_stream_of_differences_is_the_window_pixel_by_pixel():
         np.testing.assert_array_equal(page.picture, drawn(there.controller, SMALL, 1.5))
 
     served(test)
+
+
+def test_blocks_that_differ_are_found_in_pictures_of_any_size():
+    random = np.random.RandomState(0)
+    for _ in range(200):
+        height, width = random.randint(1, 140, 2)
+        before = np.zeros((height, width, 3), np.uint8)
+        after = before.copy()
+        for _ in range(random.randint(0, 4)):
+            after[random.randint(height), random.randint(width), random.randint(3)] = 1
+        columns = -(-width // diffs.BLOCK)
+        places = np.argwhere(after != before)[:, :2] // diffs.BLOCK
+        expected = {row * columns + column for row, column in places.tolist()}
+        assert set(diffs.changed(before, after).tolist()) == expected
 
 
 def test_pages_of_two_sizes_show_one_session():
