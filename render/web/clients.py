@@ -12,7 +12,7 @@ from ..viewer import Pointer
 from . import protocol
 
 # Messages per second that a page may send, and how many it may send at once.
-RATE, BURST = 120.0, 240.0
+RATE, BURST = 250.0, 500.0
 MOST_IGNORED = 1000  # malformed messages and messages beyond the rate before a page is closed
 
 

@@ -75,6 +75,7 @@ class Journal:
     def close(self) -> None:
         """Write the remaining steps, and close the file."""
         self.flush()
+        self.problem = "the journal is closed"
         os.close(self._file)
 
     def _line(self, content: Any) -> None:

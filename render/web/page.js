@@ -5,6 +5,7 @@ const at = id => document.getElementById(id);
 const canvas = at("view"), context = canvas.getContext("2d", {alpha: false});
 const token = new URLSearchParams(location.search).get("token") || "";
 const FIRST = 250, LONGEST = 5000;  // ms: shortest and longest time between attempts to connect
+const MOVES = 16;  // ms between two positions of the mouse
 const TRIES = 4;  // failed attempts before the page says that the server has gone
 // Names of keys: those of pygame by those of the browser. Letters and digits are their own names.
 const NAMES = {
@@ -32,7 +33,10 @@ function connect() {
     fit();
     send("words", !at("words").hidden);
   };
-  socket.onmessage = event => { drawing = drawing.then(() => show(event.data)); };
+  const mine = socket;  // after an error, connect again and get the whole picture
+  socket.onmessage = event => {
+    drawing = drawing.then(() => show(event.data)).catch(() => mine.close());
+  };
   socket.onclose = event => {
     failures += 1;
     document.body.dataset.state = "gone";
@@ -160,7 +164,7 @@ canvas.addEventListener("pointerdown", event => {
   send("click", ...pixel(event));
 });
 canvas.addEventListener("pointermove", event => {
-  if (pending === null) requestAnimationFrame(() => { send("move", ...pending); pending = null; });
+  if (pending === null) setTimeout(() => { send("move", ...pending); pending = null; }, MOVES);
   pending = pixel(event);
 });
 for (const name of ["pointerup", "pointercancel"]) {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxenvs import __version__
 from jaxenvs.commands.parser import UsageError
 from jaxenvs.core import extras
 from jaxenvs.core.typed import program
@@ -128,12 +129,12 @@ def _refused(port: int | None, error: OSError) -> str:
 
 
 def _identity(command: str, options: argparse.Namespace) -> str:
-    """Return the options that determine a session, as text."""
+    """Return what determines a session besides its commands: the version and the options."""
     given = {name: value for name, value in vars(options).items() if name not in IRRELEVANT}
     target = given.get("target")
     if target and Path(target).is_dir():
         given["target"] = str(Path(target).resolve())
-    return json.dumps([command, given], sort_keys=True, default=str)
+    return json.dumps([__version__, command, given], sort_keys=True, default=str)
 
 
 def _typed(command: str, argv: Sequence[str]) -> str:

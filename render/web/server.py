@@ -102,8 +102,11 @@ async def _serve(make: Callable[[], Show], door: Door) -> None:
     show, ended = make(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        with contextlib.suppress(NotImplementedError, AttributeError, RuntimeError):
-            loop.add_signal_handler(getattr(signal, name), ended.set)
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) == signal.SIG_IGN:
+            continue  # `nohup` lets SIGHUP be ignored
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # on Windows, in a thread
+            loop.add_signal_handler(number, ended.set)
     runner = await start(show, door)
     tasks = [asyncio.ensure_future(show.run()), asyncio.ensure_future(ended.wait())]
     try:

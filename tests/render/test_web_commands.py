@@ -169,6 +169,20 @@ def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
 
 
 @pytest.mark.full
+def test_nohup_keeps_the_server(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process, address = started(tmp_path, "play", ID)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    asyncio.run(visited(address, "right", shows="moment 1 of 1"))
+    process.terminate()
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and "The server has ended." in out
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_signals_end_the_server_while_it_compiles(tmp_path, name):
     process, _ = started(tmp_path, "watch", ID, "--envs", "4")
