@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -90,8 +90,16 @@ def run(show: Callable[[], Show], door: Door) -> None:
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
-    """Start to serve a session; `cleanup` of the result ends it."""
-    made = application(show, door.token)
+    """Start to serve a session to pages with the token; `cleanup` of the result ends it."""
+    made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
+    made.on_response_prepare.append(_add_headers)
+    visitors = _Visitors(show, door.token)
+    made.router.add_get("/", visitors.page)
+    made.router.add_get("/session", visitors.session)
+    made.router.add_get("/saved", visitors.saved)
+    for address in FILES:
+        made.router.add_get(address, _file)
+    made.on_shutdown.append(visitors.close)
     runner = web.AppRunner(made, access_log=None, shutdown_timeout=CLOSING_TAKES)
     await runner.setup()
     await web.SockSite(runner, door.socket).start()
@@ -118,20 +126,6 @@ async def _serve(make: Callable[[], Show], door: Door) -> None:
             task.cancel()
         await show.close(SAVING_TAKES)
         await runner.cleanup()
-
-
-def application(show: Show, token: str) -> web.Application:
-    """Return the web application that shows a session to pages with the token."""
-    made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
-    made.on_response_prepare.append(_add_headers)
-    visitors = _Visitors(show, token)
-    made.router.add_get("/", visitors.page)
-    made.router.add_get("/session", visitors.session)
-    made.router.add_get("/saved", visitors.saved)
-    for address in FILES:
-        made.router.add_get(address, _file)
-    made.on_shutdown.append(visitors.close)
-    return made
 
 
 @web.middleware
@@ -221,7 +215,7 @@ class _Visitors:
             self._show.remove(client)
         return made
 
-    async def close(self, _: web.Application) -> None:
+    async def close(self, application: Any) -> None:
         """Close all pages, with a reason."""
         closing = [
             made.close(code=WSCloseCode.GOING_AWAY, message=b"the server has ended")

@@ -225,8 +225,8 @@ BAD = [
     ("play", [ID, "--web", "--resume"], "--resume needs a private cache folder"),
     ("watch", [ID, "--web", "--screenshot", "a.png"], "remove --screenshot"),
     ("watch", [ID, "--web", "--html", "a.html"], "remove --html"),
-    ("solve", ["Puzzle-Hanoi-v0", "--web", "--gif", "a.gif"], "remove --gif"),
-    ("solve", ["Puzzle-Hanoi-v0", "--web", "--resume"], "--resume"),
+    ("solve", ["Puzzle-Hanoi-5-v0", "--web", "--gif", "a.gif"], "remove --gif"),
+    ("solve", ["Puzzle-Hanoi-5-v0", "--web", "--resume"], "--resume"),
 ]
 
 
