@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 
 import aiohttp
 import numpy as np
@@ -182,13 +181,11 @@ def test_a_page_that_reads_slowly_skips_pictures():
         await slow.take()  # and never says that it has drawn the picture
         for _ in range(20):
             await fast.update()
-        (client,) = (c for c in there.show.clients if not c.ready)
-        assert client.updates <= 4
-        assert max(c.updates for c in there.show.clients) > 20
+        few, many = sorted(client.updates for client in there.show.clients)
+        assert few <= 5 and many > 20
         await slow.say("shown", slow.facts["number"])
         await slow.take()
-        there_now = there.controller.session
-        assert there_now.dropped + there_now.cursor > 5
+        assert there.controller.session.cursor > 5
 
     def fast_wall() -> Viewer:
         viewer = wall()
@@ -331,13 +328,17 @@ def test_malformed_messages_are_none(text):
 
 
 def test_ten_thousand_malformed_messages_harm_nothing():
-    there, state = SimpleNamespace(queue=pytest.fail, wake=pytest.fail), np.random.RandomState(0)
-    client, kept = clients.Client(None), 0
+    async def send(update: bytes) -> None:
+        pytest.fail("nothing is sent")
+
+    there, state = show.Show(playing), np.random.RandomState(0)
+    client, kept = clients.Client(send), 0
     for i in range(10_000):
         noise = bytes(state.randint(0, 256, state.randint(1, 60), np.uint8)).decode("latin-1")
         text = MALFORMED[i % len(MALFORMED)] if i % 2 else noise
         kept += server.receive(there, client, text)
     assert client.ignored == 10_000 and kept == clients.MOST_IGNORED - 1
+    assert not there._queued and client.size is None
 
 
 def test_a_flood_is_ignored_and_then_closes_its_page():
