@@ -44,27 +44,21 @@ def open_pages(
     from . import server
     from .show import Show
 
-    place = journal.folder() if argv else None
+    again = _typed(command, argv) if argv and journal.folder() else ""
     identity = _identity(command, options)
-    earlier = _earlier(place, identity) if options.resume else None
+    earlier = _earlier(identity) if options.resume else None
     try:
         door = server.opened(options.port, *_listened(earlier, server.PORT))
     except OSError as error:
         raise UsageError(_refused(options.port, error)) from error
-    again = _typed(command, argv) if place else ""
     about = {"command": again, "port": door.port, "token": door.token}
-    book = None if place is None else _journal(place, identity, earlier, about)
+    book = _journal(identity, earlier, about) if again else None
 
-    def viewer() -> Viewer:
-        made = Viewer(prepare())
-        made.replay(earlier.commands if earlier else ())
-        if book is not None:
-            made.note = _noting(made, book)
-        return made
+    def announce() -> None:
+        _announce(door.address, door.port, again if argv else None)
 
-    _announce(door.address, door.port, again if argv else None)
     try:
-        server.run(lambda: Show(viewer, again), door)
+        server.run(lambda: Show(lambda: _viewer(prepare, earlier, book), again), door, announce)
     finally:
         if book is not None:
             book.close()
@@ -72,12 +66,27 @@ def open_pages(
     return 0
 
 
+def _viewer(
+    prepare: Callable[[], Controller],
+    earlier: journal.Earlier | None,
+    book: journal.Journal | None,
+) -> Viewer:
+    """Make the session, run the commands of an earlier journal, and write the later ones."""
+    made = Viewer(prepare())
+    made.replay(earlier.commands if earlier else ())
+    if book is not None:
+        made.note = _noting(made, book)
+    return made
+
+
 def _journal(
-    place: Path, identity: str, earlier: journal.Earlier | None, about: dict[str, Any]
+    identity: str, earlier: journal.Earlier | None, about: dict[str, Any]
 ) -> journal.Journal:
-    """Continue a journal, or begin a new one in the folder `place`."""
+    """Continue a journal, or begin a new one in the folder of journals."""
     if earlier is not None:
         return journal.Journal(earlier.path, about, earlier.length)
+    place = journal.folder()
+    assert place is not None
     return journal.Journal(journal.new(place, identity), about)
 
 
@@ -102,8 +111,9 @@ def _announce(address: str, port: int, again: str | None) -> None:
     print("Ctrl-C ends the server.", flush=True)
 
 
-def _earlier(place: Path | None, identity: str) -> journal.Earlier:
+def _earlier(identity: str) -> journal.Earlier:
     """Return the journal to resume, or raise `UsageError`."""
+    place = journal.folder()
     if place is None:
         raise UsageError("--resume needs a private cache folder; JAXENVS_CACHE can name one")
     found = journal.latest(place, identity)

@@ -83,10 +83,10 @@ def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     raise AssertionError
 
 
-def run(show: Callable[[], Show], door: Door) -> None:
-    """Serve a session until Ctrl-C, SIGTERM or SIGHUP."""
+def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> None:
+    """Serve a session until Ctrl-C, SIGTERM or SIGHUP; call `announce` when pages can come."""
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve(show, door))
+        asyncio.run(_serve(show, door, announce))
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
@@ -106,7 +106,7 @@ async def start(show: Show, door: Door) -> web.AppRunner:
     return runner
 
 
-async def _serve(make: Callable[[], Show], door: Door) -> None:
+async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], None]) -> None:
     show, ended = make(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
@@ -116,6 +116,7 @@ async def _serve(make: Callable[[], Show], door: Door) -> None:
         with contextlib.suppress(NotImplementedError, RuntimeError):  # on Windows, in a thread
             loop.add_signal_handler(number, ended.set)
     runner = await start(show, door)
+    announce()
     tasks = [asyncio.ensure_future(show.run()), asyncio.ensure_future(ended.wait())]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

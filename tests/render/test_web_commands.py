@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import aiohttp
@@ -122,16 +121,25 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
     assert len([*tmp_path.iterdir()]) == journal.MAX_FILES - 1
 
 
-def started(home: Path, *words: str) -> tuple[subprocess.Popen, str]:
-    """Start a command with `--web`; return its process and the address that it prints."""
+def started(home: Path, *words: str) -> tuple[subprocess.Popen, list[str]]:
+    """Start a command with `--web`; return its process and the lines that it prints at first."""
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, env=given, cwd=home, **pipes)
     assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith("Open http://127.0.0.1:"), line + process.stdout.read()
-    return process, line.split()[1]
+    lines = [process.stdout.readline() for _ in range(4)]
+    assert lines[0].startswith("Open http://127.0.0.1:"), lines
+    assert lines[3] == "Ctrl-C ends the server.\n", lines
+    return process, lines
+
+
+def ended(process: subprocess.Popen) -> str:
+    """Wait for the end of a server and return its last line."""
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert out.count("\n") == 1, out
+    return out
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
@@ -151,46 +159,42 @@ async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
 
 
 def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
-    process, address = started(tmp_path, "play", ID)
+    process, lines = started(tmp_path, "play", ID)
+    address = lines[0].split()[1]
     before = asyncio.run(visited(address, "right", "up", "up", "left", shows="moment 4 of 4"))
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
-    again, there = started(tmp_path, "play", ID, "--resume")
-    assert there == address  # so that open pages find it
-    after = asyncio.run(visited(there, shows="moment 4 of 4"))
+    again, lines = started(tmp_path, "play", ID, "--resume")
+    assert lines[0].split()[1] == address  # so that open pages find it
+    port = address.split(":")[2].split("/")[0]
+    assert lines[1].startswith(f"From another machine: ssh -L {port}:127.0.0.1:{port} ")
+    after = asyncio.run(visited(address, shows="moment 4 of 4"))
     np.testing.assert_array_equal(after, before)
     again.send_signal(signal.SIGINT)
-    out, _ = again.communicate(timeout=PATIENCE)
-    assert again.returncode == 0
-    *_, last = out.splitlines()
-    assert last.startswith("The server has ended. To go on: ") and last.endswith("--resume")
-    assert out.count("To go on") == 2 and "Traceback" not in out
-    assert f"ssh -L {address.split(':')[2].split('/')[0]}:127.0.0.1:" in out
+    command = lines[2].removeprefix("To go on after the end of the server: ")
+    assert ended(again) == f"The server has ended. To go on: {command}"
+    assert command.endswith(f"-m jaxenvs play {ID} --web --resume\n")
 
 
 @pytest.mark.full
 def test_nohup_keeps_the_server(tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        process, address = started(tmp_path, "play", ID)
+        process, lines = started(tmp_path, "play", ID)
     finally:
         signal.signal(signal.SIGHUP, before)
     process.send_signal(signal.SIGHUP)
-    asyncio.run(visited(address, "right", shows="moment 1 of 1"))
+    asyncio.run(visited(lines[0].split()[1], "right", shows="moment 1 of 1"))
     process.terminate()
-    out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and "The server has ended." in out
+    assert "The server has ended." in ended(process)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_signals_end_the_server_while_it_compiles(tmp_path, name):
     process, _ = started(tmp_path, "watch", ID, "--envs", "4")
-    began = time.monotonic()
     process.send_signal(getattr(signal, name))
-    out, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and "The server has ended." in out and "Traceback" not in out
-    assert time.monotonic() - began < 20
+    assert "The server has ended." in ended(process)
 
 
 def test_a_port_in_use_is_one_sentence(capsys):
