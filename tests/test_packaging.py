@@ -19,19 +19,9 @@ from imports import OUTSIDE, ROOT, Import, all_imports, imports_of, sources
 import jaxenvs
 from jaxenvs import registry
 
-EXTRAS = {"cuda", "train", "play", "web", "search", "gym", "gymnax", "dm", "ray", "bench"}
-EXTRAS |= {
-    "export",
-    "minigrid",
-    "notebooks",
-    "sb3",
-    "tensorboard",
-    "wandb",
-    "test",
-    "dev",
-    "all",
-    "web",
-}
+EXTRAS = {"cuda", "train", "play", "web", "search", "gym", "gymnax", "dm", "ray", "docs"}
+EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
+EXTRAS |= {"bench"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.

@@ -96,6 +96,7 @@ def test_two_pages_of_different_sizes_and_a_resize(tmp_path):
             shown = await pixels(page)
             size = (shown.shape[1], shown.shape[0])
             np.testing.assert_array_equal(shown, drawn(there.controller, size, ratio))
+        await desktop.ask("Page.bringToFront")  # a page in the background is not laid out
         shape = {"width": 900, "height": 700, "deviceScaleFactor": 1, "mobile": False}
         await desktop.ask("Emulation.setDeviceMetricsOverride", **shape)
         await desktop.until("document.getElementById('view').width === 900")
