@@ -15,6 +15,7 @@ const NAMES = {
   CapsLock: "caps lock",
 };
 const SIDED = {Shift: "shift", Control: "ctrl", Alt: "alt"};
+let held = "";  // Shift, Ctrl or Alt while it is held and no other key was pressed
 let socket = null, failures = 0, drawing = Promise.resolve(), pending = null, facts = {};
 
 function send(...message) {
@@ -141,13 +142,21 @@ function nameOf(event) {
   return sided ? `${event.location === 2 ? "right" : "left"} ${sided}` : NAMES[event.key];
 }
 
+const isUsed = name => (facts.keys || []).some(([keys]) => keys.some(([key]) => key === name));
+
 canvas.addEventListener("keydown", event => {
-  if (event.metaKey || ((event.ctrlKey || event.altKey) && !SIDED[event.key])) return;
   const name = nameOf(event);
-  const isUsed = (facts.keys || []).some(([keys]) => keys.some(([key]) => key === name));
-  if (!name || (name === "tab" && (event.shiftKey || !isUsed))) return;
+  held = SIDED[event.key] ? name : "";
+  const isCombined = (event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph");
+  if (held || !name || event.metaKey || isCombined) return;
+  if (name === "tab" && (event.shiftKey || !isUsed(name))) return;
   event.preventDefault();
   send("key", name);
+});
+// Shift acts when it is released, unless it was part of a combination such as Shift+Tab.
+canvas.addEventListener("keyup", event => {
+  if (SIDED[event.key] && held === nameOf(event) && isUsed(held)) send("key", held);
+  if (SIDED[event.key]) held = "";
 });
 
 function pixel(event) {

@@ -144,7 +144,15 @@ def test_a_person_without_a_mouse_reaches_everything(tmp_path):
         live = "document.getElementById('words').getAttribute('aria-live')"
         assert await page.value(live) == "polite"
         await page.key("ArrowRight")  # outside the picture, keys do not act
-        assert there.controller.session.cursor == 1
+        await page.value("document.getElementById('view').focus()")
+        shift = {"key": "Shift", "code": "ShiftLeft", "location": 1}
+        await page.ask("Input.dispatchKeyEvent", type="keyDown", modifiers=8, **shift)
+        await page.key("Tab", modifiers=8, windowsVirtualKeyCode=9)
+        await page.ask("Input.dispatchKeyEvent", type="keyUp", **shift)
+        assert await page.value(focus) != "view"  # and Shift took no action
+        await page.value("document.getElementById('view').focus()")
+        await page.key("ArrowUp")
+        await at(page, "2 of 2")
 
     browsed(tmp_path, test)
 
