@@ -253,7 +253,7 @@ async def draw_pages() -> None:
         viewer.replay((PRESS, key) for key in WALK.split())
         return viewer
 
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         async with browser(Path(profile)) as started, serving(prepare) as there:
             for name, size, is_phone in PAGES:
                 page = await started.open(there.door.address, *size, 1 + is_phone, is_phone)
