@@ -1,13 +1,16 @@
 """Redraw the pictures of this folder.
 
 RUN is the directory of a run in Grid-DoorKey-8x8-v0. With it, the pictures of `watch` are drawn
-too: they show its policy. Learning curves have a separate command,
+too: they show its policy. `--browser` draws only the pages of `--web`, with Chromium
+and the extra `web`. Learning curves have a separate command,
 `python -m jaxenvs.baselines.evaluation.record TABLE --picture PNG`.
 """
 
+import asyncio
 import itertools
 import os
 import sys
+import tempfile
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +35,10 @@ from jaxenvs.craft.look import layers, sprites
 from jaxenvs.craft.tables import Item
 from jaxenvs.puzzlescript import collection
 from jaxenvs.render import frames, gif, play, screen, watch
+from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
+from jaxenvs.render.viewer import PRESS, Viewer
 
 HERE = Path(__file__).parent
 PLAYED = {  # puzzles whose first board shows little: seed, number of random actions
@@ -54,6 +59,7 @@ WALK = "tab left up up left up space"  # keys that open the door in the level of
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
 FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; brightness of dark cells
 SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
+PAGES = (("browser", (1280, 800), False), ("browser-phone", (390, 844), True))  # size, is a phone
 CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # keys of a game, after its seed
 CRAFT_STEPS = 609  # of that game
 
@@ -200,7 +206,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Draw the pictures; return the exit code, 2 if RUN is no run of the id."""
     parser = Parser("python docs/draw.py", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="directory of a run")
-    run = parser.parse_args(argv).run
+    parser.add_argument("--browser", action="store_true", help="draw the pages of --web")
+    options = parser.parse_args(argv)
+    run = options.run
+    if options.browser:
+        asyncio.run(draw_pages())
+        return 0
     if run is not None:
         try:
             id = Run.open(run).config.id
@@ -237,6 +248,31 @@ def draw_policy(run: Path) -> int:
         if code := watch.main([str(run), *options.split(), str(HERE / name)]):
             return code
     return 0
+
+
+async def draw_pages() -> None:
+    """Draw the page of `--web` on a desktop and on a phone, while a person plays."""
+    sys.path.insert(0, str(HERE.parent / "tests" / "render"))
+    from browsing import browser
+    from paging import serving
+
+    def prepare() -> Viewer:
+        session = Session(jaxenvs.make("Grid-DoorKey-8x8-v0"), seed=1)
+        viewer = Viewer(Controller(session, "Grid-DoorKey-8x8-v0"))
+        viewer.replay((PRESS, key) for key in WALK.split())
+        return viewer
+
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        async with browser(Path(profile)) as started, serving(prepare) as there:
+            for name, size, is_phone in PAGES:
+                page = await started.open(there.door.address, *size, 1 + is_phone, is_phone)
+                await page.until("document.body.dataset.moment")
+                if not is_phone:
+                    await page.value("document.getElementById('wording').click()")
+                    await page.until("document.getElementById('words').textContent")
+                await asyncio.sleep(1)  # the page takes its final size
+                await page.until("document.getElementById('busy').hidden")
+                await page.screenshot(HERE / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Arguments and error handling that the commands `play`, `watch` and `solve` have in common."""
 
 import argparse
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from jaxenvs.commands import parser as commands
 from jaxenvs.commands.parser import Parser, UsageError, number
@@ -13,6 +15,7 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
+PAGES = "jaxenvs.render.web.pages"  # the module that serves --web; it imports this package
 # File suffixes that each option accepts; the first is the format of a name without a suffix.
 SUFFIXES = {
     "gif": (*animation.FORMATS, animation.STILL),
@@ -39,7 +42,42 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     )
     add("--panel", action="store_true", help="with --gif: draw the whole window, not only boards")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
+    add_web(made)
     return made
+
+
+def add_web(made: Parser, resumed: bool = True) -> None:
+    """Add --web and --port, and with `resumed` also --resume."""
+    add = made.add_argument
+    add("--web", action="store_true", help="show it in a browser instead of a window")
+    port = "with --web: port on this machine (default 8700, or a free one)"
+    add("--port", type=number(1, 65_535), metavar="N", help=port)
+    if resumed:
+        resume = "with --web: continue the session of the same command that was ended or killed"
+        add("--resume", action="store_true", help=resume)
+    else:
+        made.set_defaults(resume=False)
+
+
+def check_web(options: argparse.Namespace, *others: str) -> None:
+    """Check the options of --web; raise `UsageError` if one does not fit.
+
+    others: further options that cannot be combined with --web.
+    """
+    if not options.web:
+        for name in ("port", "resume"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} needs --web")
+        return
+    for name in ("gif", "html", "screenshot", "tile_size", *others):
+        if getattr(options, name) not in (None, False):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--web shows pages of any size in a browser; remove --{flag}")
+
+
+def pages() -> Any:
+    """Import and return the module that serves --web."""
+    return importlib.import_module(PAGES)
 
 
 def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:

@@ -26,6 +26,7 @@ EXAMPLES = (
     "play Puzzle-Cube-3x3-v0 --set scramble=3",
     "play Grid-v0 --screenshot window.png",
     "play Grid-v0 --text",
+    "play Grid-DoorKey-8x8-v0 --web",
 )
 
 
@@ -44,6 +45,7 @@ def _run(argv: list[str]) -> int:
         "--text", action="store_true", help="play in the terminal, with states described in words"
     )
     options = parser.read(argv)
+    arguments.check_web(options, "text", "keys")
     headless = arguments.checked_outputs(options)
     if options.text:
         return _play_text(options, headless)
@@ -52,6 +54,10 @@ def _run(argv: list[str]) -> int:
     env = make_env(options.id, options.fields, options.params)
     viewable(env)
     playable(env)
+    if options.web:
+        return arguments.pages().open_pages(
+            lambda: _controller(env, options), "play", argv, options
+        )
     if not headless:
         from .window import open_window
 

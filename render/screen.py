@@ -122,14 +122,16 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
     return max(MIN_SIZE[0], width), max(MIN_SIZE[1], beside, height)
 
 
-def layout(controller: Controller, size: tuple[int, int]) -> Layout:
+def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> Layout:
     """Return the layout of a window of this size, with boards as large as possible.
+
+    ratio: pixels per unit of length on the desktop; text is larger in proportion.
 
     The panel is to the right of the boards, in one or more columns, or below the boards. A smaller
     scale, and so smaller text, is used if the panel would not fit or boards would be tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
-    scales = [scale for scale in SCALES if scale <= max(1.0, largest)]
+    scales = [ratio * scale for scale in SCALES if scale <= max(1.0, largest / ratio)]
     best, least = None, 0.0
     for scale in scales:
         if least >= LEAST_BOARD * min(size) and scale < SHRINK * scales[0]:
@@ -137,7 +139,8 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
         found = _arranged(controller, size, scale)
         if found is not None and min(found.whole.size) > GROWTH * least:
             best, least = found, min(found.whole.size)
-    return best or _placed(controller, size, SCALES[-1], *_beside(size, SCALES[-1], 1))
+    least_scale = ratio * SCALES[-1]
+    return best or _placed(controller, size, least_scale, *_beside(size, least_scale, 1))
 
 
 def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
@@ -240,12 +243,12 @@ def _shape(controller: Controller) -> tuple[int, int]:
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 
 
-def draw(controller: Controller, size: tuple[int, int]) -> pygame.Surface:
+def draw(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> pygame.Surface:
     """Draw the whole window (boards, panel, history bar and help) on a new surface."""
     pygame.font.init()
     surface = pygame.Surface(size)
     surface.fill(INK)
-    where = layout(controller, size)
+    where = layout(controller, size, ratio)
     canvas = Canvas(surface, where.scale)
     if controller.zoomed:
         _draw_board(surface, controller, where)

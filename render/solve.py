@@ -106,6 +106,7 @@ def _parser() -> Parser:
     add("--watch", action="store_true", help="show the solution in a window")
     animated = "the solution as an animation"
     arguments.add_drawing(made, animated, "the solved board", "the solution as a replay")
+    arguments.add_web(made, resumed=False)
     speed = "actions per second (default 4)"
     add("--speed", type=number(1, 60), default=4, metavar="N", help=speed)
     return made
@@ -115,12 +116,16 @@ def _run(argv: list[str]) -> int:
     options = _parser().read(argv)
     options.screenshot = options.frames = None
     options.panel = False
+    arguments.check_web(options)
+    options.watch = options.watch or options.web
     arguments.checked_outputs(options)
     puzzle = _puzzle(options)
     planner = _planner(puzzle, options)
     if options.levels is not None:
         return _compare(puzzle, planner, options)
-    if options.watch:
+    if options.web:
+        arguments.pages().require()
+    elif options.watch:
         from .window import start_display
 
         start_display()  # raises without a display, so do this before a long search
@@ -352,6 +357,8 @@ def _show(
         options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
         outputs.draw_files(drawn, options, drawn.session.forward)
+    if options.web:
+        return arguments.pages().open_pages(controller, "solve", (), options)
     if options.watch:
         from .window import open_window
 

@@ -25,6 +25,7 @@ EXAMPLES = (
     "watch runs/demo --gif demo.gif --frames 200",
     "watch runs/demo --html demo.html",
     "watch Grid-LavaCrossingS9N3-v0",
+    "watch runs/demo --envs 16 --web",
 )
 MAX_BOARDS = 64  # largest value of --envs, the number of environments
 Watched = tuple[str, Env, Pilot]  # environment id, environment, and policy to watch
@@ -52,10 +53,15 @@ def _run(argv: list[str]) -> int:
     parser.add_best()
     parser.add_simulations()
     options = parser.read(argv)
+    arguments.check_web(options)
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
         options.random = options.random or True
     load = (_random if options.random else _trained)(options)
+    if options.web:
+        return arguments.pages().open_pages(
+            lambda: _controller(load, options), "watch", argv, options
+        )
     if not headless:
         from .window import open_window
 

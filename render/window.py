@@ -9,25 +9,20 @@ import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pygame
 
 from jaxenvs.commands.parser import UsageError
 from jaxenvs.core.background import Background
-from jaxenvs.core.checks import counted
 
-from . import gif, screen, turning, waiting
+from . import screen, waiting
 from .controls import Controller
-from .outputs import boards_picture, turning_pictures
+from .viewer import PRESS, Pointer, Viewer
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
-# Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
-SAVED_MOMENTS = 500
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
 # Longest time, in seconds, to wait for a job before events are handled again.
@@ -35,8 +30,8 @@ LONG = 0.15  # duration of a job, in seconds, after which the busy screen is sho
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
-    "no display to open a window on; write a file with --gif out.gif, or run the command under "
-    "`xvfb-run`"
+    "no display to open a window on; use a browser with --web, write a file with --gif out.gif, or "
+    "run the command under `xvfb-run`"
 )
 
 
@@ -74,15 +69,15 @@ class Window:
         self.open = True
         self.controller: Controller | None = None  # None until `prepare` has returned
         self.picture: pygame.Surface | None = None  # the latest picture of the session
-        self.scrubbing = False
-        self.seen = 0  # index in the history of the time step of the latest picture
+        self._pointer = Pointer()
+        self._viewer: Viewer | None = None  # None until `prepare` has returned
         self._tile_size = tile_size
-        self._queued: list[Callable[[Controller], None]] = []  # commands that still have to run
+        self._queued: list[Callable[[Viewer], None]] = []  # commands that still have to run
         # Real time, in seconds, since the last background job began; the next job advances the
         # session by this time.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
-        self._is_warm = self._shows_busy = self._is_saving = False
+        self._is_warm = self._shows_busy = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
         self._began = time.monotonic()  # time at which the current background job began
@@ -96,7 +91,7 @@ class Window:
     def close(self) -> None:
         """Close the window. Wait for a file that is being written, but not for a compilation."""
         pygame.display.quit()
-        if self._is_saving:
+        if self._is_saving():
             self._background.done(SAVING_TAKES)
         self._background.close()
 
@@ -105,8 +100,8 @@ class Window:
         for event in pygame.event.get():
             self.handle(event)
         self._elapsed += seconds
-        if self._background.idle and self.controller is not None:
-            self._begin(self.controller)
+        if self._background.idle and self._viewer is not None:
+            self._begin(self._viewer)
         if not self._background.idle:
             self._check_job()
 
@@ -118,14 +113,17 @@ class Window:
 
     # Methods of the main thread that start background jobs and show their pictures.
 
-    def _begin(self, controller: Controller) -> None:
+    def _is_saving(self) -> bool:
+        return self._viewer is not None and self._viewer.is_saving
+
+    def _begin(self, viewer: Viewer) -> None:
         """Start the next background job, if there is anything to do."""
-        if self._queued or self._stale or _goes_on(controller):
+        if self._queued or self._stale or viewer.goes_on:
             size = self.display.get_size()
-            job = functools.partial(self._go_on, controller, self._queued, self._elapsed, size)
+            job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
         elif not self._is_warm:  # compile the step while the user looks at the first picture
-            job, self._is_warm = controller.session.warm, True
+            job, self._is_warm = viewer.controller.session.warm, True
         else:
             job = None
         self._elapsed, self._began = 0.0, time.monotonic()
@@ -157,14 +155,14 @@ class Window:
     def _show_busy(self) -> None:
         """Draw the busy screen: "compiling" or "saving", over the latest picture."""
         self._shows_busy = True
-        waiting.draw(self.display, self.picture, "saving" if self._is_saving else "compiling")
+        waiting.draw(self.display, self.picture, "saving" if self._is_saving() else "compiling")
         pygame.display.flip()
 
     # Methods of the main thread that handle events.
 
     def _queue(self, command: Callable[..., None], *given: Any) -> None:
         if len(self._queued) < MAX_QUEUED:
-            self._queued.append(functools.partial(command, self, *given))
+            self._queued.append(lambda viewer: command(viewer, *given))
 
     def _key_down(self, event: pygame.event.Event) -> None:
         name = pygame.key.name(event.key)
@@ -172,17 +170,17 @@ class Window:
             name = name.upper()
         if name == "escape" and self.controller is None:
             self.open = False
-        self._queue(Window._press, "return" if name == "enter" else name)
+        self._queue(_press, "return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
         if event.button == 1:
-            self._queue(Window._click, self.display.get_size(), event.pos)
+            self._queue(self._pointer.click, event.pos, self.display.get_size())
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
-        self._queue(Window._point, self.display.get_size(), event.pos)
+        self._queue(self._pointer.move, event.pos, self.display.get_size())
 
     def _mouse_up(self, event: pygame.event.Event) -> None:
-        self._queue(Window._let_go)
+        self._queue(self._pointer.release)
 
     def _quit(self, event: pygame.event.Event) -> None:
         self.open = False
@@ -197,17 +195,17 @@ class Window:
     def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
         """Create the controller with its session, and return the first picture."""
         controller = prepare()
-        controller.save = functools.partial(self._save, controller)
+        viewer = Viewer(controller)
         if self._tile_size is not None:
             size = screen.natural_size(controller, self._tile_size)
         picture = screen.draw(controller, size)
-        self.seen, self.controller = controller.session.cursor, controller
+        self.controller, self._viewer = controller, viewer
         return picture
 
     def _go_on(
         self,
-        controller: Controller,
-        queued: list[Callable[[Controller], None]],
+        viewer: Viewer,
+        queued: list[Callable[[Viewer], None]],
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
@@ -215,73 +213,12 @@ class Window:
 
         Returns a picture of the window of this size, or None if nothing has changed.
         """
+        controller = viewer.controller
         for command in queued:
-            command(controller)
+            command(viewer)
         stale = bool(queued) or self.picture is None or self.picture.get_size() != size
-        stale |= controller.session.tick(seconds)
-        stale |= self._turn(controller, seconds)
+        stale |= viewer.tick(seconds)
         return screen.draw(controller, size) if stale and controller.open else None
-
-    def _turn(self, controller: Controller, seconds: float) -> bool:
-        """Advance the animation (the in-between pictures) of the latest action.
-
-        Returns whether the picture changes.
-        """
-        session = controller.session
-        if session.cursor != self.seen:
-            is_next = session.cursor == self.seen + 1 and controller.zoomed
-            is_shown = is_next and turning.is_turn(session, controller.selected)
-            controller.turned = 0.0 if is_shown else 1.0
-            self.seen = session.cursor
-            return True
-        if controller.turned == 1:
-            return False
-        controller.turned = min(1.0, controller.turned + seconds / turning.seconds(session))
-        return True
-
-    def _press(self, name: str, controller: Controller) -> None:
-        controller.press(name)
-
-    def _click(self, size: tuple[int, int], at: tuple[int, int], controller: Controller) -> None:
-        where = screen.layout(controller, size)
-        if where.bar.inflate(20, 30).collidepoint(at):
-            self.scrubbing = True
-            controller.scrub(where.scrubbed(at[0]))
-        elif controller.is_wall:
-            board = where.board_at(at)
-            if board is not None:
-                controller.zoom(board)
-        else:
-            place = where.place_at(controller, at)
-            if place is not None:
-                controller.notice = ""
-                controller.point(place)
-
-    def _point(self, size: tuple[int, int], at: tuple[int, int], controller: Controller) -> None:
-        where = screen.layout(controller, size)
-        is_near = where.bar.inflate(20, 30).collidepoint(at)
-        controller.pointed = where.scrubbed(at[0]) if is_near else None
-        if self.scrubbing:
-            controller.scrub(where.scrubbed(at[0]))
-
-    def _let_go(self, controller: Controller) -> None:
-        self.scrubbing = False
-
-    def _save(self, controller: Controller) -> str:
-        """Save the history, up to the time step that is shown, as a GIF in the working directory.
-
-        Returns a notice for the panel: the file's name or the error.
-        """
-        session = controller.session
-        path = _unused(Path.cwd(), controller.title)
-        here, self._is_saving = session.cursor, True
-        try:
-            count = gif.write(path, _replay(controller, here))
-        except OSError as error:
-            return f"not saved: {error}"
-        finally:
-            session.cursor, self._is_saving = here, False
-        return f"saved {path.name}: {counted(count, 'picture')}"
 
 
 def start_display() -> None:
@@ -296,27 +233,8 @@ def start_display() -> None:
         raise UsageError(f"{NO_DISPLAY} ({error})") from error
 
 
-def _goes_on(controller: Controller) -> bool:
-    """Return whether the picture changes as time passes, even without events."""
-    session = controller.session
-    return controller.turned < 1 or not (session.human or session.paused)
-
-
-def _unused(folder: Path, title: str) -> Path:
-    """Return the path of `TITLE-N.gif` with the lowest N for which no file exists."""
-    number = 1
-    while (path := folder / f"{title}-{number}.gif").exists():
-        number += 1
-    return path
-
-
-def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pairs (picture, duration in seconds) of the history up to index `last`."""
-    session = controller.session
-    for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
-        session.cursor = index
-        yield from turning_pictures(controller, None)
-        yield boards_picture(controller, None), session.delay
+def _press(viewer: Viewer, name: str) -> None:
+    viewer.run(PRESS, name)
 
 
 _HANDLERS = {

@@ -19,9 +19,9 @@ from imports import OUTSIDE, ROOT, Import, all_imports, imports_of, sources
 import jaxenvs
 from jaxenvs import registry
 
-EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
+EXTRAS = {"cuda", "train", "play", "web", "search", "gym", "gymnax", "dm", "ray", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
-EXTRAS |= {"mcp", "openenv"}
+EXTRAS |= {"bench", "mcp", "openenv"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.
@@ -350,7 +350,7 @@ def test_every_data_file_beside_the_modules_is_in_the_distribution():
     assert (ROOT / "jaxenvs" / "py.typed").is_file() and "py.typed" in patterns
     for folder in {path.parent for _, path in sources()}:
         for path in folder.iterdir():
-            if path.suffix in {".html", ".json", ".npz", ".toml", ".txt", ".txtpb"}:
+            if path.suffix in {".css", ".html", ".js", ".json", ".npz", ".toml", ".txt", ".txtpb"}:
                 assert any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns), path
 
 

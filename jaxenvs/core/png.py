@@ -42,14 +42,16 @@ def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
     """
     height, width, _ = picture.shape
     colours, numbers = np.unique(packed(picture), return_inverse=True)
-    if colours.size <= MOST_COLOURS:
-        chunks = [(b"PLTE", unpacked(colours).tobytes())]
-        kind, rows = 3, _unfiltered(numbers.reshape(height, width).astype(np.uint8))
-    else:
-        chunks, kind, rows = [], 2, _subtracted(picture)
-    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
-    chunks = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+    if colours.size > MOST_COLOURS:
+        return _file((width, height), 2, _subtracted(picture), 9)
+    rows = _unfiltered(numbers.reshape(height, width).astype(np.uint8))
+    return _file((width, height), 3, rows, 9, (b"PLTE", unpacked(colours).tobytes()))
+
+
+def quickly_encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
+    """Return the content of a PNG file like `encoded`, without a palette and ten times faster."""
+    height, width, _ = picture.shape
+    return _file((width, height), 2, _subtracted(picture), 6)
 
 
 def address(content: bytes, kind: str = "png") -> str:
@@ -66,6 +68,19 @@ def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape
 def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
     """Unpack the uint32s of `packed` to RGB values."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
+
+
+def _file(
+    size: tuple[int, int], kind: int, rows: bytes, level: int, *chunks: tuple[bytes, bytes]
+) -> bytes:
+    """Return a PNG file of (width, height) `size`, with colour type `kind` and image data `rows`.
+
+    level: level of zlib's compression. chunks: pairs (name, data) that precede the image data.
+    """
+    header = struct.pack(">IIBBBBB", *size, 8, kind, 0, 0, 0)
+    data = (b"IDAT", zlib.compress(rows, level))
+    parts = [(b"IHDR", header), *chunks, data, (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in parts)
 
 
 def _unfiltered(rows: np.ndarray) -> bytes:

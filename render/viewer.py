@@ -1,0 +1,171 @@
+"""Commands of a viewer, shared by the window and the web pages; needs no display.
+
+A `Viewer` applies keys and the passing of time to the controller of a session, and saves GIFs. A
+`Pointer` turns the positions of one mouse or finger into commands.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxenvs.core.checks import counted
+
+from . import gif, screen, turning
+from .controls import Controller
+from .outputs import boards_picture, turning_pictures
+
+# Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
+SAVED_MOMENTS = 500
+NEAR_BAR = (20, 30)  # pixels by which the area of the history bar that reacts is wider and higher
+# Names of the commands in a journal, see `Viewer.note`.
+PRESS, PLACE, SCRUB, ZOOM, FORWARD = "press", "place", "scrub", "zoom", "forward"
+
+
+class Viewer:
+    """Applies keys and the passing of time to the controller of a session."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.seen = controller.session.cursor  # index in the history of the latest time step
+        self.is_saving = False  # whether a GIF is being written
+        self.saved: Path | None = None  # the GIF that was written last
+        # Called with the name and the arguments of each command before it runs, for a journal.
+        self.note: Callable[..., None] = lambda *command: None
+        controller.save = self._save
+
+    @property
+    def goes_on(self) -> bool:
+        """True if the picture changes as time passes, even without commands."""
+        session = self.controller.session
+        return self.controller.turned < 1 or not (session.human or session.paused)
+
+    def run(self, name: str, *given: Any) -> None:
+        """Run a command of a journal; `given` are its arguments."""
+        controller = self.controller
+        if name == FORWARD:
+            for _ in range(given[0]):
+                controller.session.forward()
+            return
+        self.note(name, *given)
+        if name == PRESS:
+            controller.press(given[0])
+        elif name == PLACE:
+            controller.notice = ""
+            controller.point((given[0], given[1]))
+        elif name == SCRUB:
+            controller.scrub(given[0])
+        elif name == ZOOM:
+            controller.zoom(given[0])
+
+    def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
+        """Run commands (name, *arguments) of a journal; they write no files."""
+        note, self.note = self.note, lambda *command: None
+        save, self.controller.save = self.controller.save, None
+        for command in commands:
+            self.run(*command)
+        self.note, self.controller.save = note, save
+
+    def tick(self, seconds: float) -> bool:
+        """Let `seconds` of real time pass in the session; return whether the picture changes."""
+        session = self.controller.session
+        before = session.dropped + session.cursor
+        moved = session.tick(seconds)
+        if moved:
+            self.note(FORWARD, session.dropped + session.cursor - before)
+        return self._turn(seconds) or moved
+
+    def _turn(self, seconds: float) -> bool:
+        """Advance the animation (the in-between pictures) of the latest action.
+
+        Returns whether the picture changes.
+        """
+        controller, session = self.controller, self.controller.session
+        if session.cursor != self.seen:
+            is_next = session.cursor == self.seen + 1 and controller.zoomed
+            is_shown = is_next and turning.is_turn(session, controller.selected)
+            controller.turned = 0.0 if is_shown else 1.0
+            self.seen = session.cursor
+            return True
+        if controller.turned == 1:
+            return False
+        controller.turned = min(1.0, controller.turned + seconds / turning.seconds(session))
+        return True
+
+    def _save(self) -> str:
+        """Save the history, up to the time step that is shown, as a GIF in the working directory.
+
+        Returns a notice for the panel: the file's name or the error.
+        """
+        controller, session = self.controller, self.controller.session
+        path = _unused(Path.cwd(), controller.title)
+        here, self.is_saving = session.cursor, True
+        try:
+            count = gif.write(path, _replay(controller, here))
+        except OSError as error:
+            return f"not saved: {error}"
+        finally:
+            session.cursor, self.is_saving = here, False
+        self.saved = path
+        return f"saved {path.name}: {counted(count, 'picture')}"
+
+
+class Pointer:
+    """The mouse or finger of one window or page; positions are in pixels of its picture.
+
+    `size` is the (width, height) of the picture, `ratio` its pixels per unit of the desktop.
+    """
+
+    def __init__(self) -> None:
+        self.scrubbing = False  # whether the history bar is being dragged
+
+    def click(
+        self, viewer: Viewer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
+    ) -> None:
+        """Press the button of the mouse at a position."""
+        controller, run = viewer.controller, viewer.run
+        where = screen.layout(controller, size, ratio)
+        if where.bar.inflate(*NEAR_BAR).collidepoint(at):
+            self.scrubbing = True
+            run(SCRUB, where.scrubbed(at[0]))
+        elif controller.is_wall:
+            board = where.board_at(at)
+            if board is not None:
+                run(ZOOM, board)
+        else:
+            place = where.place_at(controller, at)
+            if place is not None:
+                run(PLACE, *place)
+
+    def move(
+        self, viewer: Viewer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
+    ) -> None:
+        """Move the mouse to a position, which may be outside the picture."""
+        controller = viewer.controller
+        where = screen.layout(controller, size, ratio)
+        is_near = where.bar.inflate(*NEAR_BAR).collidepoint(at)
+        controller.pointed = where.scrubbed(at[0]) if is_near else None
+        if self.scrubbing:
+            viewer.run(SCRUB, where.scrubbed(at[0]))
+
+    def release(self, viewer: Viewer) -> None:
+        """Release the button of the mouse."""
+        self.scrubbing = False
+
+
+def _unused(folder: Path, title: str) -> Path:
+    """Return the path of `TITLE-N.gif` with the lowest N for which no file exists."""
+    number = 1
+    while (path := folder / f"{title}-{number}.gif").exists():
+        number += 1
+    return path
+
+
+def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
+    """Yield pairs (picture, duration in seconds) of the history up to index `last`."""
+    session = controller.session
+    for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
+        session.cursor = index
+        yield from turning_pictures(controller, None)
+        yield boards_picture(controller, None), session.delay

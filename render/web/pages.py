@@ -1,0 +1,153 @@
+"""`--web`: serve the viewer of a session to browsers until Ctrl-C, and keep its journal."""
+
+import argparse
+import json
+import shlex
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxenvs import __version__
+from jaxenvs.commands.parser import UsageError
+from jaxenvs.core import extras
+from jaxenvs.core.typed import program
+
+from ..controls import Controller
+from ..viewer import Viewer
+from . import journal
+
+# Options that do not change the history of a session.
+IRRELEVANT = ("fps", "port", "resume")
+NO_JOURNAL = "Without a private cache folder (JAXENVS_CACHE) a killed server cannot be resumed."
+
+
+def require() -> None:
+    """Raise `MissingExtraError` if a package that the pages need is missing."""
+    extras.require(["aiohttp"], "web")
+    extras.require(["pygame"], "play")
+
+
+def open_pages(
+    prepare: Callable[[], Controller],
+    command: str,
+    argv: Sequence[str],
+    options: argparse.Namespace,
+) -> int:
+    """Serve a session to browsers until Ctrl-C; return the exit code.
+
+    `prepare` makes the controller of the session; it runs after the server has started, and its
+    exceptions propagate. `argv` are the arguments of the command, to type again; without them
+    there is no journal.
+    """
+    require()
+    from . import server
+    from .show import Show
+
+    again = _typed(command, argv) if argv and journal.folder() else ""
+    identity = _identity(command, options)
+    earlier = _earlier(identity) if options.resume else None
+    try:
+        door = server.opened(options.port, *_listened(earlier, server.PORT))
+    except OSError as error:
+        raise UsageError(_refused(options.port, error)) from error
+    about = {"command": again, "port": door.port, "token": door.token}
+    book = _journal(identity, earlier, about) if again else None
+
+    def announce() -> None:
+        _announce(door.address, door.port, again if argv else None)
+
+    try:
+        server.run(lambda: Show(lambda: _viewer(prepare, earlier, book), again), door, announce)
+    finally:
+        if book is not None:
+            book.close()
+    print(f"The server has ended. To go on: {again}" if again else "The server has ended.")
+    return 0
+
+
+def _viewer(
+    prepare: Callable[[], Controller],
+    earlier: journal.Earlier | None,
+    book: journal.Journal | None,
+) -> Viewer:
+    """Make the session, run the commands of an earlier journal, and write the later ones."""
+    made = Viewer(prepare())
+    made.replay(earlier.commands if earlier else ())
+    if book is not None:
+        made.note = _noting(made, book)
+    return made
+
+
+def _journal(
+    identity: str, earlier: journal.Earlier | None, about: dict[str, Any]
+) -> journal.Journal:
+    """Continue a journal, or begin a new one in the folder of journals."""
+    if earlier is not None:
+        return journal.Journal(earlier.path, about, earlier.length)
+    place = journal.folder()
+    assert place is not None
+    return journal.Journal(journal.new(place, identity), about)
+
+
+def _noting(viewer: Viewer, book: journal.Journal) -> Callable[..., None]:
+    """Return a function that writes commands to the journal, and shows an error once."""
+
+    def note(*command: Any) -> None:
+        was = book.problem
+        book.write(*command)
+        if book.problem != was:
+            viewer.controller.notice = f"{book.problem}; later commands cannot be resumed"
+
+    return note
+
+
+def _announce(address: str, port: int, again: str | None) -> None:
+    """Print the address of the page and how to use it; `again` is "" if there is no journal."""
+    print(f"Open {address}")
+    print(f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}")
+    if again is not None:
+        print(f"To go on after the end of the server: {again}" if again else NO_JOURNAL)
+    print("Ctrl-C ends the server.", flush=True)
+
+
+def _earlier(identity: str) -> journal.Earlier:
+    """Return the journal to resume, or raise `UsageError`."""
+    place = journal.folder()
+    if place is None:
+        raise UsageError("--resume needs a private cache folder; JAXENVS_CACHE can name one")
+    found = journal.latest(place, identity)
+    if found is None:
+        raise UsageError(
+            f"--resume: {place} has no journal of this command that no server is writing; "
+            "start without --resume"
+        )
+    return found
+
+
+def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
+    """Return port and token of a journal's server, so that its pages find the new server."""
+    about = {} if earlier is None else earlier.about
+    number, token = about.get("port"), about.get("token")
+    is_known = isinstance(number, int) and isinstance(token, str) and len(token) > 30
+    return (number, token) if is_known else (port, "")  # type: ignore[return-value]
+
+
+def _refused(port: int | None, error: OSError) -> str:
+    named = f"port {port} cannot be used" if port else "no port can be used"
+    return f"{named}: {error.strerror}; name another one with --port N, or leave --port out"
+
+
+def _identity(command: str, options: argparse.Namespace) -> str:
+    """Return what determines a session besides its commands: the version and the options."""
+    given = {name: value for name, value in vars(options).items() if name not in IRRELEVANT}
+    target = given.get("target")
+    if target and Path(target).is_dir():
+        given["target"] = str(Path(target).resolve())
+    return json.dumps([__version__, command, given], sort_keys=True, default=str)
+
+
+def _typed(command: str, argv: Sequence[str]) -> str:
+    """Return the command that resumes the session."""
+    words = [word for word in argv if word != "--resume"]
+    return f"{program()} {command} {shlex.join([*words, '--resume'])}"

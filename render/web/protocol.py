@@ -1,0 +1,90 @@
+"""Messages between the server and a page.
+
+A page sends JSON arrays: a name of `MESSAGES` and its arguments. Positions are in pixels of the
+picture that the page shows. The server sends updates: four bytes with the length of the head
+(little-endian), the head (JSON, see `page.js`), and a PNG of the blocks that have changed.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+MAX_BYTES = 4096  # maximum length of a message of a page
+MAX_SIDE = 16_384  # largest coordinate that a page may send
+# Bounds of the picture's width and height, and its largest number of pixels.
+MIN_SIDE, MAX_PIXELS = 64, 2560 * 1600
+MAX_RATIO = 4.0  # most pixels per CSS pixel
+LONGEST_KEY = 20  # maximum length of the name of a key
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_KEY and value.isprintable()
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_pixel(value: Any) -> bool:
+    return type(value) is int and abs(value) <= MAX_SIDE
+
+
+def _is_length(value: Any) -> bool:
+    return _is_pixel(value) and value > 0
+
+
+def _is_ratio(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and 0 < value <= 16
+
+
+def _is_switch(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+# Name of each message of a page, with the checks of its arguments.
+MESSAGES: dict[str, tuple[Callable[[Any], bool], ...]] = {
+    "key": (_is_key,),  # name of a pressed key
+    "click": (_is_pixel, _is_pixel),  # x and y
+    "move": (_is_pixel, _is_pixel),
+    "release": (),
+    "size": (_is_length, _is_length, _is_ratio),  # width and height (pixels), pixels per CSS pixel
+    "shown": (_is_count,),  # number of the update that the page has drawn
+    "words": (_is_switch,),  # whether to send descriptions in words
+}
+
+
+def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the name and the arguments of a message; None if it is malformed."""
+    try:
+        message = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, list) or not message or not isinstance(message[0], str):
+        return None
+    name, given = message[0], tuple(message[1:])
+    checks = MESSAGES.get(name)
+    if checks is None or len(checks) != len(given):
+        return None
+    return (name, given) if all(map(_passes, checks, given)) else None
+
+
+def _passes(check: Callable[[Any], bool], value: Any) -> bool:
+    return check(value)
+
+
+def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:
+    """Return the size and the ratio of the picture for a page that asks for these.
+
+    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels.
+    """
+    shrink = min(1.0, MAX_RATIO / ratio, (MAX_PIXELS / (width * height)) ** 0.5)
+    size = (max(MIN_SIDE, int(width * shrink)), max(MIN_SIDE, int(height * shrink)))
+    return size, max(0.5, ratio * shrink)
+
+
+def update(head: dict[str, Any], picture: bytes = b"") -> bytes:
+    """Return an update for a page."""
+    words = json.dumps(head, separators=(",", ":")).encode()
+    return struct.pack("<I", len(words)) + words + picture

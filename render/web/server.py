@@ -1,0 +1,287 @@
+"""The server of the viewer's page: HTTP and a websocket on this machine, guarded by a token."""
+
+import asyncio
+import contextlib
+import hmac
+import importlib.resources
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from . import protocol
+from .clients import MOST_IGNORED, Client
+from .show import Show
+
+HERE = "127.0.0.1"
+PORT = 8700  # default port; if it is in use, the system chooses another one
+NAMES = ("127.0.0.1", "localhost", "::1")  # host names by which a page may address the server
+FILES = {  # address -> file and its type; no other file is ever read
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
+MAX_CLIENTS = 64
+ALIVE = 20.0  # seconds between the server's questions whether a page is still there
+CLOSING_TAKES = 2.0  # seconds that pages may take to close when the server ends
+SAVING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Server": "jaxenvs",
+}
+NO_TOKEN = "Open the address that the terminal shows, with its token.\n"
+
+
+class Door(NamedTuple):
+    """Socket of the server, and the token of its pages."""
+
+    socket: socket.socket
+    token: str
+
+    @property
+    def port(self) -> int:
+        """Port number."""
+        return self.socket.getsockname()[1]
+
+    @property
+    def address(self) -> str:
+        """Address of the page, with the token."""
+        return f"http://{HERE}:{self.port}/?token={self.token}"
+
+
+def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
+    """Listen on a port of this machine.
+
+    port: the port to use; None takes `preferred`, or any free port if that is in use. Raises
+    `OSError` if the port cannot be used.
+    """
+    for number in [preferred, 0] if port is None else [port]:
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        if os.name == "posix":  # use a port again while its last connections are still closing
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((HERE, number))
+            made.listen(128)
+        except OSError:
+            made.close()
+            if number in (port, 0):
+                raise
+            continue
+        return Door(made, token or secrets.token_urlsafe(32))
+    raise AssertionError
+
+
+def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> None:
+    """Serve a session until Ctrl-C, SIGTERM or SIGHUP; call `announce` when pages can come."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(show, door, announce))
+
+
+async def start(show: Show, door: Door) -> web.AppRunner:
+    """Start to serve a session to pages with the token; `cleanup` of the result ends it."""
+    made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
+    made.on_response_prepare.append(_add_headers)
+    visitors = _Visitors(show, door.token)
+    made.router.add_get("/", visitors.page)
+    made.router.add_get("/session", visitors.session)
+    made.router.add_get("/saved", visitors.saved)
+    for address in FILES:
+        made.router.add_get(address, _file)
+    made.on_shutdown.append(visitors.close)
+    runner = web.AppRunner(made, access_log=None, shutdown_timeout=CLOSING_TAKES)
+    await runner.setup()
+    await web.SockSite(runner, door.socket).start()
+    return runner
+
+
+async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], None]) -> None:
+    show, ended = make(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is None or signal.getsignal(number) == signal.SIG_IGN:
+            continue  # `nohup` lets SIGHUP be ignored
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # on Windows, in a thread
+            loop.add_signal_handler(number, ended.set)
+    runner = await start(show, door)
+    announce()
+    tasks = [asyncio.ensure_future(show.run()), asyncio.ensure_future(ended.wait())]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()  # raises the exception of the session, if any
+    finally:
+        for task in tasks:
+            task.cancel()
+        await show.close(SAVING_TAKES)
+        await runner.cleanup()
+
+
+@web.middleware
+async def _guarded(
+    request: web.Request, handler: Callable[[web.Request], object]
+) -> web.StreamResponse:
+    """Refuse requests by other names of this machine, which a hostile page may have made up.
+
+    Refuses pages of other sites, too.
+    """
+    if _host(f"//{request.headers.get('Host', '')}") not in NAMES:
+        return web.Response(status=403, text="This server answers only to localhost.\n")
+    origin = request.headers.get("Origin")
+    if origin is not None and origin != f"http://{request.headers['Host']}":
+        return web.Response(status=403, text="This server answers only to its own pages.\n")
+    return await handler(request)  # type: ignore[misc]
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(HEADERS)
+
+
+async def _file(request: web.Request) -> web.Response:
+    name, kind = FILES[request.path]
+    return _content(name, kind)
+
+
+def _content(name: str, kind: str) -> web.Response:
+    text = importlib.resources.files("jaxenvs.render.web").joinpath(name).read_text("utf-8")
+    return web.Response(text=text, content_type=kind, charset="utf-8")
+
+
+class _Visitors:
+    """Handlers of the requests that need the token."""
+
+    def __init__(self, show: Show, token: str) -> None:
+        self._show, self._token = show, token.encode()
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    def _is_known(self, request: web.Request) -> bool:
+        given = request.query.get("token", "").encode("utf-8", "surrogatepass")
+        return hmac.compare_digest(given, self._token)
+
+    async def page(self, request: web.Request) -> web.Response:
+        if not self._is_known(request):
+            return web.Response(status=403, text=NO_TOKEN)
+        return _content("page.html", "text/html")
+
+    async def saved(self, request: web.Request) -> web.StreamResponse:
+        """Send the GIF that was saved last."""
+        if not self._is_known(request):
+            return web.Response(status=403, text=NO_TOKEN)
+        path = self._show.viewer and self._show.viewer.saved
+        if not path or not path.is_file():
+            return web.Response(status=404, text="Nothing was saved.\n")
+        name = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.name)}"}
+        return web.FileResponse(path, headers=name)
+
+    async def session(self, request: web.Request) -> web.StreamResponse:
+        """Show the session to a page by a websocket until the page closes it."""
+        if not self._is_known(request) or "Origin" not in request.headers:
+            return web.Response(status=403, text=NO_TOKEN)
+        if len(self._sockets) >= MAX_CLIENTS:
+            return web.Response(status=503, text=f"At most {MAX_CLIENTS} pages at a time.\n")
+        made = web.WebSocketResponse(
+            max_msg_size=protocol.MAX_BYTES, heartbeat=ALIVE, compress=False
+        )
+        await made.prepare(request)
+        client = Client(made.send_bytes)
+        self._sockets.add(made)
+        self._show.add(client)
+        try:
+            async for message in made:
+                text = message.data if message.type is WSMsgType.TEXT else ""
+                if not receive(self._show, client, text):
+                    words = b"too many messages, or malformed ones"
+                    await made.close(code=WSCloseCode.POLICY_VIOLATION, message=words)
+        finally:
+            self._sockets.discard(made)
+            self._show.remove(client)
+        return made
+
+    async def close(self, application: Any) -> None:
+        """Close all pages, with a reason."""
+        closing = [
+            made.close(code=WSCloseCode.GOING_AWAY, message=b"the server has ended")
+            for made in self._sockets
+        ]
+        if closing:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.gather(*closing), CLOSING_TAKES)
+
+
+def receive(show: Show, client: Client, text: str) -> bool:
+    """Handle a message of a page; return False if the page has sent too many bad ones."""
+    found = protocol.parsed(text) if client.accepts() else None
+    if found is None:
+        client.ignored += 1
+        return client.ignored < MOST_IGNORED
+    _HANDLERS[found[0]](show, client, *found[1])
+    return True
+
+
+def _key(show: Show, client: Client, name: str) -> None:
+    show.queue(lambda viewer: viewer.run("press", name))
+
+
+def _click(show: Show, client: Client, x: int, y: int) -> None:
+    _point(show, client, client.pointer.click, (x, y))
+
+
+def _move(show: Show, client: Client, x: int, y: int) -> None:
+    _point(show, client, client.pointer.move, (x, y))
+
+
+def _point(show: Show, client: Client, command: Callable[..., None], at: tuple[int, int]) -> None:
+    """Queue a command at a position in the picture that the page shows."""
+    if client.frame is not None:
+        height, width, _ = client.frame.picture.shape
+        size, ratio = (width, height), client.frame.ratio
+        show.queue(lambda viewer: command(viewer, at, size, ratio))
+
+
+def _release(show: Show, client: Client) -> None:
+    show.queue(client.pointer.release)
+
+
+def _resize(show: Show, client: Client, width: int, height: int, ratio: float) -> None:
+    client.size, client.ratio = protocol.bounded(width, height, float(ratio))
+    show.wake()
+
+
+def _shown(show: Show, client: Client, number: int) -> None:
+    client.drawn(number)
+    show.wake()
+
+
+def _words(show: Show, client: Client, wanted: bool) -> None:
+    client.wants_words = wanted
+    show.wake()
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "key": _key,
+    "click": _click,
+    "move": _move,
+    "release": _release,
+    "size": _resize,
+    "shown": _shown,
+    "words": _words,
+}

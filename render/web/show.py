@@ -1,0 +1,217 @@
+"""A session that pages show: runs its commands, lets time pass, and draws for each page.
+
+Everything that may compile or take long (creating the session, stepping, drawing) runs in one
+background thread. The event loop only moves messages.
+"""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from jaxenvs.core import background
+from jaxenvs.core.controls import sign
+
+from .. import screen
+from ..controls import Controller
+from ..viewer import Viewer
+from . import diffs
+from .clients import Client, Frame
+
+EVERY = 1 / 60  # shortest time between two pictures, in seconds
+LONG = 0.15  # duration of a job, in seconds, after which pages show that the server is busy
+MAX_QUEUED = 200  # maximum number of commands queued while a job runs
+WORDS_EVERY = 1.0  # seconds between two descriptions in words
+STAYS = "close the page, or press Ctrl-C in the terminal to end the server"
+Command = Callable[[Viewer], None]
+Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]  # arguments of `Client.send`
+
+
+class Show:
+    """The session of a server and its pages.
+
+    `prepare` makes the viewer in the background thread. Time passes only while a page is open.
+    """
+
+    def __init__(self, prepare: Callable[[], Viewer], resume: str = "") -> None:
+        self.clients: set[Client] = set()
+        self.viewer: Viewer | None = None  # None until `prepare` has returned
+        self.busy = ""  # "compiling" or "saving" while a long job runs
+        self.version = 0  # number of changes of the picture
+        self._prepare, self._resume = prepare, resume
+        self._queued: list[Command] = []
+        self._wake = asyncio.Event()
+        self._pool = ThreadPoolExecutor(1, background.NAME)
+        self._words = ("", -1, 0.0)  # description, its version, and when it was made
+
+    def queue(self, command: Command) -> None:
+        """Queue a command; it is dropped if too many are waiting."""
+        if len(self._queued) < MAX_QUEUED:
+            self._queued.append(command)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look for something to do: a page has come, has another size or has drawn its picture."""
+        self._wake.set()
+
+    def add(self, client: Client) -> None:
+        """Add a page."""
+        self.clients.add(client)
+        self.wake()
+
+    def remove(self, client: Client) -> None:
+        """Remove a page; the mouse of a page that has gone is nowhere."""
+        self.clients.discard(client)
+        self.queue(lambda viewer: setattr(viewer.controller, "pointed", None))
+
+    async def run(self) -> None:
+        """Show the session until the task is cancelled. Exceptions of `prepare` propagate."""
+        self.viewer = viewer = await self._job(self._prepare)
+        warm, began = False, time.monotonic()
+        while True:
+            self._wake.clear()
+            due = [client for client in self.clients if client.ready]
+            moves = bool(self.clients) and viewer.goes_on
+            if self._queued or moves or any(map(self._is_stale, due)):
+                commands, self._queued = self._queued, []
+                now = time.monotonic()
+                seconds, began = (now - began if self.clients else 0.0), now
+                job = functools.partial(self._go_on, viewer, commands, seconds, due)
+                for client, *update in await self._job(job):
+                    client.send(*update)
+                await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
+            elif not warm:  # compile the step while the user looks at the first picture
+                warm = await self._job(viewer.controller.session.warm) is None
+            else:
+                await self._pause()
+                began = time.monotonic()
+
+    async def close(self, patience: float) -> None:
+        """End the background thread; wait for a file being written, but not for a compilation."""
+        if self.viewer is not None and self.viewer.is_saving:
+            done = asyncio.wrap_future(self._pool.submit(lambda: None))
+            await asyncio.wait([done], timeout=patience)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _pause(self) -> None:
+        """Wait until there may be something to do."""
+        wants_words = any(client.wants_words for client in self.clients)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), WORDS_EVERY if wants_words else None)
+
+    async def _job(self, job: Callable[[], Any]) -> Any:
+        """Run a job in the background thread; tell the pages if it takes long."""
+        running = asyncio.get_running_loop().run_in_executor(self._pool, job)
+        while not (await asyncio.wait([running], timeout=LONG))[0]:
+            is_saving = self.viewer is not None and self.viewer.is_saving
+            self.busy = "saving" if is_saving else "compiling"
+            for client in self.clients:
+                if client.ready and client.told.get("busy") != self.busy:
+                    client.send({"busy": self.busy}, {}, b"")
+        self.busy = ""
+        return running.result()
+
+    def _is_stale(self, client: Client) -> bool:
+        """Return whether a page has to get a picture, a description or the end of a job."""
+        frame = client.frame
+        if frame is None or client.version != self.version:
+            return True
+        if _size(frame) != (client.size, client.ratio) or client.told.get("busy"):
+            return True
+        return client.wants_words and self._owes_words()
+
+    def _owes_words(self) -> bool:
+        _, version, when = self._words
+        return version != self.version and time.monotonic() - when >= WORDS_EVERY
+
+    # Methods that run in the background thread.
+
+    def _go_on(
+        self, viewer: Viewer, commands: Iterable[Command], seconds: float, due: list[Client]
+    ) -> list[Update]:
+        """Run commands, let time pass, and return the updates of the pages that are `due`."""
+        controller = viewer.controller
+        for command in commands:
+            command(viewer)
+            self.version += 1
+            if not controller.open:  # one page must not end the session of the others
+                controller.open, controller.notice = True, STAYS
+        if viewer.tick(seconds):
+            self.version += 1
+        stale = [client for client in due if self._is_stale(client)]
+        if any(client.wants_words for client in stale) and self._owes_words():
+            self._words = (_described(controller), self.version, time.monotonic())
+        return self._updates(viewer, stale)
+
+    def _updates(self, viewer: Viewer, clients: Iterable[Client]) -> list[Update]:
+        """Draw for these pages. Pages of the same size share the work."""
+        facts = {"busy": "", "resume": self._resume, **_about(viewer)}
+        draw, encode = functools.cache(_draw), functools.cache(_encoded)
+        updates = []
+        for client in clients:
+            assert client.size is not None
+            frame = draw(viewer, client.size, client.ratio)
+            shape, png = encode(_Same(client.frame), _Same(frame))
+            client.frame, client.version = frame, self.version
+            words = {"words": self._words[0]} if client.wants_words else {}
+            updates.append((client, {**facts, **words}, shape, png))
+        return updates
+
+
+class _Same:
+    """A key of a dictionary that is equal only for the same frame; avoids comparing pixels."""
+
+    def __init__(self, frame: Frame | None) -> None:
+        self.frame = frame
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.frame is other.frame
+
+    def __hash__(self) -> int:
+        return id(self.frame)
+
+
+def _size(frame: Frame) -> tuple[tuple[int, int], float]:
+    return (frame.picture.shape[1], frame.picture.shape[0]), frame.ratio
+
+
+def _draw(viewer: Viewer, size: tuple[int, int], ratio: float) -> Frame:
+    return Frame(screen.pixels(screen.draw(viewer.controller, size, ratio)), ratio)
+
+
+def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
+    """Return the description of the changed blocks, for the head of an update, and their PNG."""
+    assert after.frame is not None
+    old, picture = before.frame and before.frame.picture, after.frame.picture
+    numbers = diffs.changed(old, picture)
+    height, width, _ = picture.shape
+    shape = {"width": width, "height": height, "block": diffs.BLOCK, "blocks": numbers.tolist()}
+    return shape, diffs.encoded(picture, numbers)
+
+
+def _about(viewer: Viewer) -> dict[str, Any]:
+    """Return facts about the session for a page: its title, its state in words and its keys."""
+    controller, session = viewer.controller, viewer.controller.session
+    first = session.dropped
+    moment = f"moment {first + session.cursor} of {first + len(session.history) - 1}"
+    keys = [
+        [[[key, sign(key)] for key in binding.keys], binding.does]
+        for binding in controller.bindings
+        if binding.keys
+    ]
+    return {
+        "title": controller.title,
+        "moment": moment,
+        "notice": controller.notice,
+        "keys": keys,
+        "saved": viewer.saved.name if viewer.saved else "",
+    }
+
+
+def _described(controller: Controller) -> str:
+    """Return the state of the selected environment in words."""
+    session = controller.session
+    return session.env.describe(session.state(controller.selected))
