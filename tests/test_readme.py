@@ -17,7 +17,7 @@ LINKS = re.compile(r"\]\((?!https:)([^)#]+)(?:#[^)]*)?\)")  # links to files of 
 def commands(text: str) -> set[str]:
     """Return the commands in the code blocks of a page."""
     code = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
-    return set(re.findall(r"^(?:\.venv/bin/)?jaxenvs ([\w-]+)", code, re.MULTILINE))
+    return set(re.findall(r"^(?:\.venv/bin/)?jaxenvs (\w[\w-]*)", code, re.MULTILINE))
 
 
 def test_the_code_runs(capsys):
