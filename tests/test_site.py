@@ -324,9 +324,5 @@ def test_the_commands_of_the_tutorials_exist():
     from jaxenvs.cli import COMMANDS
 
     for path in (*TUTORIALS, DOCS / "install.md", DOCS / "performance.md"):
-<<<<<<< HEAD
-        named = re.findall(r"^jaxenvs ([\w-]+)", path.read_text(), re.MULTILINE)
-=======
         named = re.findall(r"^jaxenvs (\w[\w-]*)", path.read_text(), re.MULTILINE)
->>>>>>> text
         assert set(named) <= set(COMMANDS)
