@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .gymnax import to_gymnax
     from .mctx import mctx_recurrent_fn, mctx_root_fn
     from .sb3 import to_sb3_vec
+    from .torch import to_torch_vec
 
 _HOMES = {
     "mctx_recurrent_fn": "mctx",
@@ -25,6 +26,7 @@ _HOMES = {
     "to_gymnasium_vec": "gymnasium_vec",
     "to_gymnax": "gymnax",
     "to_sb3_vec": "sb3",
+    "to_torch_vec": "torch",
 }
 _PACKAGES = {  # module of this folder -> (package that it imports, extra that installs the package)
     "dm_env": ("dm_env", "dm"),
@@ -33,6 +35,7 @@ _PACKAGES = {  # module of this folder -> (package that it imports, extra that i
     "gymnax": ("gymnax", "gymnax"),
     "mctx": ("mctx", "search"),
     "sb3": ("stable_baselines3", "sb3"),
+    "torch": ("torch", "torch"),
 }
 __all__ = [
     "mctx_recurrent_fn",
@@ -43,6 +46,7 @@ __all__ = [
     "to_gymnasium_vec",
     "to_gymnax",
     "to_sb3_vec",
+    "to_torch_vec",
 ]
 
 
