@@ -20,7 +20,8 @@ import jaxenvs
 from jaxenvs import registry
 
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
-EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
+EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "torch", "wandb", "test"}
+EXTRAS |= {"dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.

@@ -54,9 +54,20 @@ class ExportedBatch(common.Adapter):
         self.venv = make_vec(self.jaxenv, num_envs, autoreset=autoreset, reset_source=reset_source)
         self.num_envs = num_envs
         self.params = common.host_params(self.jaxenv, params, where, self.venv)
-        self._device = device
+        self._place = (device.platform, device.id)  # a `jax.Device` cannot be pickled
         self._carry: Carry | None = None
         self._compile()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Continue on the same device, which pickled arrays do not name."""
+        super().__setstate__(state)
+        if self._carry is not None:
+            self._carry, self.params = jax.device_put((self._carry, self.params), self._device)
+
+    @property
+    def _device(self) -> jax.Device:
+        platform, number = self._place
+        return next(one for one in jax.local_devices(backend=platform) if one.id == number)
 
     def begin(
         self, seed: int | None, rows: Bool[Array, " num_envs"], is_all: bool

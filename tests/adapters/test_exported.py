@@ -113,7 +113,10 @@ def test_a_pickled_batch_continues_identically():
     actions = actions_for(DOORS, 12, ROWS)
     list(play(envs, actions[:6], "same_step", copied))
     copy = pickle.loads(pickle.dumps(envs))
-    both = [[copied(each.advance(action)) for action in actions[6:]] for each in (envs, copy)]
+    both = [
+        [copied(each.advance(jax.numpy.asarray(one))) for one in actions[6:]]
+        for each in (envs, copy)
+    ]
     assert_same(*both)
 
 
