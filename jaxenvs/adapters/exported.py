@@ -132,13 +132,10 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
     def reset_rows(carry: Carry, rows: Array, params: Any) -> tuple[Carry, Any]:
         key = _folded(carry.key, carry.number)
-        obs, state = venv.reset_rows(key, carry.state, jnp.copy(rows), params)
+        obs, state = venv.reset_rows(key, carry.state, rows, params)
         return separate(_next(*carry[:2], state), (obs, info_of({}, state, params)))
 
     def step(carry: Carry, action: Any, params: Any) -> tuple[Carry, Any]:
-        # An input that is returned unchanged would be returned without a copy. Then the state could
-        # share memory with the caller's action.
-        action = jax.tree.map(jnp.copy, action)
         key = _folded(carry.key, carry.number)
         obs, state, *ends, info = venv.step(key, carry.state, action, params)
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))
@@ -150,9 +147,10 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
-    """Return `parts`, outputs of a compiled function, such that each leaf is a separate buffer.
+    """Return `parts` such that each leaf is a separate buffer.
 
-    Without the copies, JAX could return an input itself, or one buffer for two outputs.
+    A state that stores an action shares no memory with it, either. JAX promises this for no
+    function, and without compilation (`jax.disable_jit`) a function may return an input itself. XLA removes the copies that a compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 

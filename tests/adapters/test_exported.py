@@ -95,6 +95,22 @@ def test_results_are_not_the_state():
         results = envs.advance(jax.numpy.zeros(ROWS, jax.numpy.int32))
 
 
+def test_results_are_separate_without_compilation():
+    """Without compilation, a function returns an input itself."""
+    actions = actions_for(ECHO, 3, 2)
+    with jax.disable_jit():
+        envs = batch(ECHO, "none", 2)
+        found = list(play(envs, actions, "none", lambda results: (copied(results), results)))
+        places = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(found) if is_jax(leaf)]
+        state = {leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(envs._carry.state)}
+    assert len(set(places)) == len(places) and not state & set(places)
+    assert_same([copied(results) for _, results in found], [seen for seen, _ in found])
+
+
+def is_jax(leaf):
+    return isinstance(leaf, jax.Array)
+
+
 def test_a_seed_restarts_the_sequence_and_no_seed_continues_it():
     envs, rows = batch(DOORS, rows=4), every_row(4)
 

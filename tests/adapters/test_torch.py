@@ -169,6 +169,7 @@ def test_a_device_has_names_in_both_packages(device):
     assert envs.reset(seed=0)[0]["number"].device == envs.device
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
 def test_a_compiled_policy_takes_the_tensors():
