@@ -150,7 +150,8 @@ def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
     """Return `parts` such that each leaf is a separate buffer.
 
     A state that stores an action shares no memory with it, either. JAX promises this for no
-    function, and without compilation (`jax.disable_jit`) a function may return an input itself. XLA removes the copies that a compiled program does not need.
+    function, and without compilation (`jax.disable_jit`) a function may return an input itself.
+    XLA removes the copies that a compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 
