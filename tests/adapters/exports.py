@@ -77,11 +77,13 @@ class Echo(Env):
 ECHO = Echo()
 
 
-def native(env, actions, mode, seed=SEED, params=None):
+def native(env, actions, mode, seed=SEED):
     """Return copies of all results of `make_vec` for `actions` (steps, num_envs).
 
     The keys are those that `to_torch_vec` documents. With mode "none", done environments are reset.
+    Params are arguments: XLA rounds a division by a constant in another way.
     """
+    params = env.default_params
     venv = make_vec(env, actions.shape[1], autoreset=mode)
     step, numbers = jax.jit(venv.step), iter(range(10**6))
 
