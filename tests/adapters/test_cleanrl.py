@@ -1,4 +1,4 @@
-"""Run CleanRL's scripts on `to_torch_vec`; `JAXENVS_CLEANRL` names the folder of the scripts."""
+"""Run CleanRL's scripts on `to_torch_vec`; `JAXENVS_CLEANRL` names a checkout of it."""
 
 import os
 from pathlib import Path
@@ -9,9 +9,9 @@ pytest.importorskip("torch", reason="PyTorch is an optional package (extra `torc
 if "JAXENVS_CLEANRL" not in os.environ:
     pytest.skip("JAXENVS_CLEANRL is not set", allow_module_level=True)
 
-from cleanrl import run
+from cleanrl_scripts import run
 
-FOLDER = Path(os.environ["JAXENVS_CLEANRL"])
+FOLDER = Path(os.environ["JAXENVS_CLEANRL"]) / "cleanrl"
 pytestmark = pytest.mark.full
 
 

@@ -1,6 +1,6 @@
 """Run a script of CleanRL on `to_torch_vec`; only its statement `envs = ...` is replaced.
 
-    python tests/adapters/cleanrl.py ppo.py --id Classic-CartPole-v0 --seeds 5 --steps 50000
+    python tests/adapters/cleanrl_scripts.py cleanrl/ppo.py --id Classic-CartPole-v0 --seeds 5
 
 prints the mean return of the last 100 episodes of each seed, at each fifth of the steps.
 """
@@ -27,7 +27,7 @@ from jaxenvs.core.spaces import Box
 from jaxenvs.core.wrapper import Wrapper
 
 MADE: list["Recorded"] = []  # the batches that scripts made
-LINE = "envs = __import__('cleanrl').recorded({id!r}, args.num_envs)"
+LINE = "envs = __import__('cleanrl_scripts').recorded({id!r}, args.num_envs)"
 
 
 class Floats(Wrapper):
@@ -104,11 +104,13 @@ def changed(source, id):
 
 def run(script, id, *options):
     """Run the changed script in an empty folder; return its batch."""
-    sys.modules["cleanrl"] = sys.modules[__name__]
+    sys.modules["cleanrl_scripts"] = sys.modules[__name__]
     before, argv = Path.cwd(), sys.argv
+    script = Path(script).resolve()
+    sys.path.append(str(script.parent.parent))  # the checkout, with its package of wrappers
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        path = Path(folder) / Path(script).name
-        path.write_text(changed(Path(script).read_text(), id))
+        path = Path(folder) / script.name
+        path.write_text(changed(script.read_text(), id))
         os.chdir(folder)
         sys.argv = [str(path), *options]
         try:
