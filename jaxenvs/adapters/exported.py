@@ -70,7 +70,7 @@ class ExportedBatch(common.Adapter):
         return next(one for one in jax.local_devices(backend=platform) if one.id == number)
 
     def begin(
-        self, seed: int | None, rows: Bool[Array, " num_envs"], is_all: bool
+        self, seed: int | None, rows: Bool[Array | np.ndarray, " num_envs"], is_all: bool
     ) -> tuple[PyTree[Array], dict[str, Any]]:
         """Start an episode where the mask `rows` is true; `is_all`: it is true everywhere.
 
@@ -91,8 +91,8 @@ class ExportedBatch(common.Adapter):
             self._carry, results = self._reset_rows(self._carry, rows, self.params)
         return results
 
-    def advance(self, action: PyTree[Array]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Advance every environment by its action.
+    def advance(self, action: PyTree) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Advance every environment by its action, arrays with the dtypes of the action space.
 
         Returns observations, rewards, `terminated`, `truncated` and the info of the whole batch.
         Does not wait for the device.

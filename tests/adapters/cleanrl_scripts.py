@@ -136,9 +136,10 @@ def main():
     parser.add_argument("script")
     parser.add_argument("--id", required=True)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=50_000)
     args, rest = parser.parse_known_args()
-    for seed in range(1, args.seeds + 1):
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
         options = ("--seed", str(seed), "--total-timesteps", str(args.steps), "--no-cuda", *rest)
         made = run(args.script, args.id, *options)
         print(json.dumps({"seed": seed, "returns": curve(made.episodes, made.steps)}), flush=True)
