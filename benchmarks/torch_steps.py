@@ -116,7 +116,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024, 8192], help="sizes")
     instrument.add_repeats(parser, 0.5, 5)
     args = parser.parse_args(argv)
-    require(("torch", "gymnasium"), "torch")
+    for package, extra in (("torch", "torch"), ("gymnasium", "gym")):
+        require((package,), extra)
     rows: list[dict[str, Any]] = []
     for env_id in args.ids:
         for num_envs in args.batches:
