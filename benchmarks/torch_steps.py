@@ -52,12 +52,12 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
-    count = jaxenvs.make(env_id).action_space.n
+    space: Any = jaxenvs.make(env_id).action_space  # Discrete
     obs, _ = envs.reset(seed=0)
 
     def step() -> Any:
         nonlocal obs
-        actions = torch.randint(count, (num_envs,), device=envs.device)
+        actions = torch.randint(space.n, (num_envs,), device=envs.device)
         obs, *rest = envs.step(actions)
         return obs, rest
 
@@ -69,12 +69,12 @@ def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], 
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
-    count = jaxenvs.make(env_id).action_space.n
+    space: Any = jaxenvs.make(env_id).action_space  # Discrete
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
     envs.reset(seed=0)
 
     def step() -> Any:
-        actions = torch.randint(count, (num_envs,), device=device)
+        actions = torch.randint(space.n, (num_envs,), device=device)
         results = envs.step(actions.cpu().numpy())[:4]
         return [torch.as_tensor(one).to(device) for one in results]
 

@@ -31,7 +31,7 @@ class Carry(NamedTuple):
 
     key: UInt32[Array, " words"]  # data of the key that the seed determines
     number: UInt32[Array, ""]  # number of the next call since the seed was given
-    state: VectorState
+    state: VectorState | None  # None before the first reset
 
 
 class ExportedBatch(common.Adapter):
@@ -43,7 +43,7 @@ class ExportedBatch(common.Adapter):
         num_envs: int,
         *,
         where: str,
-        device: jax.Device,
+        device: Any,
         autoreset: str = "same_step",
         params: Any = None,
         reset_source: str | None = None,
@@ -65,7 +65,7 @@ class ExportedBatch(common.Adapter):
             self._carry, self.params = jax.device_put((self._carry, self.params), self._device)
 
     @property
-    def _device(self) -> jax.Device:
+    def _device(self) -> Any:
         platform, number = self._place
         return next(one for one in jax.local_devices(backend=platform) if one.id == number)
 
@@ -132,10 +132,12 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
     def reset_rows(carry: Carry, rows: Array, params: Any) -> tuple[Carry, Any]:
         key = _folded(carry.key, carry.number)
+        assert carry.state is not None
         obs, state = venv.reset_rows(key, carry.state, rows, params)
         return separate(_next(*carry[:2], state), (obs, info_of({}, state, params)))
 
     def step(carry: Carry, action: Any, params: Any) -> tuple[Carry, Any]:
+        assert carry.state is not None
         key = _folded(carry.key, carry.number)
         obs, state, *ends, info = venv.step(key, carry.state, action, params)
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))

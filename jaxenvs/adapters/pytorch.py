@@ -25,7 +25,8 @@ WHERE = "to_torch_vec"
 # PyTorch has few operations for these types. The wider types hold every value.
 WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 Tensors = PyTree[torch.Tensor]
-Device = str | torch.device | jax.Device | None
+# "cuda:0", a `torch.device` or a device of JAX; None is JAX's default device
+Device = Any
 
 
 class TorchVectorEnv(ExportedBatch):
@@ -190,7 +191,7 @@ def array(given: torch.Tensor) -> jax.Array | np.ndarray:
     return given.numpy() if given.device.type == "cpu" else jax.dlpack.from_dlpack(given)
 
 
-def devices(device: Device) -> tuple[jax.Device, torch.device]:
+def devices(device: Device) -> tuple[Any, torch.device]:
     """Return a device as JAX and as PyTorch name it; `ValueError` if one cannot use it."""
     if device is None or isinstance(device, jax.Device):
         found = jax.local_devices()[0] if device is None else device
@@ -207,7 +208,7 @@ def devices(device: Device) -> tuple[jax.Device, torch.device]:
     return found, named
 
 
-def _jax_device(named: torch.device) -> jax.Device:
+def _jax_device(named: torch.device) -> Any:
     """Return JAX's device with the index of a device of PyTorch."""
     index = named.index
     if index is None:
