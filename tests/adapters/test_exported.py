@@ -59,7 +59,7 @@ def play(envs, actions, mode, use, seed=SEED):
 
 
 @every_mode
-@pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS)], ids=str)
+@pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS[1:])], ids=str)
 def test_changed_results_and_actions_change_no_later_result(env, mode):
     """Overwrite every result and action after its use; compare with the batch of `make_vec`."""
     env = jaxenvs.make(env) if isinstance(env, str) else env
@@ -75,7 +75,7 @@ def test_changed_results_and_actions_change_no_later_result(env, mode):
 
 
 @every_mode
-@pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS)], ids=str)
+@pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS[1:])], ids=str)
 def test_no_later_step_overwrites_a_result_that_is_kept(env, mode):
     env = jaxenvs.make(env) if isinstance(env, str) else env
     actions = actions_for(env, 200, ROWS)
