@@ -21,7 +21,7 @@ from jaxenvs import registry
 
 EXTRAS = {"cuda", "train", "play", "web", "search", "gym", "gymnax", "dm", "ray", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
-EXTRAS |= {"bench", "mcp", "openenv"}
+EXTRAS |= {"bench", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from .. import kernels
+from .. import kernels, torch_steps
 from ..harness import timing
 from . import gpu_tests, profiles, search, steps, training
 from .results import Work
@@ -42,6 +42,11 @@ class Job(NamedTuple):
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
+# JAX would otherwise take most of the GPU's memory at its start, and leave too little for PyTorch.
+SHARED: dict[str, Any] = {
+    "needs": ("torch", "gymnasium"),
+    "environment": MappingProxyType({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),
+}
 ON_BOTH: dict[str, Any] = {"needs": ("pytest",), "environment": WITH_CPU, "alone": True}
 
 JOBS = (
@@ -59,6 +64,7 @@ JOBS = (
     Job("korf", "Korf's hundred 15-puzzles, with proof", search.korf_hundred, 3),
     Job("puzzles", "steps/s of puzzles, nodes/s of search", search.puzzles, 4),
     Job("families", "steps/s of the classes of Grid and BabyAI", steps.families, 7),
+    Job("torch", "steps/s of tensors compared with NumPy", torch_steps.card, 3, **SHARED),
     Job("billion", "1 B steps of PPO, a slice", training.billion, 6, **SLICES),
     Job("graphs", "without flags for XLA", steps.job("graphs"), 3, environment=XLA_DEFAULTS),
     Job("tests", "tests that need a GPU", gpu_tests.run, 5, **ON_BOTH),

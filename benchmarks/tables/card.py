@@ -292,6 +292,14 @@ puzzles = plain(
         "compile, s": of("compile_seconds", fixed(1)),
     }
 )
+torch = plain(
+    {
+        **WHERE,
+        "adapter": of("contestant"),
+        "steps/s": of("steps_per_second", short),
+        "us per step": of("microseconds", fixed(1)),
+    }
+)
 korf = plain(
     {
         "device": of("device"),
@@ -324,6 +332,7 @@ SECTIONS = (
     Section("korf", "Korf's hundred 15-puzzles by A*", korf),
     Section("babyai", "BabyAI, steps per second by reset source", beside),
     Section("graphs", "Without flags for XLA, steps per second", beside),
+    Section("torch", "A loop in PyTorch, steps per second by adapter", torch),
     Section("billion", "PPO on Craft-Classic-Ids, in slices", billion),
     Section("tests", "Tests that need a GPU", tests),
 )

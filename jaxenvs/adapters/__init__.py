@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .gymnasium_vec import to_gymnasium_vec
     from .gymnax import to_gymnax
     from .mctx import mctx_recurrent_fn, mctx_root_fn
+    from .pytorch import to_torch_vec
     from .sb3 import to_sb3_vec
 
 _HOMES = {
@@ -25,6 +26,7 @@ _HOMES = {
     "to_gymnasium_vec": "gymnasium_vec",
     "to_gymnax": "gymnax",
     "to_sb3_vec": "sb3",
+    "to_torch_vec": "pytorch",
 }
 _PACKAGES = {  # module of this folder -> (package that it imports, extra that installs the package)
     "dm_env": ("dm_env", "dm"),
@@ -32,6 +34,7 @@ _PACKAGES = {  # module of this folder -> (package that it imports, extra that i
     "gymnasium_vec": ("gymnasium", "gym"),
     "gymnax": ("gymnax", "gymnax"),
     "mctx": ("mctx", "search"),
+    "pytorch": ("torch", "torch"),
     "sb3": ("stable_baselines3", "sb3"),
 }
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "to_gymnasium_vec",
     "to_gymnax",
     "to_sb3_vec",
+    "to_torch_vec",
 ]
 
 

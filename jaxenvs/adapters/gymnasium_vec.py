@@ -67,7 +67,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         """`to_gymnasium_vec` explains the arguments."""
         where = self.MADE_BY
         self.jaxenv = common.environment(env, fields, where)
-        self.mode = _mode(autoreset_mode, where)
+        # `autoreset_mode` is the name in Gymnasium's own batches, which TorchRL reads.
+        self.mode = self.autoreset_mode = _mode(autoreset_mode, where)
         self.venv = make_vec(
             self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
         )

@@ -52,7 +52,7 @@ def test_every_row_behaves_like_a_single_environment(id, mode):
     ours, theirs = pair(env, mode, params)
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
-    assert ours.metadata["autoreset_mode"] is mode
+    assert ours.metadata["autoreset_mode"] is ours.autoreset_mode is mode
     actions = actions_for(ours)
     seen, wanted = play(ours, actions), play(theirs, actions)
     for moment, (a, b) in enumerate(zip(seen, wanted, strict=True)):

@@ -361,4 +361,6 @@ def test_all_real_jobs_at_tiny_sizes(tmp_path):
     assert done.returncode == 0
     files = list((tmp_path / "out").glob("*.json"))
     assert len(files) == len(jobs.JOBS)
-    assert {json.loads(file.read_text())["state"] for file in files} == {DONE}
+    states = {found["job"]: found["state"] for found in map(json.loads, map(Path.read_text, files))}
+    for job in jobs.JOBS:  # PyTorch is not in the extra `dev`
+        assert states[job.name] == (LEFT_OUT if results.absent(job.needs) else DONE), job.name

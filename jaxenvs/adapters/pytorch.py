@@ -1,0 +1,252 @@
+"""`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
+
+Results are exchanged by DLPack, without copies and, on a GPU, without waiting for it. The methods
+are those of a vector environment of Gymnasium. Deliberate differences: every entry of `info` is a
+tensor of the whole batch, because the host would need to know which environments are done in order
+to leave out the others; and actions are compared with their space only if `check_actions` is true.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+import torch  # pyright: ignore[reportMissingImports]
+from jaxtyping import PyTree
+
+from ..core.env import Env
+from ..core.spaces import Box, Dict, Space
+from . import common
+from .exported import ExportedBatch
+from .spaces import as_box, gymnasium_space
+
+WHERE = "to_torch_vec"
+# PyTorch has few operations for these types. The wider types hold every value.
+WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
+Tensors = PyTree[torch.Tensor]
+# "cuda:0", a `torch.device` or a device of JAX; None is JAX's default device
+Device = Any
+
+
+class TorchVectorEnv(ExportedBatch):
+    """Batch with tensors as actions and results, made by `to_torch_vec`."""
+
+    def __init__(
+        self,
+        env: Env | str,
+        num_envs: int,
+        *,
+        device: Device = None,
+        check_actions: bool = False,
+        **settings: Any,
+    ) -> None:
+        """`to_torch_vec` explains the arguments."""
+        where, self.device = devices(device)
+        super().__init__(env, num_envs, where=WHERE, device=where, **settings)
+        self.check_actions = check_actions
+        self._action_space = self.jaxenv.action_space  # a property that makes a new space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Tensors, dict[str, Any]]:
+        """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
+
+        A `seed` (0 or above) restarts the sequence of random numbers; without one, it continues.
+        Returns the observations of the whole batch, and an info with `action_mask` if an action can
+        be illegal. Raises `ValueError` for an unknown option or a mask of another shape or dtype.
+        """
+        for name in options or {}:
+            if name != "reset_mask":
+                raise ValueError(f"reset: unknown option {name!r}; options here: 'reset_mask'")
+        given = self._rows(options["reset_mask"] if options else torch.ones(self.num_envs) > 0)
+        if self.device.type == "cuda" and (seed is not None or self._carry is None):
+            # JAX will copy the seed to the GPU, into memory that PyTorch has perhaps not yet read.
+            torch.cuda.current_stream(self.device).synchronize()
+        return jax.tree.map(tensor, self.begin(seed, array(given), is_all=not options))
+
+    def step(
+        self, actions: Any
+    ) -> tuple[Tensors, torch.Tensor, torch.Tensor, torch.Tensor, dict[str, Any]]:
+        """Advance every environment by its action.
+
+        Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
+        With `autoreset="same_step"`, `info["final_obs"]` is the true successor of every
+        environment, before a restart. Raises `TypeError` or `ValueError` for actions of another
+        shape or kind and, with `check_actions`, for values outside the action space.
+        """
+        if self.check_actions:
+            on_host = jax.tree.map(_numbers, actions)
+            common.taken(self._action_space, on_host, self.num_envs, ValueError)
+        # `given` must live until the results are tensors: from then on, PyTorch's stream waits for
+        # the step, so PyTorch cannot use the memory of `given` again too early.
+        given = self._given(self._action_space, actions)
+        results = self.advance(jax.tree.map(array, given))
+        return jax.tree.map(tensor, results)
+
+    def close(self) -> None:
+        """Do nothing; Gymnasium's environments have this method."""
+
+    @functools.cached_property
+    def single_observation_space(self) -> Any:
+        """Gymnasium's space of one observation (needs gymnasium)."""
+        return gymnasium_space(self.jaxenv.observation_space)
+
+    @functools.cached_property
+    def single_action_space(self) -> Any:
+        """Gymnasium's space of one action (needs gymnasium)."""
+        return gymnasium_space(self.jaxenv.action_space)
+
+    @property
+    def observation_space(self) -> Any:
+        """Gymnasium's space of the observations of the batch (needs gymnasium)."""
+        return gymnasium_space(self.venv.observation_space)
+
+    @property
+    def action_space(self) -> Any:
+        """Gymnasium's space of the actions of the batch (needs gymnasium)."""
+        return gymnasium_space(self.venv.action_space)
+
+    def _given(self, space: Space, action: Any) -> Tensors:
+        """Return actions as contiguous tensors on the batch's device with the space's dtypes."""
+        if isinstance(space, Dict):
+            if not isinstance(action, Mapping) or set(action) != set(space.spaces):
+                raise ValueError(
+                    f"step: the action must be a dict of {sorted(space.spaces)}, got {action}"
+                )
+            return {name: self._given(part, action[name]) for name, part in space.spaces.items()}
+        box = as_box(space)
+        given = torch.as_tensor(action, device=self.device).detach()
+        shape = (self.num_envs, *box.shape)
+        if tuple(given.shape) != shape or not _fits(given, box):
+            raise ValueError(
+                f"step: needs {self.num_envs} actions of {space}, shape {shape}, got a tensor of "
+                f"shape {tuple(given.shape)} and dtype {given.dtype}"
+            )
+        return given.to(_torch_dtype(box)).contiguous()
+
+    def _rows(self, mask: Any) -> torch.Tensor:
+        """Return `options["reset_mask"]` of `reset` as a tensor on the batch's device."""
+        rows = torch.as_tensor(mask, device=self.device)
+        if rows.dtype != torch.bool or tuple(rows.shape) != (self.num_envs,):
+            raise ValueError(
+                "reset: options['reset_mask'] must be a tensor or array of bools with shape "
+                f"({self.num_envs},), got {mask!r}"
+            )
+        return rows.contiguous()
+
+
+def to_torch_vec(
+    env: Env | str,
+    num_envs: int,
+    *,
+    device: Device = None,
+    autoreset: str = "same_step",
+    params: Any = None,
+    reset_source: str | None = None,
+    check_actions: bool = False,
+    **fields: Any,
+) -> TorchVectorEnv:
+    """Return `num_envs` copies of an environment whose observations are PyTorch tensors.
+
+    `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX, on which both packages
+    run; by default JAX's default device. `autoreset` and `reset_source` are explained in
+    `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. `check_actions` compares
+    every action with the action space, for which a GPU must finish its work. `fields` are arguments
+    of `jaxenvs.make`, for an id.
+
+    Tensors share memory with JAX, but belong to the caller alone: no later step overwrites them,
+    and a change in place changes no state. Raises the errors of `make_vec`, and `ValueError` for a
+    device that JAX or PyTorch cannot use.
+    """
+    return TorchVectorEnv(
+        env,
+        num_envs,
+        device=device,
+        autoreset=autoreset,
+        params=params,
+        reset_source=reset_source,
+        check_actions=check_actions,
+        **fields,
+    )
+
+
+def tensor(result: jax.Array) -> torch.Tensor:
+    """Return an array as a tensor that shares its memory.
+
+    uint16 and uint32 are copied to int32 and int64. On a GPU, PyTorch's current stream waits for
+    the array.
+    """
+    shared = torch.from_dlpack(result)
+    wider = WIDER.get(shared.dtype)
+    return shared if wider is None else shared.to(wider)
+
+
+def array(given: torch.Tensor) -> jax.Array | np.ndarray:
+    """Return a contiguous tensor as an array for JAX that shares its memory.
+
+    On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
+    """
+    # On a CPU, this takes a hundredth of the time of `jax.dlpack.from_dlpack`.
+    return given.numpy() if given.device.type == "cpu" else jax.dlpack.from_dlpack(given)
+
+
+def devices(device: Device) -> tuple[Any, torch.device]:
+    """Return a device as JAX and as PyTorch name it; `ValueError` if one cannot use it."""
+    if device is None or isinstance(device, jax.Device):
+        found = jax.local_devices()[0] if device is None else device
+        kind = "cuda" if found.platform == "gpu" else found.platform
+        named = torch.device("cpu" if kind == "cpu" else f"{kind}:{found.local_hardware_id}")
+    else:
+        named = torch.device(device)
+        found = _jax_device(named)
+    if named.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"{WHERE}: JAX would use {found}, but this PyTorch {torch.__version__} finds no GPU; "
+            'install a PyTorch with CUDA, or give device="cpu"'
+        )
+    return found, named
+
+
+def _jax_device(named: torch.device) -> Any:
+    """Return JAX's device with the index of a device of PyTorch."""
+    index = named.index
+    if index is None:
+        index = torch.cuda.current_device() if named.type == "cuda" else 0
+    backend = "gpu" if named.type == "cuda" else named.type
+    try:
+        known = jax.local_devices(backend=backend)
+    except RuntimeError:  # raised if JAX has no such backend
+        known = []
+    for found in known:
+        if named.type == "cpu" or found.local_hardware_id == index:
+            return found
+    there = ", ".join(map(str, jax.local_devices()))
+    raise ValueError(
+        f"{WHERE}: JAX has no device {str(named)!r}, only {there}; for a GPU install jaxenvs[cuda]"
+    )
+
+
+def _fits(given: torch.Tensor, box: Box) -> bool:
+    """Return whether actions of this dtype can be converted to the dtype of the space."""
+    if given.dtype.is_complex:
+        return False
+    if np.issubdtype(box.dtype, np.integer):
+        return not given.dtype.is_floating_point and given.dtype != torch.bool
+    if box.dtype == np.bool_:
+        return not given.dtype.is_floating_point
+    return given.dtype != torch.bool
+
+
+@functools.cache
+def _torch_dtype_of(name: str) -> torch.dtype:
+    return getattr(torch, name)
+
+
+def _torch_dtype(box: Box) -> torch.dtype:
+    return _torch_dtype_of(np.dtype(box.dtype).name)
+
+
+def _numbers(action: Any) -> Any:
+    """Copy an action to the host for `common.taken`."""
+    return action.detach().cpu().numpy() if isinstance(action, torch.Tensor) else action
