@@ -33,7 +33,7 @@ from jax._src import xla_bridge  # noqa: E402
 
 import jaxenvs  # noqa: E402
 
-PARTS = {f"jaxenvs.{name}" for name in ("adapters", "oracle", "render", "search")}
+PARTS = {f"jaxenvs.{name}" for name in ("adapters", "levels", "render", "search", "text")}
 PARTS |= {*jaxenvs.registry.homes()}
 if early := sorted(PARTS & set(sys.modules)):
     raise SystemExit(f"imports {early} before they are needed")

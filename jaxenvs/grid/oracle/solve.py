@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt32
 
-from ..core.env import Env
-from ..grid import tiles
-from ..grid.dynamicobstacles import DynamicObstacles
-from ..grid.env import GridEnv
-from ..grid.state import Action
-from ..puzzles.puzzle import Move, PuzzleLevel
-from ..search.astar import astar
-from ..search.domain import Domain
+from ...core.env import Env
+from ...puzzles.puzzle import Move, PuzzleLevel
+from ...search.astar import astar
+from ...search.domain import Domain
+from .. import tiles
+from ..dynamicobstacles import DynamicObstacles
+from ..env import GridEnv
+from ..state import Action
 from . import bounds, nodes
 
 TOGETHER = 64  # number of levels that one search solves

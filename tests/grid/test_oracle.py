@@ -10,7 +10,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs.grid import tiles
-from jaxenvs.oracle import Solution, bounds, solve
+from jaxenvs.grid.oracle import Solution, bounds, solve
 
 # Ids that together have each kind of aim and of bound.
 IDS = (
@@ -42,7 +42,7 @@ FULL = (
     "Grid-UnlockPickup-v0",
 )
 MOST = 64  # number of states to which a plan is padded
-module = importlib.import_module("jaxenvs.oracle.solve")
+module = importlib.import_module("jaxenvs.grid.oracle.solve")
 
 
 def levels_of(env, count, seed=0):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
-from ..grid import tiles
+from .. import tiles
 
 NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
 # Flags in the word of the agent: the episode has ended with success; the list is too short for the

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32
 
-from ..core.gridworld import direction_vector
-from ..grid import tiles
-from ..grid.aims import Aim
-from ..grid.tiles import Kind
+from ...core.gridworld import direction_vector
+from .. import tiles
+from ..aims import Aim
+from ..tiles import Kind
 from .distances import FAR, Distances, distances, nearest
 
 NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
