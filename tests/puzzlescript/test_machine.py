@@ -217,3 +217,21 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
     after = plays.masks(game, play(plays.tables([packer], size), *turn)[0])
     left = {name for i, name in enumerate(game.objects) if any(cell >> i & 1 for cell in after)}
     assert left == {"background", "player"}
+
+
+def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
+    """As in the engine: the second run draws again, and a restart in it is ignored."""
+    source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+    rules = "random [ Crate ] -> [ ] restart"
+    source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)
+    packer = Packer(puzzlescript.parse(source.replace("P*O", "P**********")))
+    game = packer.game
+    (level,) = (each for each in game.levels if isinstance(each, Level))
+    size = packer.level_size(level)
+    play = plays.program(Machine(size), False)
+    turn = np.int32(0), plays.start(level, size), np.int32(START), np.int32(0)
+    after = plays.masks(game, play(plays.tables([packer], size), *turn)[0])
+    crate = 1 << game.objects.index("crate")
+    left = [i for i, cell in enumerate(after) if cell & crate]
+    first, second = (1 + int(draw * 10) for draw in engine.DRAWS[:2])
+    assert first != second and left == [i for i in range(1, 11) if i != second]

@@ -19,7 +19,7 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     is_real = ~turn.is_trial
     is_blocked = p.tables.must_move.all & _no_player_moved(p, turn)
     cancelled = is_blocked | (queue & sizes.CANCEL > 0)
-    restarted = ~cancelled & (queue & sizes.RESTART > 0) & ~turn.is_start & is_real
+    restarted = ~cancelled & (queue & sizes.RESTART > 0) & ~turn.is_restart & is_real
     objects = jnp.where(cancelled, turn.before, turn.objects)
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
@@ -29,8 +29,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     restarts = restarted & p.tables.at_start.all
     checks = restarted & ~restarts
     holds = wins(p, found)
-    won = ~cancelled & ~turn.is_start & ((queue & sizes.WIN > 0) | holds)
-    won = (won | (turn.is_restart & holds)) & is_real & ~restarted
+    won = ~cancelled & ~turn.is_restart & ((queue & sizes.WIN > 0) | holds)
+    won = (won | (turn.is_restart & holds)) & ~turn.is_start & is_real & ~restarted
     goes_on = ~cancelled & ~won & ~restarted
     again = goes_on & is_real & (queue & sizes.AGAIN > 0) & modified
     others = queue & ~jnp.uint8(sizes.CANCEL) > 0
@@ -46,7 +46,7 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     more = restarts | confirmed | (again & ~is_last)
     objects = jnp.where(turn.is_trial, turn.before, objects)
     following = next_turn(turn._replace(board=after), objects)._replace(
-        is_start=restarts,
+        is_start=restarts & turn.is_start,
         is_restart=restarts,
         is_trial=again if p.size.draws else jnp.bool_(False),
         agains=turn.agains + again.astype(jnp.int32),

@@ -81,10 +81,11 @@ class Turn(NamedTuple):
     # Last cell whose objects moved, counted column by column, if movement handles one cell at a
     # time; -1: none yet; -2: movement handles all cells together.
     place: Int32[Array, ""]
-    # Whether this is the turn at the start of a level, in which wins are not checked.
+    # Whether this is the turn at the start of a level, or follows a restart in it. Wins are not
+    # checked then.
     is_start: Bool[Array, ""]
-    # Whether the turn at the start of a level follows a command `restart`. Win conditions are then
-    # checked, although `is_start` is True.
+    # Whether the turn follows a command `restart`: another restart is ignored, and only the win
+    # conditions are checked, not the command `win`.
     is_restart: Bool[Array, ""]
     # Whether the turn is a trial without effect, which only decides if an `again` turn follows.
     is_trial: Bool[Array, ""]
