@@ -72,7 +72,7 @@ async def serving(
 
 
 class Page:
-    """A page without a browser: copies blocks onto a picture, as `page.js` does."""
+    """A page without a browser: copies blocks onto a picture, as `viewer.js` does."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
