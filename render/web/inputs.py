@@ -1,4 +1,4 @@
-"""What the messages of a page do in the session: keys, mouse, size of the page."""
+"""Handlers of the messages of a page: keys, mouse, size of the page."""
 
 from collections.abc import Callable
 
