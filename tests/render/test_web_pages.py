@@ -274,7 +274,7 @@ def test_strangers_stay_outside():
 )
 def test_only_the_files_of_the_page_are_served(path):
     async def test(there: Served) -> None:
-        async with there.http.get(there.origin + "/page.js") as answer:
+        async with there.http.get(there.origin + "/viewer.js") as answer:
             assert answer.status == 200 and "createImageBitmap" in await answer.text()
         reader, writer = await asyncio.open_connection("127.0.0.1", there.door.port)
         request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -80,7 +80,7 @@ async def loaded(page: Page, address: str) -> None:
         if await page.value("location.protocol === 'http:'"):
             break
     await page.until(f"{COUNT} === {len(CELLS)}")
-    await page.until("document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status")
+    await page.until("document.body.innerText.includes('| Idle')")  # the kernel has started
 
 
 async def run_cell(page: Page, number: int) -> None:
