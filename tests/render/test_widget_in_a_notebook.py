@@ -43,6 +43,8 @@ ROOT = "document.querySelector('.jaxenvs-viewer').shadowRoot.querySelector('.vie
 MOMENT = f"{ROOT}.dataset.moment"
 CANVAS = f"{ROOT}.querySelector('canvas')"
 BOX = f"(b => [b.x, b.y, b.width, b.height])({CANVAS}.getBoundingClientRect())"
+IS_IDLE = """fetch('/api/kernels').then(answer => answer.json())
+    .then(kernels => kernels.length > 0 && kernels[0].execution_state === 'idle')"""
 COUNT = "document.querySelectorAll('.jp-Notebook .jp-Cell').length"
 SHIFT = {"modifiers": 8, "windowsVirtualKeyCode": 13, "text": "\r"}
 
@@ -80,7 +82,9 @@ async def loaded(page: Page, address: str) -> None:
         if await page.value("location.protocol === 'http:'"):
             break
     await page.until(f"{COUNT} === {len(CELLS)}")
-    await page.until("document.body.innerText.includes('| Idle')")  # the kernel has started
+    while not await page.value(IS_IDLE):
+        await asyncio.sleep(0.5)
+    await page.until("document.querySelector('[data-status=idle]')")
 
 
 async def run_cell(page: Page, number: int) -> None:
