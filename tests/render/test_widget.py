@@ -4,10 +4,14 @@ import contextlib
 import json
 import queue
 import re
+import sys
+import time
+import types
 from collections.abc import Iterator
 from typing import Any
 
 import comm
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from comm.base_comm import BaseComm
@@ -19,7 +23,7 @@ from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.typed import installation
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
-from jaxenvs.render.web import widget
+from jaxenvs.render.web import clients, widget
 
 pytestmark = pytest.mark.usefixtures("no_display")
 PATIENCE = 60.0  # maximum time of one answer, in seconds
@@ -126,6 +130,42 @@ def test_several_boards_play_at_random(recorded):
         while made.session.cursor < 3:
             view.take()
         assert made.session.boards == 3 and not made.session.human
+
+
+def test_time_stops_if_no_picture_is_answered(recorded, monkeypatch):
+    monkeypatch.setattr(clients, "GONE_AFTER", 0.3)
+    with shown(ID, boards=2, speed=30) as made:
+        view = View(made, "first")
+        while made.session.cursor < 1:
+            view.take()
+        for _ in range(20):
+            before = made.session.cursor
+            time.sleep(0.7)
+            if made.session.cursor == before:
+                break
+        else:
+            pytest.fail("time goes on")
+        while made.session.cursor == before:
+            view.take()
+
+
+def test_the_policy_of_a_run_plays(recorded, monkeypatch):
+    def think(memory, obs, mask):
+        return memory, jnp.arange(7.0), jnp.float32(0.25)
+
+    def load_policy(run, fields):
+        assert run == "runs/demo"
+        env = jaxenvs.make(ID, **fields)
+        return types.SimpleNamespace(env_id=ID, env=env, think=think, begin=tuple)
+
+    module = types.ModuleType("jaxenvs.baselines.storage.runs")
+    monkeypatch.setattr(module, "load_policy", load_policy, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with shown(run="runs/demo", boards=2, size=6) as made:
+        view = View(made, "first")
+        while made.session.cursor < 1:
+            view.take()
+        assert made.session.pilot.name == "policy, sampled" and made.session.env.size == 6
 
 
 def test_an_error_of_the_session_reaches_the_notebook(recorded, monkeypatch):

@@ -167,6 +167,8 @@ async def run_again(page: Page, folder: Path) -> None:
     await run_cell(page, 4)
     await page.until(f"!{ROOT}.querySelector('#gone').hidden")
     assert "Run the cell again" in await page.value(f"{ROOT}.querySelector('#gone').innerText")
+    await page.value("document.querySelector('.jp-Dialog .jp-mod-accept')?.click()")
+    await page.value(f"{CANVAS}.scrollIntoView()")
     await page.screenshot(folder / "gone.png")
 
 
