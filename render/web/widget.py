@@ -29,6 +29,7 @@ RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 STAYS = "close() of the widget ends the session"
 CLOSED = "The session was closed."
+PYTHON_ENDS = "cannot schedule new futures"  # in the error of a thread pool when Python ends
 
 
 class PlayerWidget(anywidget.AnyWidget):
@@ -71,7 +72,7 @@ class PlayerWidget(anywidget.AnyWidget):
         except asyncio.CancelledError:
             self.send({"ended": CLOSED})
         except BaseException as error:
-            if not threading.main_thread().is_alive():  # Python ends, and its threads first
+            if PYTHON_ENDS in str(error):
                 return
             self.send({"ended": f"The session has ended: {error!r}"})
             raise
