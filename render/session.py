@@ -285,7 +285,8 @@ def board_state(moment: Moment, board: int) -> Any:
 
 
 def _to_host(moment: Moment) -> Moment:
-    return jax.tree.map(np.asarray, jax.device_get(moment))
+    # Copies: views would keep the buffers of JAX, which take ten times more memory.
+    return jax.tree.map(np.array, jax.device_get(moment))
 
 
 @functools.lru_cache(maxsize=16)

@@ -274,3 +274,12 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
     np.testing.assert_allclose(likeliest, [2 * np.tanh(0.5)], rtol=1e-6)
     np.testing.assert_allclose(s.now.taken[0], likeliest, rtol=1e-6)
     assert value == pytest.approx(np.cos(s.state().angle), abs=1e-6)
+
+
+def test_the_history_keeps_no_buffers_of_jax():
+    """Views of JAX's buffers would take ten times more memory than `_capacity` counts."""
+    session = Session(ENV, RANDOM, 2)
+    session.forward()
+    session.new_level(0)
+    leaves = jax.tree.leaves(session.history)
+    assert leaves and all(leaf.base is None for leaf in leaves)
