@@ -6,11 +6,13 @@ loop, which stands still while a cell runs.
 """
 
 import asyncio
+import contextlib
 import functools
 import importlib.resources
 import json
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -58,11 +60,15 @@ class PlayerWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """End the session and remove its pictures from the notebook."""
-        if getattr(self, "_thread", None) is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._task.cancel)
-            if threading.current_thread() is not self._thread:
-                self._thread.join()
+        self._soon(self._task.cancel)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
         super().close()
+
+    def _soon(self, act: Callable[..., Any], *given: Any) -> None:
+        """Call a function in the thread of the session, if the session has not ended."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(act, *given)
 
     def _run(self) -> None:
         """Show the session until the task is cancelled."""
@@ -71,7 +77,7 @@ class PlayerWidget(anywidget.AnyWidget):
             self._loop.run_until_complete(self._task)
         except asyncio.CancelledError:
             self.send({"ended": CLOSED})
-        except BaseException as error:
+        except Exception as error:
             if PYTHON_ENDS in str(error):
                 return
             self.send({"ended": f"The session has ended: {error!r}"})
@@ -83,9 +89,8 @@ class PlayerWidget(anywidget.AnyWidget):
     def _hear(self, widget: Any, content: Any, buffers: Any) -> None:
         """Pass on a message of a view; Jupyter may call this in any thread."""
         name, message = content.get("view"), content.get("message")
-        is_whole = isinstance(name, str) and isinstance(message, str)
-        if is_whole and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._receive, name, message)
+        if isinstance(name, str) and isinstance(message, str):
+            self._soon(self._receive, name, message)
 
     def _receive(self, name: str, message: str) -> None:
         if message == LEAVE:
