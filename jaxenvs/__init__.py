@@ -4,6 +4,7 @@ env = jaxenvs.make("Grid-v0")
 obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 picture = jaxenvs.render(env, state)
+jaxenvs.show(env)  # in a notebook
 """
 
 import importlib
@@ -29,6 +30,7 @@ if TYPE_CHECKING:  # names for type checkers; `__getattr__` imports each name at
         text,
         xland,
     )
+    from .render.notebook import show
     from .render.pictures import Renderer, animate
 
     render: Renderer
@@ -53,6 +55,7 @@ __all__ = [
     "registry",
     "render",
     "search",
+    "show",
     "spaces",
     "spec",
     "struct",
@@ -103,9 +106,11 @@ def _families() -> set[str]:
 if not TYPE_CHECKING:  # if type checkers saw `__getattr__`, they would accept any attribute name
 
     def __getattr__(name: str) -> Any:
-        """Import a subpackage or `animate` when it is first used as an attribute."""
+        """Import a subpackage, `animate` or `show` when it is first used as an attribute."""
         if name == "animate":
             return importlib.import_module(f"{__name__}.render").animate
+        if name == "show":
+            return importlib.import_module(f"{__name__}.render.notebook").show
         if name in __all__ or name in _families():
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,7 +19,7 @@ from imports import OUTSIDE, ROOT, Import, all_imports, imports_of, sources
 import jaxenvs
 from jaxenvs import registry
 
-EXTRAS = {"cuda", "train", "play", "web", "search", "gym", "gymnax", "dm", "ray", "docs"}
+EXTRAS = {"cuda", "train", "play", "web", "widget", "search", "gym", "gymnax", "dm", "ray", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 EXTRAS |= {"bench", "mcp", "openenv", "torch"}
 

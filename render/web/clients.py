@@ -13,6 +13,7 @@ from . import protocol
 
 # Messages per second that a page may send, and how many it may send at once.
 RATE, BURST = 250.0, 500.0
+GONE_AFTER = 20.0  # seconds without an answer before a page counts as gone
 MOST_IGNORED = 1000  # malformed messages and messages beyond the rate before a page is closed
 
 
@@ -38,12 +39,19 @@ class Client:
         self.bytes = self.updates = 0  # sent so far
         self._send, self._task = send, None
         self._sent = self._shown = 0  # numbers of the last update sent, and drawn by the page
+        self._sent_at = 0.0  # when the last update was sent
         self._budget, self._counted = BURST, time.monotonic()
 
     @property
     def ready(self) -> bool:
         """True if the page has drawn the last update and may get another one."""
         return self.size is not None and self._shown >= self._sent
+
+    @property
+    def is_there(self) -> bool:
+        """False if the page has not answered for long; it may come back."""
+        waits = self._shown < self._sent
+        return not waits or time.monotonic() - self._sent_at < GONE_AFTER
 
     def accepts(self) -> bool:
         """Count a message; return whether it is within the rate."""
@@ -67,7 +75,7 @@ class Client:
         """
         new = {name: value for name, value in facts.items() if self.told.get(name) != value}
         self.told.update(new)
-        self._sent += 1
+        self._sent, self._sent_at = self._sent + 1, time.monotonic()
         update = protocol.update({"number": self._sent, **shape, **new}, png)
         self.updates, self.bytes = self.updates + 1, self.bytes + len(update)
         self._task = asyncio.ensure_future(self._deliver(update))

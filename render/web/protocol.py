@@ -2,7 +2,7 @@
 
 A page sends JSON arrays: a name of `MESSAGES` and its arguments. Positions are in pixels of the
 picture that the page shows. The server sends updates: four bytes with the length of the head
-(little-endian), the head (JSON, see `page.js`), and a PNG of the blocks that have changed.
+(little-endian), the head (JSON, see `viewer.js`), and a PNG of the blocks that have changed.
 """
 
 import json

@@ -15,14 +15,17 @@ from urllib.parse import quote, urlsplit
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from . import protocol
-from .clients import MOST_IGNORED, Client
+from .clients import Client
+from .inputs import receive
 from .show import Show
 
 HERE = "127.0.0.1"
 PORT = 8700  # default port; if it is in use, the system chooses another one
 NAMES = ("127.0.0.1", "localhost", "::1")  # host names by which a page may address the server
 FILES = {  # address -> file and its type; no other file is ever read
+    "/viewer.js": ("viewer.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
+    "/viewer.css": ("viewer.css", "text/css"),
     "/page.css": ("page.css", "text/css"),
 }
 MAX_CLIENTS = 64
@@ -225,63 +228,3 @@ class _Visitors:
         if closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*closing), CLOSING_TAKES)
-
-
-def receive(show: Show, client: Client, text: str) -> bool:
-    """Handle a message of a page; return False if the page has sent too many bad ones."""
-    found = protocol.parsed(text) if client.accepts() else None
-    if found is None:
-        client.ignored += 1
-        return client.ignored < MOST_IGNORED
-    _HANDLERS[found[0]](show, client, *found[1])
-    return True
-
-
-def _key(show: Show, client: Client, name: str) -> None:
-    show.queue(lambda viewer: viewer.run("press", name))
-
-
-def _click(show: Show, client: Client, x: int, y: int) -> None:
-    _point(show, client, client.pointer.click, (x, y))
-
-
-def _move(show: Show, client: Client, x: int, y: int) -> None:
-    _point(show, client, client.pointer.move, (x, y))
-
-
-def _point(show: Show, client: Client, command: Callable[..., None], at: tuple[int, int]) -> None:
-    """Queue a command at a position in the picture that the page shows."""
-    if client.frame is not None:
-        height, width, _ = client.frame.picture.shape
-        size, ratio = (width, height), client.frame.ratio
-        show.queue(lambda viewer: command(viewer, at, size, ratio))
-
-
-def _release(show: Show, client: Client) -> None:
-    show.queue(client.pointer.release)
-
-
-def _resize(show: Show, client: Client, width: int, height: int, ratio: float) -> None:
-    client.size, client.ratio = protocol.bounded(width, height, float(ratio))
-    show.wake()
-
-
-def _shown(show: Show, client: Client, number: int) -> None:
-    client.drawn(number)
-    show.wake()
-
-
-def _words(show: Show, client: Client, wanted: bool) -> None:
-    client.wants_words = wanted
-    show.wake()
-
-
-_HANDLERS: dict[str, Callable[..., None]] = {
-    "key": _key,
-    "click": _click,
-    "move": _move,
-    "release": _release,
-    "size": _resize,
-    "shown": _shown,
-    "words": _words,
-}

@@ -25,7 +25,7 @@ EVERY = 1 / 60  # shortest time between two pictures, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which pages show that the server is busy
 MAX_QUEUED = 200  # maximum number of commands queued while a job runs
 WORDS_EVERY = 1.0  # seconds between two descriptions in words
-STAYS = "close the page, or press Ctrl-C in the terminal to end the server"
+STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # answer to Esc
 Command = Callable[[Viewer], None]
 Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]  # arguments of `Client.send`
 
@@ -34,14 +34,15 @@ class Show:
     """The session of a server and its pages.
 
     `prepare` makes the viewer in the background thread. Time passes only while a page is open.
+    `resume` is the command that resumes the session, and `stays` the notice after Esc.
     """
 
-    def __init__(self, prepare: Callable[[], Viewer], resume: str = "") -> None:
+    def __init__(self, prepare: Callable[[], Viewer], resume: str = "", stays: str = STAYS) -> None:
         self.clients: set[Client] = set()
         self.viewer: Viewer | None = None  # None until `prepare` has returned
         self.busy = ""  # "compiling" or "saving" while a long job runs
         self.version = 0  # number of changes of the picture
-        self._prepare, self._resume = prepare, resume
+        self._prepare, self._resume, self._stays = prepare, resume, stays
         self._queued: list[Command] = []
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, background.NAME)
@@ -74,11 +75,12 @@ class Show:
         while True:
             self._wake.clear()
             due = [client for client in self.clients if client.ready]
-            moves = bool(self.clients) and viewer.goes_on
+            is_watched = any(client.is_there for client in self.clients)
+            moves = is_watched and viewer.goes_on
             if self._queued or moves or any(map(self._is_stale, due)):
                 commands, self._queued = self._queued, []
                 now = time.monotonic()
-                seconds, began = (now - began if self.clients else 0.0), now
+                seconds, began = (now - began if is_watched else 0.0), now
                 job = functools.partial(self._go_on, viewer, commands, seconds, due)
                 for client, *update in await self._job(job):
                     client.send(*update)
@@ -138,7 +140,7 @@ class Show:
             command(viewer)
             self.version += 1
             if not controller.open:  # one page must not end the session of the others
-                controller.open, controller.notice = True, STAYS
+                controller.open, controller.notice = True, self._stays
         if viewer.tick(seconds):
             self.version += 1
         stale = [client for client in due if self._is_stale(client)]

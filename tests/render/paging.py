@@ -72,7 +72,7 @@ async def serving(
 
 
 class Page:
-    """A page without a browser: copies blocks onto a picture, as `page.js` does."""
+    """A page without a browser: copies blocks onto a picture, as `viewer.js` does."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
@@ -87,11 +87,15 @@ class Page:
         """Receive one update, without telling the server that it was drawn."""
         message = await self.socket.receive(PATIENCE)
         assert message.type == aiohttp.WSMsgType.BINARY, message
-        (length,) = struct.unpack_from("<I", message.data)
-        head = json.loads(message.data[4 : 4 + length])
+        self.apply(message.data)
+
+    def apply(self, update: bytes) -> None:
+        """Draw an update and note its facts."""
+        (length,) = struct.unpack_from("<I", update)
+        head = json.loads(update[4 : 4 + length])
         self.facts |= head
         if "blocks" in head:
-            self._draw(head, message.data[4 + length :])
+            self._draw(head, update[4 + length :])
 
     async def update(self) -> None:
         """Receive one update and tell the server that it was drawn."""

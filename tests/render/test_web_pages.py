@@ -15,7 +15,7 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 from jaxenvs.render.viewer import Viewer
-from jaxenvs.render.web import clients, diffs, protocol, server, show
+from jaxenvs.render.web import clients, diffs, inputs, protocol, server, show
 
 pytestmark = pytest.mark.usefixtures("no_display")
 SMALL, LARGE = (320, 240), (700, 501)
@@ -274,7 +274,7 @@ def test_strangers_stay_outside():
 )
 def test_only_the_files_of_the_page_are_served(path):
     async def test(there: Served) -> None:
-        async with there.http.get(there.origin + "/page.js") as answer:
+        async with there.http.get(there.origin + "/viewer.js") as answer:
             assert answer.status == 200 and "createImageBitmap" in await answer.text()
         reader, writer = await asyncio.open_connection("127.0.0.1", there.door.port)
         request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -336,7 +336,7 @@ def test_ten_thousand_malformed_messages_harm_nothing():
     for i in range(10_000):
         noise = bytes(state.randint(0, 256, state.randint(1, 60), np.uint8)).decode("latin-1")
         text = MALFORMED[i % len(MALFORMED)] if i % 2 else noise
-        kept += server.receive(there, client, text)
+        kept += inputs.receive(there, client, text)
     assert client.ignored == 10_000 and kept == clients.MOST_IGNORED - 1
     assert not there._queued and client.size is None
 
@@ -386,8 +386,8 @@ def test_a_turn_is_animated():
 
 
 def test_pages_have_every_key_of_the_window():
-    """Every key that any environment uses has a name that `page.js` can send."""
-    text = server._content("page.js", "text/javascript").text or ""
+    """Every key that any environment uses has a name that `viewer.js` can send."""
+    text = server._content("viewer.js", "text/javascript").text or ""
     for id in (ID, "Craft-Classic-Ids-v0", "Puzzle-Cube-3x3-v0"):
         for row in jaxenvs.make(id).controls.actions:
             for key in row.keys:

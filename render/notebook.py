@@ -1,0 +1,87 @@
+"""`jaxenvs.show`: play an environment, or watch a trained policy, in a notebook."""
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from jaxenvs.core import extras, registry
+from jaxenvs.core.env import Env
+
+if TYPE_CHECKING:
+    from .viewer import Viewer
+    from .web.widget import PlayerWidget
+
+MAX_BOARDS = 64  # maximum number of environments side by side
+LEAST_HEIGHT = 160  # minimum height of the widget, in CSS pixels
+WIDGET = "jaxenvs.render.web.widget"  # imported when the packages that it needs are known to exist
+
+
+def show(
+    env: Env | str | None = None,
+    run: str | os.PathLike[str] | None = None,
+    *,
+    seed: int = 0,
+    boards: int = 1,
+    speed: float = 8,
+    height: int = 480,
+    **fields: Any,
+) -> "PlayerWidget":
+    """Show an environment in a notebook: a person plays by keys, mouse or touch.
+
+    env: an environment, or an id with its fields, as in `make`.
+    run: instead of `env`, the folder of a trained run, whose policy plays; `fields` replace fields
+        of its environment.
+    seed: random seed of levels and outcomes.
+    boards: number of environments side by side; without a run, more than one play at random.
+    speed: steps per second of automatic play.
+    height: height in CSS pixels; the width is the one of the notebook.
+
+    Returns the widget. Its `close()` ends the session, and `session.now` is the time step that is
+    shown. Raises `MissingExtraError` if a package is missing, and `ValueError` for wrong arguments.
+    """
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    extras.require(["anywidget"], "widget")
+    extras.require(["pygame"], "play")
+    if (env is None) == (run is None):
+        raise ValueError("give an environment, or the folder of a run: show(env) or show(run=DIR)")
+    if not 1 <= boards <= MAX_BOARDS:
+        raise ValueError(f"boards={boards}: give 1 to {MAX_BOARDS}")
+    if not 0 < speed <= 60:
+        raise ValueError(f"speed={speed}: give steps per second, above 0 and up to 60")
+    if height < LEAST_HEIGHT:
+        raise ValueError(f"height={height}: give at least {LEAST_HEIGHT} pixels")
+    given = {"boards": boards, "seed": seed, "speed": speed}
+    viewer = _watched(run, fields, given) if env is None else _played(env, fields, given)
+    return importlib.import_module(WIDGET).PlayerWidget(viewer, height)
+
+
+def _played(env: Env | str, fields: dict[str, Any], given: dict[str, Any]) -> "Viewer":
+    """Return the viewer of an environment; `given` are arguments of `Session`."""
+    from .controls import Controller, playable
+    from .pilots import RANDOM
+    from .session import Session
+    from .viewer import Viewer
+
+    title = env if isinstance(env, str) else env.name
+    if isinstance(env, str):
+        env = registry.make(env, **fields)
+    elif fields:
+        raise ValueError(f"fields such as {next(iter(fields))} need an id: show(ID, FIELD=VALUE)")
+    if given["boards"] > 1:
+        return Viewer(Controller(Session(env, RANDOM, **given), title, "watch"))
+    playable(env)
+    return Viewer(Controller(Session(env, **given), title, "play"))
+
+
+def _watched(run: Any, fields: dict[str, Any], given: dict[str, Any]) -> "Viewer":
+    """Return the viewer of a trained policy; `given` are arguments of `Session`."""
+    from jaxenvs.baselines.storage.runs import load_policy
+
+    from .controls import Controller
+    from .pilots import of_policy
+    from .session import Session
+    from .viewer import Viewer
+
+    policy = load_policy(run, fields=fields)
+    session = Session(policy.env, of_policy(policy), **given)
+    return Viewer(Controller(session, policy.env_id, "watch"))
