@@ -474,8 +474,8 @@ MUTATIONS = {
     ),
     "a turn without change never wins": Mutation(
         "jaxenvs/puzzlescript/machine/ending.py",
-        "won = ~cancelled & ~turn.is_start &",
-        "won = ~cancelled & ~turn.is_start & modified &",
+        "won = ~cancelled & ~turn.is_restart &",
+        "won = ~cancelled & ~turn.is_restart & modified &",
         PLAYS,
     ),
     "an arrival does not inherit a movement": Mutation(

@@ -179,7 +179,7 @@ class BabyEnv(RoomGrid):
             acts = jnp.where(verb == m.GO_TO, 0, jnp.where(verb == m.PUT_NEXT, 2, 1))
             found.append(Aim(first, acts, pending & (verb != m.NOTHING) & ~held))
             if m.PUT_NEXT in self.verbs:
-                # To move the second object, the agent must face it; otherwise a cell beside it.
+                # To move the second object, the agent must face it; otherwise a cell next to it.
                 there = second | (_beside(second) & (state.grid != tiles.WALL))
                 moved = (state.progress >> (9 + 2 * i) & 1) != 0
                 found.append(Aim(there, 1, pending & (verb == m.PUT_NEXT) & ~moved))

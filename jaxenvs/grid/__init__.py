@@ -9,8 +9,9 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-OLD = "view"  # module that only gives old names, with a warning
+# A module that only gives old names, with a warning, and a package that needs `jaxenvs.search`.
+NO_LEVELS = ("view", "oracle")
 
 for _module in pkgutil.iter_modules(__path__):  # importing a module registers the ids of its levels
-    if _module.name != OLD:
+    if _module.name not in NO_LEVELS:
         importlib.import_module(f"{__name__}.{_module.name}")

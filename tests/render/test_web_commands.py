@@ -1,6 +1,7 @@
 """Tests of `--web` as a command: journals, resuming a killed server, ports, and bad options."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -121,12 +123,25 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
     assert len([*tmp_path.iterdir()]) == journal.MAX_FILES - 1
 
 
-def started(home: Path, *words: str) -> tuple[subprocess.Popen, list[str]]:
+@contextlib.contextmanager
+def default_signals() -> Iterator[None]:
+    """Let processes that are started here heed signals that `nohup` makes them ignore."""
+    names = [signal.SIGINT, signal.SIGHUP]
+    before = [signal.signal(name, signal.SIG_DFL) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before, strict=True):
+            signal.signal(name, handler)
+
+
+def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
     """Start a command with `--web`; return its process and the lines that it prints at first."""
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    process = subprocess.Popen(command, env=given, cwd=home, **pipes)
+    with default_signals() if heeds else contextlib.nullcontext():
+        process = subprocess.Popen(command, env=given, cwd=home, **pipes)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(4)]
     assert lines[0].startswith("Open http://127.0.0.1:"), lines
@@ -180,7 +195,7 @@ def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
 def test_nohup_keeps_the_server(tmp_path):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        process, lines = started(tmp_path, "play", ID)
+        process, lines = started(tmp_path, "play", ID, heeds=False)
     finally:
         signal.signal(signal.SIGHUP, before)
     process.send_signal(signal.SIGHUP)
