@@ -119,4 +119,6 @@ def _of_id(text: str, first: int) -> Env:
                 return registry.make(value.strip())
             except registry.UnknownIdError as error:
                 raise LevelError(str(error), number, 5) from None
-    raise LevelError("the level has no line `id:`; add one, or give its environment (`--id ID` of commands)", first)
+    raise LevelError(
+        "the level has no line `id:`; add one, or name its environment (`--id`)", first
+    )
