@@ -189,15 +189,9 @@ def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
     blocked = np.isin(grid & 15, (Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.DOOR))
     if grid[start] & 15 not in (Kind.EMPTY, *(code & 15 for code in WALKABLE.values())):
         raise picture.error(block, start, "the agent stands on an object that blocks it")
-    reached = np.zeros(grid.shape, bool)
-    reached[start] = True
-    while True:
-        wide = np.pad(reached, 1)
-        near = wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
-        more = reached | (near & ~blocked)
-        if (more == reached).all():
-            break
-        reached = more
+    here = np.zeros(grid.shape, bool)
+    here[start] = True
+    reached = cells.flooded(here, ~blocked)
     reached[1:-1, 1:-1] = False
     if reached.any():
         row, column = np.argwhere(reached)[0].tolist()

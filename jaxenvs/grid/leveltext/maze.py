@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from ...levels.blocks import Block
+from ...levels.cells import check_characters
 from ...levels.errors import LevelError
 from .picture import AGENT
 
 # Character -> pair of characters of a picture.
 PAIRS = {"#": "WG", ".": "  ", "G": "GG", **dict(zip(">v<^", AGENT, strict=True))}
+KNOWN = "a maze has # wall, . path, G goal and the agent > v < ^"
 
 
 def is_maze(text: str) -> bool:
@@ -26,14 +28,7 @@ def block(text: str, first: int) -> Block:
             raise LevelError(
                 f"the row has {len(line)} characters, the first row {len(lines[0])}", number
             )
-        for column, character in enumerate(line, 1):
-            if character not in PAIRS:
-                raise LevelError(
-                    f"unknown character {character!r}; a maze has # wall, . path, G goal and the "
-                    "agent > v < ^",
-                    number,
-                    column,
-                )
+        check_characters(line, number, PAIRS, KNOWN)
     edge = "WG" * (len(lines[0]) + 2)
     rows = [edge, *(f"WG{''.join(PAIRS[c] for c in line)}WG" for line in lines), edge]
     return Block((), tuple(rows), first - 1)
