@@ -28,7 +28,7 @@ def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = Fa
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
     such file.
     """
-    found = [entry for file in _files(Path(path)) for entry in _of_file(file, env, strict)]
+    found = [entry for file in text_files(path) for entry in _of_file(file, env, strict)]
     if not found:
         raise ValueError(f"levels={str(path)!r} contains no level")
     return found
@@ -88,8 +88,9 @@ def _env_of(entry: Entry, env: Env | None) -> Env:
     return registry.make(entry.notes["id"])
 
 
-def _files(path: Path) -> list[Path]:
-    path = path.expanduser()
+def text_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the file, or all `.txt` files of the folder; raise `ValueError` if there is none."""
+    path = Path(path).expanduser()
     if not path.exists():
         raise ValueError(f"levels={str(path)!r}: no such file or folder")
     if not path.is_dir():

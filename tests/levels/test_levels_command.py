@@ -59,6 +59,13 @@ def test_mistakes_are_explained(maze, tmp_path, capsys):
     assert "no such file or folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("action", ["show", "check"])
+def test_a_folder_without_levels_is_a_mistake(action, tmp_path, capsys):
+    """`check` reported success for a folder without a file to check."""
+    assert run(action, str(tmp_path)) == 2
+    assert "the folder has no .txt file" in capsys.readouterr().err
+
+
 def test_the_option_levels_is_short_for_a_field():
     for argv in (["ID", "--levels", "a.txt"], ["ID", "--levels=a.txt"]):
         assert gathered(argv, levels=True) == ["ID", "--set", "levels=a.txt"]
