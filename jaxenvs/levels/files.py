@@ -44,10 +44,9 @@ def save(
 
     env: environment of the levels; None: the environment of the entries' ids.
     """
-    texts = []
-    for level in levels:
-        entry = level if isinstance(level, Entry) else Entry(level)
-        texts.append(api.write(_env_of(entry, env), _named(entry, env), form))
+    entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
+    id, params = ("", {}) if env is None else id_of(env)
+    texts = [api.write(_env_of(e, env), _named(e, id, params), form) for e in entries]
     with replacing(path) as temporary:
         text = f"\n{blocks.SEPARATOR}\n".join(texts)
         temporary.write_text(f"{text}\n", "utf-8", newline="\n")
@@ -71,11 +70,10 @@ def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     return "", params
 
 
-def _named(entry: Entry, env: Env | None) -> Entry:
-    """Return an entry whose notes have an id, if the environment has one."""
-    if "id" in entry.notes or env is None:
+def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
+    """Return an entry with this id ("": none) and these params, unless it has an id."""
+    if "id" in entry.notes:
         return entry
-    id, params = id_of(env)
     notes = {**entry.notes, **({"id": id} if id else {})}
     return dataclasses.replace(entry, params={**params, **entry.params}, notes=notes)
 
