@@ -209,6 +209,10 @@ def _params(env: Env, block: Block, names: Sequence[str]) -> dict[str, Any]:
     defaults, found = bare(env).default_params, {}
     for header in block.headers:
         name = param_values.LIMIT if header.name == LIMIT else header.name
+        if name in found:
+            raise header.error(
+                f"`{LIMIT}` and `{name}` are the same param; remove one of the lines"
+            )
         if name in names:
             found[name] = _number(header, np.asarray(getattr(defaults, name)), name)
     return found
