@@ -20,7 +20,7 @@ from .parser import Parser, UsageError, guarded, make_env, number, unwritable
 SUMMARY = """Read files of levels: show them, convert and mutate them, or check them.
 
 show prints each level in the usual form. convert writes the levels in another form. mutate applies
-random edits to each level. check reports what is wrong or unusual; exit code 1: a level is wrong.
+random edits to each level. check reports faults and oddities; exit code 1: a level has a fault.
 
 A level without a line `id:` needs --id. A folder stands for all its .txt files."""
 EXAMPLES = (
