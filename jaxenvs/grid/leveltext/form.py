@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.gridworld import AgentState, packed
+from ...core.gridworld import AgentState, packed, pose_of, unpacked
 from ...levels import cells
 from ...levels.blocks import Block, Header
 from ...levels.errors import LevelError, warn
@@ -242,7 +242,7 @@ def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]
         level = jax.tree.map(jnp.asarray, value)
         value, is_state = env.reset_to(jax.random.key(0), level).state, True
     value = jax.device_get(value)
-    row, column, direction = _pose(value, state=is_state)
+    row, column, direction = pose_of(value)
     grid = np.asarray(value.grid)
     rows = picture.write(grid, (row, column), direction, minigrid=form == "minigrid")
     if form is not None:
@@ -254,17 +254,8 @@ def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]
     return headers + (_state_headers(value) if is_state else _level_headers(value)), rows
 
 
-def _pose(value: Any, *, state: bool) -> tuple[int, int, int]:
-    """Return the row, column and direction of the agent in a level or state."""
-    if not state:
-        row, column, direction = (int(part) for part in value.pose)
-        return row, column, direction
-    agent = int(value.agent)
-    return agent & 0xFF, agent >> 8 & 0xFF, agent >> 16 & 3
-
-
 def _state_headers(state: GridState) -> list[tuple[str, str]]:
-    carried = int(state.agent) >> 24 & 0xFF
+    carried = unpacked(state.agent)[3]
     name = next((name for name, code in HELD.items() if code == carried), "")
     headers = [("time", str(int(state.time)))]
     headers += [("carrying", name)] if carried else []
