@@ -73,6 +73,10 @@ def test_the_option_levels_is_short_for_a_field():
         *("--set", "size=5", "levels=a")
     ]
     assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
+    # An option is not taken as the name of the file.
+    assert gathered(["ID", "--levels", "--seed", "3"], levels=True) == [
+        *("ID", "--levels", "--seed", "3")
+    ]
     assert gathered(["ID", "--levels", "a"]) == ["ID", "--levels", "a"]
 
 
