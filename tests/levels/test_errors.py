@@ -26,6 +26,7 @@ def picture(**rows):
 WRONG = [
     ("", "line 1, column 1", "the text is empty"),
     (picture(r2="WG    WG"), "line 3, column 9", "the row has 8 characters, the first row 10"),
+    (">#.\n.#\n..G", "line 2", "2 characters, the first row 3; all rows are equally long"),
     (picture(r2="WG     WG"), "line 3, column 9", "an odd number"),
     (picture(r2="WG  XX  WG"), "line 3, column 5", "unknown pair 'XX'; known are two spaces, WG"),
     (picture(r1="WG      WG"), "line 1, column 1", "the picture has 0 agents, expected one"),
