@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace, env: Env | None) -> int:
     for file in text_files(options.file):
         try:
             found = _read(file, env)
-        except levels.LevelError as error:
+        except ValueError as error:  # a `LevelError`, or there is no level
             print(error, file=sys.stderr)
             wrong += 1
             continue

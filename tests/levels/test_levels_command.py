@@ -52,6 +52,13 @@ def test_check_reports_the_first_fault(maze, tmp_path, capsys):
     assert "wrong.txt: line 3, column 3: unknown pair 'XX'" in capsys.readouterr().err
 
 
+def test_check_goes_on_after_a_file_without_levels(maze, tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("\n")
+    assert run("check", str(tmp_path), "--id", "Grid-Empty-5x5-v0") == 1
+    shown = capsys.readouterr()
+    assert "empty.txt' contains no level" in shown.err and "1 level can be read" in shown.out
+
+
 def test_mistakes_are_explained(maze, tmp_path, capsys):
     assert run("show", maze) == 2
     assert "the level has no line `id:`" in capsys.readouterr().err
