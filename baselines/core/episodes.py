@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
 from jaxenvs.core.masking import legal, legal_actions
+from jaxenvs.core.parts.learner import defines_success
 
 from . import statistics
 from .learner import Learner
@@ -57,7 +58,7 @@ def first_episodes(
         returns=jnp.zeros(count, jnp.float32),
         lengths=jnp.zeros(count, jnp.int32),
         terminated=jnp.zeros(count, jnp.bool_),
-        succeeded=jnp.zeros(count, jnp.bool_) if tells_success(env) else None,
+        succeeded=jnp.zeros(count, jnp.bool_) if defines_success(env) else None,
         achieved=jnp.zeros((count, names), jnp.bool_) if names else None,
     )
 
@@ -100,16 +101,6 @@ def random_episodes(env: Env, key: Array, count: int) -> Episodes:
         return jax.vmap(draw)(jax.random.split(key, count), state)
 
     return first_episodes(env, act, key, count)
-
-
-@functools.lru_cache(maxsize=64)
-def tells_success(env: Env) -> bool:
-    """Return whether an environment defines success; to find out, a step is traced, but not run."""
-
-    def succeeded(key: Array, state: Any) -> Any:
-        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
-
-    return jax.eval_shape(succeeded, jax.random.key(0), env.state_shape) is not None
 
 
 class Agents(NamedTuple):

@@ -1,7 +1,7 @@
 """`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
 
-Results are exchanged by DLPack, without copies and, on a GPU, without waiting for it. The methods
-are those of a vector environment of Gymnasium. Deliberate differences: every entry of `info` is a
+Results are exchanged by DLPack, without copies and, on a GPU, without waiting for it. The batch
+has the methods of Gymnasium's `VectorEnv`. Deliberate differences: every entry of `info` is a
 tensor of the whole batch, because the host would need to know which environments are done in order
 to leave out the others; and actions are compared with their space only if `check_actions` is true.
 """

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from jaxenvs.render import frames
@@ -18,6 +17,7 @@ from ..commands.parser import UsageError
 from ..core import drawing, png
 from ..core.checks import counted
 from ..core.env import Env
+from ..core.parts.learner import defines_success
 from ..text import ActionError, described
 from ..text.actions import choose
 from ..text.measures import Played, Progress
@@ -76,16 +76,6 @@ def programs_of(env: Env) -> Programs:
     """Return the `Programs` that all episodes of equal environments share."""
     with _making:
         return _made(env)
-
-
-@functools.lru_cache(maxsize=64)
-def defines_success(env: Env) -> bool:
-    """Return whether an environment defines success."""
-
-    def step(key: Any, state: Any) -> Any:
-        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
-
-    return jax.eval_shape(step, jax.random.key(0), env.state_shape) is not None
 
 
 class Episode:

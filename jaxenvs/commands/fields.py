@@ -91,8 +91,10 @@ def _with_levels(argv: Iterable[str]) -> Iterator[str]:
             yield argument
             continue
         path = path if equals else next(arguments, "")
-        # Without a file name the parser of the command reports the option.
-        yield from (FLAG, written("levels", path)) if path else (LEVELS,)
+        if path and (equals or not path.startswith("-")):
+            yield from (FLAG, written("levels", path))
+        else:  # the parser of the command reports that the file is missing
+            yield from filter(None, (LEVELS, path))
 
 
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:

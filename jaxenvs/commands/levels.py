@@ -1,6 +1,7 @@
 """`jaxenvs levels show|convert|mutate|check FILE`: read, change and write files of levels."""
 
 import argparse
+import functools
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from .. import levels
 from ..core.checks import counted
 from ..core.env import Env
 from ..levels import Entry
+from ..levels.files import text_files
 from .parser import Parser, UsageError, guarded, make_env, number, unwritable
 
 SUMMARY = """Read files of levels: show them, convert and mutate them, or check them.
 
 show prints each level in the usual form. convert writes the levels in another form. mutate applies
-random edits to each level. check reports what is wrong or unusual; exit code 1: a level is wrong.
+random edits to each level. check reports faults and oddities; exit code 1: a level has a fault.
 
 A level without a line `id:` needs --id. A folder stands for all its .txt files."""
 EXAMPLES = (
@@ -66,13 +68,13 @@ def _parser() -> Parser:
     return made
 
 
-def _read(options: argparse.Namespace, env: Env | None) -> list[Entry]:
-    """Return the levels of the file; print warnings about them."""
+def _read(file: str | Path, env: Env | None) -> list[Entry]:
+    """Return the levels of a file or folder; print warnings about them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = levels.load(options.file, env)
+        found = levels.load(file, env)
     for warning in caught:
-        print(f"{options.file}: {warning.message}", file=sys.stderr)
+        print(f"{file}: {warning.message}", file=sys.stderr)
     return found
 
 
@@ -81,7 +83,7 @@ def _env(entry: Entry, env: Env | None) -> Env:
 
 
 def _show(options: argparse.Namespace, env: Env | None) -> int:
-    for place, entry in enumerate(_read(options, env)):
+    for place, entry in enumerate(_read(options.file, env)):
         print(f"level {place}")
         print(levels.write(_env(entry, env), entry))
         print()
@@ -89,12 +91,12 @@ def _show(options: argparse.Namespace, env: Env | None) -> int:
 
 
 def _convert(options: argparse.Namespace, env: Env | None) -> int:
-    return _write(options, env, _read(options, env))
+    return _write(options, env, _read(options.file, env))
 
 
 def _mutate(options: argparse.Namespace, env: Env | None) -> int:
     found = []
-    for place, entry in enumerate(_read(options, env)):
+    for place, entry in enumerate(_read(options.file, env)):
         key = jax.random.fold_in(jax.random.key(options.seed), place)
         for each in jax.random.split(key, options.copies):
             changed = _mutated(_env(entry, env))(each, entry.level, options.edits)
@@ -104,13 +106,10 @@ def _mutate(options: argparse.Namespace, env: Env | None) -> int:
     return _write(options, env, found)
 
 
+@functools.cache
 def _mutated(env: Env) -> Callable[..., Any]:
-    if env not in _COMPILED:
-        _COMPILED[env] = jax.jit(lambda key, level, edits: levels.mutate(env, key, level, edits))
-    return _COMPILED[env]
-
-
-_COMPILED: dict[Env, Callable[..., Any]] = {}  # environment -> compiled `levels.mutate`
+    """Return the compiled `levels.mutate` of an environment."""
+    return jax.jit(functools.partial(levels.mutate, env))
 
 
 def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> int:
@@ -125,14 +124,11 @@ def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> 
 
 def _check(options: argparse.Namespace, env: Env | None) -> int:
     """Check each file; report all of its levels, or its first fault."""
-    path = Path(options.file)
-    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
     wrong = 0
-    for file in files:
-        options.file = str(file)
+    for file in text_files(options.file):
         try:
-            found = _read(options, env)
-        except levels.LevelError as error:
+            found = _read(file, env)
+        except ValueError as error:  # a `LevelError`, or there is no level
             print(error, file=sys.stderr)
             wrong += 1
             continue

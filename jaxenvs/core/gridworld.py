@@ -97,6 +97,20 @@ def packed(
     return join((row, 8), (column, 8), (direction, 8), (carried, 8))
 
 
+def unpacked(agent: Any) -> tuple[int, int, int, int]:
+    """Return row, column, direction and carried tile of a field `AgentState.agent`, on the host."""
+    word = int(agent)
+    return word & 0xFF, word >> 8 & 0xFF, word >> 16 & 3, word >> 24 & 0xFF
+
+
+def pose_of(value: AgentLevel | AgentState) -> tuple[int, int, int]:
+    """Return the row, column and direction of the agent in a level or state, on the host."""
+    if isinstance(value, AgentState):
+        return unpacked(value.agent)[:3]
+    row, column, direction = np.asarray(value.pose).tolist()
+    return row, column, direction
+
+
 def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
     """Return the change of (row, column) by one step in the direction `facing`.
 

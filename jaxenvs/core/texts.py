@@ -1,7 +1,8 @@
 """Descriptions of states in words, one or many at a time, in several levels of detail.
 
 A description is made in two steps. `Env.text_inputs`, which JAX compiles, reads from a state the
-arrays that the agent may know. `Env.texts` and `Env.text_changes` write them as words, on the host.
+arrays that are not hidden from the agent. `Env.texts` and `Env.text_changes` write them as words,
+on the host.
 Words therefore cannot depend on anything that `text_inputs` leaves out.
 """
 

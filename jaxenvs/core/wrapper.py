@@ -138,7 +138,7 @@ class Wrapper(Env, kw_only=False):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether the wrapped environment has them, and this wrapper does not override `describe`.
+        """True if the wrapped environment has text inputs and no wrapper overrides `describe`.
 
         See `PlayerPart.has_text_inputs`.
         """

@@ -1,4 +1,4 @@
-"""Keyboard keys of Craft-Classic, facts for the window's panel, and names of what a player sees."""
+"""Keyboard keys of Craft-Classic, facts for the window's panel, and names of blocks and mobs."""
 
 from typing import Any, NamedTuple
 

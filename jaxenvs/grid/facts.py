@@ -9,20 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Array
 
+from ..core import surroundings
 from ..core.checks import counted
 from ..core.controls import ActionKeys, keyed
 from ..core.facts import Fact, a
-from ..core.surroundings import (
-    CELLS_CHANGED,
-    Palette,
-    Thing,
-    Writer,
-    frame_of,
-    groups,
-    inputs_of,
-    sighted,
-    sighting_changes,
-)
+from ..core.surroundings import Palette, Thing, Writer
 from ..core.texts import Memo, changes_of, pairs, row_bytes
 from . import missions, tiles
 from .sprites import SPRITES
@@ -88,7 +79,10 @@ def text_inputs(env: "GridEnv", state: GridState) -> dict[str, Array]:
 
     If the observation shows the whole grid, the cells are the whole grid.
     """
-    inputs = {**inputs_of(env, state, _is_whole(env)), "mission": env.mission_words(state)}
+    inputs = {
+        **surroundings.inputs_of(env, state, _is_whole(env)),
+        "mission": env.mission_words(state),
+    }
     if env.obs == "dict":
         inputs["facing"] = state.facing
     return inputs
@@ -119,11 +113,11 @@ class Told(NamedTuple):
     def lines(self) -> list[str]:
         """Return the lines of the full text."""
         head = [line for line in (self.mission, self.carried, self.faces) if line]
-        return [*head, sighted(self.things), self.ahead, self.drawing]
+        return [*head, surroundings.sighted(self.things), self.ahead, self.drawing]
 
     def short(self) -> list[str]:
         """Return at most three lines without the drawing."""
-        have = " ".join(filter(None, (self.carried, self.faces, sighted(self.things))))
+        have = " ".join(filter(None, (self.carried, self.faces, surroundings.sighted(self.things))))
         return [line for line in (self.mission, have, self.ahead) if line]
 
 
@@ -139,8 +133,8 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
         [""] * count if facing is None else [f"You face {HEADINGS[i]}." for i in facing.tolist()]
     )
     where = "The whole grid" if whole else "Your view, ahead is up"
-    for pose, rows in groups(inputs["agent"]):
-        frame, some = frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
+    for pose, rows in surroundings.groups(inputs["agent"]):
+        frame, some = surroundings.frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
         if not whole:
             # In a view, the agent's cell shows the carried object, which does not lie on the floor.
             some[:, frame.agent] = tiles.EMPTY
@@ -164,10 +158,10 @@ def _changes(old: Told, new: Told) -> str:
         sentences.append(new.carried.replace("You carry", "You now carry"))
     if new.faces != old.faces:
         sentences.append(new.faces.replace("You face", "You now face"))
-    sentences += sighting_changes(old.things, new.things)
+    sentences += surroundings.sighting_changes(old.things, new.things)
     if new.ahead != old.ahead:
         sentences.append(new.ahead)
-    return changes_of(sentences, old.drawing != new.drawing, CELLS_CHANGED)
+    return changes_of(sentences, old.drawing != new.drawing, surroundings.CELLS_CHANGED)
 
 
 def _is_whole(env: "GridEnv") -> bool:

@@ -68,7 +68,7 @@ def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
     return code >> jnp.uint8(4)
 
 
-def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
+def is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
     """Return whether a tile has one of these kinds; a single bit test covers all of them."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
@@ -76,17 +76,17 @@ def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
 
 def is_walkable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     """Return whether the agent can enter the cell: empty, floor, goal, lava or an open door."""
-    return _is_any(code, Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
+    return is_any(code, Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
 
 
 def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     """Return whether the agent can pick the object up: a key, a ball or a box."""
-    return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
+    return is_any(code, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
 
 
 def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     """Return whether the cell blocks sight: a wall, a closed or a locked door."""
-    return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
+    return is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
 # `jit` caches the trace, so JAX traces `encode` once per shape.

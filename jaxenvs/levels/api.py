@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from ..core import checks, param_values, registry
@@ -147,7 +148,17 @@ def stack(levels: Sequence[PyTree[Any]]) -> PyTree[Any]:
                     f"levels.stack: level{name} has shape {jnp.shape(b)} in level {number} and "
                     f"{jnp.shape(a)} in level 0; stack levels of equal size"
                 )
-    return jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(x) for x in leaves]), *found)
+    return jax.tree.map(_stacked, *found)
+
+
+def _stacked(*leaves: Any) -> Array:
+    """Stack arrays, on the host if possible: XLA compiles 4,000 operands for a minute."""
+    on_device = any(isinstance(leaf, Tracer) for leaf in leaves) or jnp.issubdtype(
+        jnp.asarray(leaves[0]).dtype, jax.dtypes.prng_key
+    )
+    if on_device:
+        return jnp.stack([jnp.asarray(leaf) for leaf in leaves])
+    return jnp.asarray(np.stack(jax.device_get(leaves)))
 
 
 def splitter(env: Env) -> Any:
@@ -198,6 +209,10 @@ def _params(env: Env, block: Block, names: Sequence[str]) -> dict[str, Any]:
     defaults, found = bare(env).default_params, {}
     for header in block.headers:
         name = param_values.LIMIT if header.name == LIMIT else header.name
+        if name in found:
+            raise header.error(
+                f"`{LIMIT}` and `{name}` are the same param; remove one of the lines"
+            )
         if name in names:
             found[name] = _number(header, np.asarray(getattr(defaults, name)), name)
     return found

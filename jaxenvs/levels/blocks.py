@@ -4,7 +4,7 @@ A block without the line `grid:` is only a picture. A block can contain one leve
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.checks import suggestion
 from .errors import LevelError
@@ -112,24 +112,29 @@ def check_plain(text: str, first: int) -> None:
 def parse(text: str, first: int = 1) -> Block:
     """Parse one plain block, whose first line has the number `first`; raise `LevelError`."""
     lines = _lines(text)
-    numbered = [(number, line) for number, line in enumerate(lines, first)]
+    numbered = list(enumerate(lines, first))
     start = next((i for i, line in enumerate(lines) if line.rstrip() == GRID), None)
     if start is None and any(":" in line for line in lines):
         raise LevelError(f"there is no line `{GRID}` before the picture", first)
-    headers = [] if start is None else list(_headers(numbered[:start]))
-    return _with_picture(headers, numbered if start is None else numbered[start + 1 :], first)
-
-
-def _with_picture(headers: list[Header], numbered: list[tuple[int, str]], first: int) -> Block:
-    while numbered and not numbered[0][1]:
-        numbered = numbered[1:]
-    while numbered and not numbered[-1][1]:
-        numbered = numbered[:-1]
-    if not numbered:
+    headers = () if start is None else tuple(_headers(numbered[:start]))
+    begin = 0 if start is None else start + 1
+    picture, line = trimmed(lines[begin:], first + begin)
+    if not picture:
         raise LevelError(
             "there is no picture; draw one row per line, two characters per cell", first
         )
-    return Block(tuple(headers), tuple(line for _, line in numbered), numbered[0][0])
+    return Block(headers, tuple(picture), line)
+
+
+def trimmed(lines: Sequence[str], first: int) -> tuple[Sequence[str], int]:
+    """Return lines without the empty ones at both ends, and the number of the first line left.
+
+    first: number of the first line in the text.
+    """
+    filled = [i for i, line in enumerate(lines) if line]
+    if not filled:
+        return [], first
+    return lines[filled[0] : filled[-1] + 1], first + filled[0]
 
 
 def _headers(numbered: Iterable[tuple[int, str]]) -> Iterator[Header]:

@@ -1,9 +1,12 @@
-"""Lists of cells and names of objects in the headers of a level."""
+"""Cells of a level: rows of characters, connected cells, and cells and objects in headers."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+
+import numpy as np
 
 from ..core.checks import suggestion
 from .blocks import Header
+from .errors import LevelError
 
 Cell = tuple[int, int]
 
@@ -32,6 +35,32 @@ def cell(header: Header, text: str, shape: tuple[int, int]) -> Cell:
 def written(found: Iterable[Cell]) -> str:
     """Return cells as text for `cells`."""
     return "; ".join(f"{row},{column}" for row, column in found)
+
+
+def flooded(start: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Return the cells of `start` and all cells that free cells connect with them.
+
+    Arguments and result are masks, bool (rows, columns). A cell is connected with the cells on its
+    four sides.
+    """
+    reached = start
+    while True:
+        wide = np.pad(reached, 1)
+        near = wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
+        more = reached | (near & free)
+        if (more == reached).all():
+            return reached
+        reached = more
+
+
+def check_characters(row: str, line: int, known: Container[str], meaning: str) -> None:
+    """Raise `LevelError` for the first character of a row that is not known.
+
+    line: number of the row's line in the text. meaning: what the message says after the character.
+    """
+    for column, character in enumerate(row, 1):
+        if character not in known:
+            raise LevelError(f"unknown character {character!r}; {meaning}", line, column)
 
 
 def named(header: Header, text: str, names: dict[str, int]) -> int:

@@ -28,7 +28,7 @@ def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = Fa
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
     such file.
     """
-    found = [entry for file in _files(Path(path)) for entry in _of_file(file, env, strict)]
+    found = [entry for file in text_files(path) for entry in _of_file(file, env, strict)]
     if not found:
         raise ValueError(f"levels={str(path)!r} contains no level")
     return found
@@ -44,10 +44,9 @@ def save(
 
     env: environment of the levels; None: the environment of the entries' ids.
     """
-    texts = []
-    for level in levels:
-        entry = level if isinstance(level, Entry) else Entry(level)
-        texts.append(api.write(_env_of(entry, env), _named(entry, env), form))
+    entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
+    id, params = ("", {}) if env is None else id_of(env)
+    texts = [api.write(_env_of(e, env), _named(e, id, params), form) for e in entries]
     with replacing(path) as temporary:
         text = f"\n{blocks.SEPARATOR}\n".join(texts)
         temporary.write_text(f"{text}\n", "utf-8", newline="\n")
@@ -71,11 +70,10 @@ def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     return "", params
 
 
-def _named(entry: Entry, env: Env | None) -> Entry:
-    """Return an entry whose notes have an id, if the environment has one."""
-    if "id" in entry.notes or env is None:
+def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
+    """Return an entry with this id ("": none) and these params, unless it has an id."""
+    if "id" in entry.notes:
         return entry
-    id, params = id_of(env)
     notes = {**entry.notes, **({"id": id} if id else {})}
     return dataclasses.replace(entry, params={**params, **entry.params}, notes=notes)
 
@@ -88,8 +86,9 @@ def _env_of(entry: Entry, env: Env | None) -> Env:
     return registry.make(entry.notes["id"])
 
 
-def _files(path: Path) -> list[Path]:
-    path = path.expanduser()
+def text_files(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the file, or all `.txt` files of the folder; raise `ValueError` if there is none."""
+    path = Path(path).expanduser()
     if not path.exists():
         raise ValueError(f"levels={str(path)!r}: no such file or folder")
     if not path.is_dir():

@@ -5,8 +5,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import numpy as np
 from jaxtyping import PyTree
 
 from ..core import checks
@@ -34,7 +32,7 @@ def from_levels(
     name = str(levels) if named else ""
     entries = [e if isinstance(e, Entry) else Entry(e) for e in found]
     _check(env, entries)
-    stacked = jax.tree.map(np.asarray, jax.device_get(api.stack(entries)))
+    stacked = api.stack(entries)
     first = entries[0]
     given = dataclasses.replace(env, **first.fields) if first.fields else env
     given = given.with_params(**first.params) if first.params else given

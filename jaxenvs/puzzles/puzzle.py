@@ -176,7 +176,7 @@ class Puzzle(Env):
         return solved.astype(jnp.float32)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level; raise `ValueError` that states what is wrong and where."""
+        """Parse a level; raise `ValueError` with the fault and its place."""
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
@@ -213,7 +213,10 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether `texts` writes: not if a subclass overrides only `text` or `facts`."""
+        """True if `texts` writes the descriptions.
+
+        False if a subclass overrides only `text` or `facts`.
+        """
         first = next(k for k in type(self).__mro__ if {"texts", "text", "facts"} & vars(k).keys())
         is_written = "texts" in vars(first) and self._has_written()
         return is_written and super().has_text_inputs

@@ -262,14 +262,16 @@ class Sokoban(Puzzle):
         walls, targets, boxes, player = sokoban_levels.parsed(rows, self.size, self.boxes)
         shape = (self.size, self.size)
         aims = np.isin(np.arange(walls.size), targets)
-        pushes = sokoban_levels.push_distances(
-            jnp.asarray(~walls.reshape(shape)), jnp.asarray(aims.reshape(shape))
-        )
+        pushes = _push_distances(~walls.reshape(shape), aims.reshape(shape))
         return _level(Drawn(pushes, jnp.asarray(boxes), jnp.uint8(player)))
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return one sprite for each value of the observation, (7, tile_size, tile_size, 3)."""
         return sprites.sokoban(tile_size)
+
+
+# Compiled once for each size. Called eagerly, the loop is compiled again for each level of a file.
+_push_distances = jax.jit(sokoban_levels.push_distances)
 
 
 def _level(drawn: Drawn) -> PuzzleLevel:

@@ -256,6 +256,6 @@ def how_to_write(env: Env) -> str:
     if not isinstance(space, Box):
         return f"actions of {space} cannot be written as text; pass them to env.step"
     count = counted(int(np.prod(space.shape, dtype=int)), "number")
-    named = f" ({', '.join(env.action_names)})" if env.action_names else ""
+    components = f" ({', '.join(env.action_names)})" if env.action_names else ""
     also = f", or one of {', '.join(names)}" if names else ""
-    return f"write {count}{named} of {space}, separated by commas{also}"
+    return f"write {count}{components} of {space}, separated by commas{also}"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ..core.checks import suggestion
 from .prompts import legal_names
+from .reader import Reader
 
 Agent = Callable[[str], str]
 
@@ -28,17 +29,11 @@ def first_legal(text: str) -> str:
     return legal_names(text)[0]
 
 
-def _reader(seed: int) -> Agent:
-    from .reader import Reader
-
-    return Reader(seed)
-
-
 # Name -> function of a seed that returns the agent.
 REFERENCES: dict[str, Callable[[int], Agent]] = {
     "random": RandomAgent,
     "first-legal": lambda seed: first_legal,
-    "reader": _reader,
+    "reader": Reader,
 }
 
 

@@ -183,6 +183,7 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
     progress = [result.progress for result in results if result.progress is not None]
     success = [result.success for result in results if result.success is not None]
     answers = sum(result.steps for result in results)
+    invalid = sum(result.invalid for result in results)
     return {
         "return": _mean(totals),
         "return_error": _error(totals),
@@ -190,8 +191,8 @@ def summary(results: Sequence[Result]) -> dict[str, Any]:
         "progress": _mean(progress),
         "progress_error": _error(progress),
         "steps": _mean([result.steps for result in results]),
-        "invalid_answers": sum(result.invalid for result in results),
-        "invalid_share": sum(result.invalid for result in results) / max(1, answers),
+        "invalid_answers": invalid,
+        "invalid_share": invalid / max(1, answers),
     }
 
 

@@ -9,19 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from ..core import surroundings
 from ..core.controls import ActionKeys, keyed
 from ..core.facts import Effects, Fact, a
-from ..core.surroundings import (
-    CELLS_CHANGED,
-    Palette,
-    Thing,
-    Writer,
-    frame_of,
-    groups,
-    inputs_of,
-    sighted,
-    sighting_changes,
-)
+from ..core.surroundings import Palette, Thing, Writer
 from ..core.texts import Memo, changes_of, pairs, row_bytes
 from . import tiles, words
 from .engine import advance
@@ -133,7 +124,7 @@ def _rule_by_rule(
 
 def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array]:
     """Return the arrays that a text needs: cells in sight, agent, pocket, and an observed task."""
-    inputs = inputs_of(env, state, _is_whole(env))
+    inputs = surroundings.inputs_of(env, state, _is_whole(env))
     if env.obs in ("dict", "heading", "rgb_full"):  # only these contain the direction
         inputs["direction"] = state.direction
     if env.obs == "dict":
@@ -162,12 +153,12 @@ class Told(NamedTuple):
     def lines(self) -> list[str]:
         """Return the lines of the full text."""
         head = [*self.task, self.holds, *([self.faces] if self.faces else [])]
-        return [*head, sighted(self.things), self.stands, self.drawing]
+        return [*head, surroundings.sighted(self.things), self.stands, self.drawing]
 
     def short(self) -> list[str]:
         """Return three lines without the drawing."""
         have = " ".join(filter(None, (self.holds, self.faces, self.stands)))
-        return [" ".join(self.task), have, sighted(self.things)]
+        return [" ".join(self.task), have, surroundings.sighted(self.things)]
 
 
 def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
@@ -178,8 +169,8 @@ def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) 
     tasks, held = _tasks(inputs, count), inputs["carried"].tolist()
     ways = inputs["direction"].tolist() if "direction" in inputs else [-1] * count
     where = "The whole grid" if _is_whole(env) else "Your view, ahead is up"
-    for pose, rows in groups(inputs["agent"]):
-        frame, some = frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
+    for pose, rows in surroundings.groups(inputs["agent"]):
+        frame, some = surroundings.frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
         drawings = writer.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
         below = some[:, frame.agent].tolist()
         some[:, frame.agent] = tiles.FLOOR
@@ -201,10 +192,10 @@ def _changes(old: Told, new: Told) -> str:
         sentences.append(new.holds.replace("You hold", "You now hold"))
     if new.faces != old.faces:
         sentences.append(new.faces.replace("You face", "You now face"))
-    sentences += sighting_changes(old.things, new.things)
+    sentences += surroundings.sighting_changes(old.things, new.things)
     if new.stands != old.stands:
         sentences.append(new.stands.replace("You stand", "You now stand"))
-    return changes_of(sentences, old.drawing != new.drawing, CELLS_CHANGED)
+    return changes_of(sentences, old.drawing != new.drawing, surroundings.CELLS_CHANGED)
 
 
 def _tasks(inputs: dict[str, np.ndarray], count: int) -> list[tuple[str, ...]]:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.checks import counted
-from ..core.gridworld import AgentState, packed
+from ..core.gridworld import AgentState, packed, pose_of, unpacked
 from ..levels import cells
 from ..levels.blocks import Block
 from ..levels.errors import LevelError
@@ -137,9 +137,7 @@ def write(env: XLand, value: Any, form: str | None) -> tuple[list[tuple[str, str
     """Return the headers and the picture of a level or state."""
     value = jax.device_get(value)
     is_state, grid = isinstance(value, AgentState), np.asarray(value.grid)
-    agent = int(value.agent) if is_state else 0
-    pose = (agent & 0xFF, agent >> 8 & 0xFF, agent >> 16 & 3) if is_state else value.pose
-    row, column, direction = (int(part) for part in pose)
+    row, column, direction = pose_of(value)
     unknown = set(np.unique(grid).tolist()) - PAIRS.keys()
     if unknown:
         raise ValueError(f"the tile byte {min(unknown):#04x} is no tile of a level")
@@ -149,7 +147,8 @@ def write(env: XLand, value: Any, form: str | None) -> tuple[list[tuple[str, str
     headers = [(name, line) for name, line in headers if line]
     if is_state:
         headers.append(("time", str(int(value.time))))
-        headers += [("pocket", tiles.name(agent >> 24 & 0xFF))] if agent >> 24 else []
+        pocket = unpacked(value.agent)[3]
+        headers += [("pocket", tiles.name(pocket))] if pocket else []
     if grid[row, column] != tiles.FLOOR:
         headers.append(("under", tiles.name(int(grid[row, column]))))
     shown = {pair for line in rows for pair in line} - {*AGENT, *PLAIN.values()}

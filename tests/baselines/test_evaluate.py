@@ -9,6 +9,7 @@ import jaxenvs
 from jaxenvs import Step, make_vec
 from jaxenvs.baselines.core import episodes as evaluation
 from jaxenvs.core.env import Transition
+from jaxenvs.core.parts.learner import defines_success
 
 
 def test_exactly_the_first_episode_of_each_environment():
@@ -66,7 +67,7 @@ def test_a_score_is_no_success(capsys):
     assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
     print(evaluation.as_text(result))
     assert capsys.readouterr().out == ("Evaluated over 2 episodes: return 4.300, length 9.0\n")
-    assert not evaluation.tells_success(Endless()) and evaluation.tells_success(Countdown())
+    assert not defines_success(Endless()) and defines_success(Countdown())
 
 
 def succeeded(env, **fields):

@@ -1,9 +1,9 @@
 """Tests of an environment's facts, descriptions and controls: defaults, wrappers, sentences."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from market import Market, Purse
 
 import jaxenvs
 from jaxenvs import wrappers
@@ -12,24 +12,6 @@ from jaxenvs.core.facts import Fact, a, away, bar, count, listed, sentences
 from jaxenvs.puzzles.puzzle import PuzzleState
 
 CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
-
-
-@jaxenvs.struct
-class Purse(jaxenvs.State):
-    """State with a number of coins in addition to the clock."""
-
-    coins: jax.Array
-
-
-class Market(jaxenvs.Env):
-    """User-defined environment without any facts or descriptions."""
-
-    action_space = jaxenvs.spaces.Discrete(3)
-    observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
-    default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
-
-    def observe(self, state, params=None):
-        return jnp.full((2, 2), 1, jnp.uint8) * state.coins.astype(jnp.uint8)
 
 
 class Bazaar(Market):

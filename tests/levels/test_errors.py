@@ -26,6 +26,7 @@ def picture(**rows):
 WRONG = [
     ("", "line 1, column 1", "the text is empty"),
     (picture(r2="WG    WG"), "line 3, column 9", "the row has 8 characters, the first row 10"),
+    (">#.\n.#\n..G", "line 2", "2 characters, the first row 3; all rows are equally long"),
     (picture(r2="WG     WG"), "line 3, column 9", "an odd number"),
     (picture(r2="WG  XX  WG"), "line 3, column 5", "unknown pair 'XX'; known are two spaces, WG"),
     (picture(r1="WG      WG"), "line 1, column 1", "the picture has 0 agents, expected one"),
@@ -36,6 +37,7 @@ WRONG = [
     ("\n".join(["WG" * 6, "WG>>    GGWG", *["WG        WG"] * 3, "WG" * 6]), "line 1", "size=6"),
     (f"mission: get the ball\ngrid:\n{picture()}", "line 1, column 10", "no such mission"),
     (f"limit: 9\nlimit: 9\ngrid:\n{picture()}", "line 2", "`limit:` is given twice"),
+    (f"limit: 9\nmax_steps_in_episode: 5\ngrid:\n{picture()}", "line 2", "are the same param"),
     (f"limit: many\ngrid:\n{picture()}", "line 1, column 8", "a number of dtype int32"),
     (f"limit: 0\ngrid:\n{picture()}", "line 1, column 8", "must be at least 1"),
     (f"limt: 9\ngrid:\n{picture()}", "line 1", "unknown name `limt`; allowed are"),
@@ -55,12 +57,17 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "part"), WRONG)
-def test_an_error_has_the_place_and_the_fault(text, place, part, as_a_user):
+def refuse(id, text, place, part):
+    """Check that a text is refused with one sentence that has the place and the fault."""
     with pytest.raises(levels.LevelError) as caught:
-        jaxenvs.make("Grid-Empty-5x5-v0").read_level(text)
+        jaxenvs.make(id).read_level(text)
     message = str(caught.value)
     assert message.startswith(place) and part in message and "\n" not in message
+
+
+@pytest.mark.parametrize(("text", "place", "part"), WRONG)
+def test_an_error_has_the_place_and_the_fault(text, place, part, as_a_user):
+    refuse("Grid-Empty-5x5-v0", text, place, part)
 
 
 ROOM = "WGWGWGWGWG\nWG>>  KRWG\nWG      WG\nWG  ABKRWG\nWGWGWGWGWG"
@@ -79,11 +86,8 @@ WRONG_MISSIONS = [
 
 @pytest.mark.parametrize(("mission", "place", "part"), WRONG_MISSIONS)
 def test_a_wrong_mission_is_an_error(mission, place, part):
-    env = jaxenvs.make("BabyAI-GoToLocalS5N2-v0")
     text = f"mission: {mission}\ngrid:\n{ROOM}" if mission else ROOM
-    with pytest.raises(levels.LevelError) as caught:
-        env.read_level(text)
-    assert str(caught.value).startswith(place) and part in str(caught.value)
+    refuse("BabyAI-GoToLocalS5N2-v0", text, place, part)
 
 
 def test_an_object_that_no_level_has_causes_a_warning():

@@ -52,11 +52,25 @@ def test_check_reports_the_first_fault(maze, tmp_path, capsys):
     assert "wrong.txt: line 3, column 3: unknown pair 'XX'" in capsys.readouterr().err
 
 
+def test_check_goes_on_after_a_file_without_levels(maze, tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("\n")
+    assert run("check", str(tmp_path), "--id", "Grid-Empty-5x5-v0") == 1
+    shown = capsys.readouterr()
+    assert "empty.txt' contains no level" in shown.err and "1 level can be read" in shown.out
+
+
 def test_mistakes_are_explained(maze, tmp_path, capsys):
     assert run("show", maze) == 2
     assert "the level has no line `id:`" in capsys.readouterr().err
     assert run("show", str(tmp_path / "missing.txt")) == 2
     assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", ["show", "check"])
+def test_a_folder_without_levels_is_a_mistake(action, tmp_path, capsys):
+    """`check` reported success for a folder without a file to check."""
+    assert run(action, str(tmp_path)) == 2
+    assert "the folder has no .txt file" in capsys.readouterr().err
 
 
 def test_the_option_levels_is_short_for_a_field():
@@ -66,6 +80,10 @@ def test_the_option_levels_is_short_for_a_field():
         *("--set", "size=5", "levels=a")
     ]
     assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
+    # An option is not taken as the name of the file.
+    assert gathered(["ID", "--levels", "--seed", "3"], levels=True) == [
+        *("ID", "--levels", "--seed", "3")
+    ]
     assert gathered(["ID", "--levels", "a"]) == ["ID", "--levels", "a"]
 
 

@@ -127,6 +127,8 @@ def test_check_says_what_is_wrong(doorkey):
 def test_levels_are_stacked_without_padding(doorkey):
     level = doorkey.read_level(DOORKEY)
     assert levels.stack([level, level]).grid.shape == (2, 5, 5)
+    assert jax.jit(lambda level: levels.stack([level, level]).grid)(level).shape == (2, 5, 5)
+    assert levels.stack([jax.random.key(0)] * 2).shape == (2,)
     larger = jaxenvs.make("Grid-DoorKey-6x6-v0").sample_level(jax.random.key(0))
     with pytest.raises(ValueError, match=r"level.grid has shape \(6, 6\) in level 1 and \(5, 5\)"):
         levels.stack([level, larger])

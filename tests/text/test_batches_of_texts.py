@@ -5,8 +5,8 @@ import functools
 import defaults
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from market import Market, Purse
 
 import jaxenvs
 from jaxenvs import wrappers
@@ -94,28 +94,14 @@ def test_wrappers_describe_batches(kind):
     check(env)
 
 
-@jaxenvs.struct
-class Purse(jaxenvs.State):
-    """State with a number of coins."""
-
-    coins: jax.Array
-
-
-class Market(jaxenvs.Env):
-    """Environment without `text_inputs`."""
-
-    action_space = jaxenvs.spaces.Discrete(3)
-    observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
-    default_params = jaxenvs.Params(max_steps_in_episode=np.int32(5))
-
-    def observe(self, state, params=None):
-        return jnp.full((2, 2), 1, jnp.uint8) * state.coins.astype(jnp.uint8)
+class Shop(Market):
+    """`Market` with a fact."""
 
     def facts(self, state, params=None):
         return (count("coins", int(state.coins)),)
 
 
-class Old(Market):
+class Old(Shop):
     """Environment whose `describe` has no levels of detail."""
 
     def describe(self, state, params=None):
@@ -126,7 +112,7 @@ PURSES = Purse(time=jnp.zeros(2, jnp.int32), coins=jnp.array([2, 3], jnp.int32))
 
 
 def test_environments_without_text_inputs_describe_batches():
-    env = Market()
+    env = Shop()
     assert not env.has_text_inputs
     texts = describe_batch(env, PURSES)
     assert texts[1].splitlines()[0] == "You have 3 coins." and texts[0] == env.describe(
@@ -183,9 +169,9 @@ def test_trials_describe_the_task_of_each_trial():
 )
 def test_errors(given, said):
     with pytest.raises(ValueError, match=said):
-        describe_batch(Market(), **{"states": PURSES, **given})
+        describe_batch(Shop(), **{"states": PURSES, **given})
 
 
 def test_an_unknown_detail_of_describe_is_refused():
     with pytest.raises(ValueError, match="detail='changes' is not one of 'full', 'short'"):
-        Market().describe(row(PURSES, 0), detail="changes")
+        Shop().describe(row(PURSES, 0), detail="changes")

@@ -271,11 +271,8 @@ def _check_articles(block: Block, level: BabyLevel, articles: dict[int, bool]) -
         if count == 0:
             raise header.error(f"no object of the picture fits {which} of the mission")
         if says_the != (count == 1):
-            right, wrong = ("the", "a") if count == 1 else ("a", "the")
+            fit, right, wrong = ("fits", "the", "a") if count == 1 else ("fit", "a", "the")
             raise header.error(
-                f"{counted(count, 'object')} of the picture fits {which} of the mission, so write "
+                f"{counted(count, 'object')} of the picture {fit} {which} of the mission, so write "
                 f"`{right}` instead of `{wrong}`"
-                if count == 1
-                else f"{counted(count, 'object')} of the picture fit {which} of the mission, so "
-                f"write `{right}` instead of `{wrong}`"
             )

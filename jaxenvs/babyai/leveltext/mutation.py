@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool
 
 from ...core.random import Key, below, words
 from ...grid import tiles
-from ...grid.leveltext.mutation import DOORS, PORTABLE, Edits, among, changes, edited, pick
+from ...grid.leveltext.mutation import DOORS, PORTABLE, Edits, changes, edited, pick
 from ...grid.state import Level
 from .. import mission as m
 from ..env import BabyEnv, BabyLevel
@@ -31,8 +31,7 @@ def redraw(env: BabyEnv, key: Key, level: Level) -> Level:
     key_word, key_verb, *key_things = jax.random.split(key, 4)
     number, found = pick(key_word, m.verb(level.task) != m.NOTHING)
     verb = jnp.asarray(np.array(env.verbs, np.uint32))[below(words(key_verb, 1)[0], len(env.verbs))]
-    kind = tiles.kind(level.grid)
-    door, thing = (among(kind, some) for some in (DOORS, PORTABLE))
+    door, thing = (tiles.is_any(level.grid, *some) for some in (DOORS, PORTABLE))
     fits = jnp.where(verb == m.OPEN, door, thing | (door & (verb == m.GO_TO)))
     first, some = pick(key_things[0], fits)
     second, other = pick(key_things[1], thing | door)

@@ -98,10 +98,3 @@ def with_articles(words: np.ndarray, unique: np.ndarray) -> np.ndarray:
     bits = np.asarray(unique, np.uint32).reshape(-1, 2)
     added = bits[:, 0] << (m.FIRST + m.UNIQUE) | bits[:, 1] << (m.SECOND + m.UNIQUE)
     return words | added.astype(np.uint32)
-
-
-def used(words: np.ndarray) -> list[int]:
-    """Return the numbers of the descriptions that a mission uses: two per instruction."""
-    verbs = [int(word) & 7 for word in words]
-    first = [2 * i for i, verb in enumerate(verbs) if verb != m.NOTHING]
-    return sorted(first + [2 * i + 1 for i, verb in enumerate(verbs) if verb == m.PUT_NEXT])

@@ -1,8 +1,10 @@
 """`LearnerPart`, a base class of `Env`: members that learners and evaluations use."""
 
 import dataclasses
+import functools
 from typing import Any, ClassVar
 
+import jax
 from jaxtyping import Array, Bool
 
 from ..facts import Features, identity
@@ -79,3 +81,13 @@ class LearnerPart(Part):
         steps in a trial. Raises `ValueError` if the environment has no such set.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
+
+
+@functools.lru_cache(maxsize=512)
+def defines_success(env: Any) -> bool:
+    """Return whether `env.succeeded` returns an array; a step is traced, but not run."""
+
+    def succeeded(key: Any, state: Any) -> Any:
+        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
+
+    return jax.eval_shape(succeeded, jax.random.key(0), env.state_shape) is not None

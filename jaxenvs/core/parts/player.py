@@ -106,7 +106,7 @@ class PlayerPart(Part):
 
     @eager.compiled
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the arrays from which `texts` writes: only what the agent may know of `state`.
+        """Return the arrays from which `texts` writes, without hidden parts of `state`.
 
         An environment that overrides it overrides `texts` too, and then describes batches fast.
         """

@@ -18,7 +18,7 @@ class TextPart(Part):
     level_format: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
-        """Parse a level; raise `ValueError` that states what is wrong and where.
+        """Parse a level; raise `ValueError` with the fault and its place.
 
         The result is an argument of `reset_to`. `jaxenvs.levels.read` has more options.
         """

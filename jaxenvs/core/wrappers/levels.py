@@ -69,7 +69,10 @@ class FromLevels(Wrapper):
         refuse_self_resetting(self.env, "FromLevels", "wrap the environment inside")
         if not isinstance(self.levels, LevelSet):
             kind = type(self.levels).__name__
-            raise TypeError(f"FromLevels: levels must be a LevelSet, got {kind}")
+            raise TypeError(
+                f"FromLevels: levels must be a LevelSet, got {kind}; call "
+                "jaxenvs.levels.from_levels(env, levels)"
+            )
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw one of the given levels, all with the same probability."""

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.gridworld import AgentState, packed
+from ...core.gridworld import AgentState, packed, pose_of, unpacked
 from ...levels import cells
 from ...levels.blocks import Block, Header
 from ...levels.errors import LevelError, warn
@@ -189,15 +189,9 @@ def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
     blocked = np.isin(grid & 15, (Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.DOOR))
     if grid[start] & 15 not in (Kind.EMPTY, *(code & 15 for code in WALKABLE.values())):
         raise picture.error(block, start, "the agent stands on an object that blocks it")
-    reached = np.zeros(grid.shape, bool)
-    reached[start] = True
-    while True:
-        wide = np.pad(reached, 1)
-        near = wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
-        more = reached | (near & ~blocked)
-        if (more == reached).all():
-            break
-        reached = more
+    here = np.zeros(grid.shape, bool)
+    here[start] = True
+    reached = cells.flooded(here, ~blocked)
     reached[1:-1, 1:-1] = False
     if reached.any():
         row, column = np.argwhere(reached)[0].tolist()
@@ -248,7 +242,7 @@ def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]
         level = jax.tree.map(jnp.asarray, value)
         value, is_state = env.reset_to(jax.random.key(0), level).state, True
     value = jax.device_get(value)
-    row, column, direction = _pose(value, state=is_state)
+    row, column, direction = pose_of(value)
     grid = np.asarray(value.grid)
     rows = picture.write(grid, (row, column), direction, minigrid=form == "minigrid")
     if form is not None:
@@ -260,17 +254,8 @@ def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]
     return headers + (_state_headers(value) if is_state else _level_headers(value)), rows
 
 
-def _pose(value: Any, *, state: bool) -> tuple[int, int, int]:
-    """Return the row, column and direction of the agent in a level or state."""
-    if not state:
-        row, column, direction = (int(part) for part in value.pose)
-        return row, column, direction
-    agent = int(value.agent)
-    return agent & 0xFF, agent >> 8 & 0xFF, agent >> 16 & 3
-
-
 def _state_headers(state: GridState) -> list[tuple[str, str]]:
-    carried = int(state.agent) >> 24 & 0xFF
+    carried = unpacked(state.agent)[3]
     name = next((name for name, code in HELD.items() if code == carried), "")
     headers = [("time", str(int(state.time)))]
     headers += [("carrying", name)] if carried else []

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from ...levels.blocks import Block
+from ...core.checks import counted
+from ...levels.blocks import Block, trimmed
+from ...levels.cells import check_characters
 from ...levels.errors import LevelError
 from .picture import AGENT
 
 # Character -> pair of characters of a picture.
 PAIRS = {"#": "WG", ".": "  ", "G": "GG", **dict(zip(">v<^", AGENT, strict=True))}
+KNOWN = "a maze has # wall, . path, G goal and the agent > v < ^"
 
 
 def is_maze(text: str) -> bool:
@@ -18,22 +21,15 @@ def is_maze(text: str) -> bool:
 
 def block(text: str, first: int) -> Block:
     """Return a maze as a block with an outer wall; raise `LevelError`."""
-    lines = text.rstrip("\n").split("\n")
-    while lines and not lines[0]:
-        lines, first = lines[1:], first + 1
+    lines, first = trimmed(text.split("\n"), first)
     for number, line in enumerate(lines, first):
         if len(line) != len(lines[0]):
             raise LevelError(
-                f"the row has {len(line)} characters, the first row {len(lines[0])}", number
+                f"the row has {counted(len(line), 'character')}, the first row {len(lines[0])}; "
+                "all rows are equally long, without the outer wall",
+                number,
             )
-        for column, character in enumerate(line, 1):
-            if character not in PAIRS:
-                raise LevelError(
-                    f"unknown character {character!r}; a maze has # wall, . path, G goal and the "
-                    "agent > v < ^",
-                    number,
-                    column,
-                )
+        check_characters(line, number, PAIRS, KNOWN)
     edge = "WG" * (len(lines[0]) + 2)
     rows = [edge, *(f"WG{''.join(PAIRS[c] for c in line)}WG" for line in lines), edge]
     return Block((), tuple(rows), first - 1)

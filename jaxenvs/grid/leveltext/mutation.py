@@ -96,7 +96,7 @@ def move_agent(key: Key, level: Level) -> Level:
 def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
     """Move an object of one of these kinds to an empty cell."""
     key_old, key_new = jax.random.split(key)
-    old, found = pick(key_old, _is_any(level, movable))
+    old, found = pick(key_old, tiles.is_any(level.grid, *movable))
     new, free = pick(key_new, _free(level))
     code, width = level.grid.reshape(-1)[old], level.grid.shape[1]
     moved = _put(_put(level, old, jnp.uint8(tiles.EMPTY), found & free), new, code, found & free)
@@ -110,7 +110,7 @@ def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
 def paint(key: Key, level: Level) -> Level:
     """Give a portable object or a door another colour; a grey box with a key, another key."""
     key_cell, key_colour = jax.random.split(key)
-    cell, found = pick(key_cell, _is_any(level, (*PORTABLE, *DOORS)))
+    cell, found = pick(key_cell, tiles.is_any(level.grid, *PORTABLE, *DOORS))
     colour = below(words(key_colour, 1)[0], len(Colour)).astype(jnp.uint8)
     code = (level.grid.reshape(-1)[cell] & jnp.uint8(15)) | (colour << jnp.uint8(4))
     return _put(level, cell, code, found)
@@ -128,14 +128,14 @@ def add_object(thing: list[Kind], key: Key, level: Level) -> Level:
 
 def remove_object(key: Key, level: Level) -> Level:
     """Remove a portable object."""
-    cell, found = pick(key, _is_any(level, PORTABLE))
+    cell, found = pick(key, tiles.is_any(level.grid, *PORTABLE))
     return _put(level, cell, jnp.uint8(tiles.EMPTY), found)
 
 
 def turn_door(key: Key, level: Level) -> Level:
     """Open, close or lock a door."""
     key_cell, key_kind = jax.random.split(key)
-    cell, found = pick(key_cell, _is_any(level, DOORS))
+    cell, found = pick(key_cell, tiles.is_any(level.grid, *DOORS))
     kind = jnp.asarray(np.array(DOORS, np.uint8))[below(words(key_kind, 1)[0], len(DOORS))]
     return _put(level, cell, (level.grid.reshape(-1)[cell] & jnp.uint8(0xF0)) | kind, found)
 
@@ -167,11 +167,10 @@ def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
 
 def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
     """Return the cells with this tile; a door may be open, closed or locked."""
-    code = jnp.asarray(code, jnp.int32)
-    doors = among((code & 15)[None], DOORS)[0]
-    grid = level.grid.astype(jnp.int32)
-    alike = among(tiles.kind(level.grid), DOORS) & (grid >> 4 == code >> 4)
-    return jnp.where(doors, alike, grid == code)
+    code = jnp.asarray(code).astype(jnp.uint8)
+    is_door = tiles.is_any(level.grid, *DOORS)
+    alike = is_door & (tiles.colour(level.grid) == tiles.colour(code))
+    return jnp.where(tiles.is_any(code, *DOORS), alike, level.grid == code)
 
 
 def pick(key: Key, mask: Array) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
@@ -194,12 +193,3 @@ def _free(level: Level) -> Bool[Array, "height width"]:
     pose = level.pose.astype(jnp.int32)
     here = (jnp.asarray(rows, jnp.int32) == pose[0]) & (jnp.asarray(columns, jnp.int32) == pose[1])
     return (level.grid == tiles.EMPTY) & ~here & inside
-
-
-def _is_any(level: Level, some: tuple[Kind, ...]) -> Bool[Array, "height width"]:
-    return among(tiles.kind(level.grid), some)
-
-
-def among(kind: Array, some: tuple[Kind, ...]) -> Array:
-    """Return where an array of kinds has one of the given kinds."""
-    return (kind[..., None] == jnp.asarray(np.array(some), kind.dtype)).any(axis=-1)

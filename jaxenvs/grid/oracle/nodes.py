@@ -94,9 +94,8 @@ def most_changed(first: Any) -> int:
     An object that can be carried changes the cell that it leaves and the cell to which it moves; a
     door changes its own cell.
     """
-    kind = tiles.kind(first.grid)
-    is_door = (kind == tiles.Kind.DOOR) | (kind == tiles.Kind.CLOSED_DOOR)
-    is_door |= kind == tiles.Kind.LOCKED_DOOR
+    doors = (tiles.Kind.DOOR, tiles.Kind.CLOSED_DOOR, tiles.Kind.LOCKED_DOOR)
+    is_door = tiles.is_any(first.grid, *doors)
     portable, is_door, held = map(
         np.asarray, (tiles.is_portable(first.grid), is_door, first.carried != 0)
     )

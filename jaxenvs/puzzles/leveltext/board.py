@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ...levels.blocks import GRID, Block, Header
+from ...levels.blocks import GRID, Block, Header, trimmed
 from ...levels.errors import LevelError
 from ..puzzle import Puzzle, PuzzleLevel
 
@@ -22,11 +22,8 @@ def block(text: str, first: int, form: str | None) -> Block | None:
 
 def board(lines: list[str], first: int, headers: tuple[Header, ...] = ()) -> Block:
     """Return a block with these rows, without the empty ones at both ends."""
-    while lines and not lines[-1]:
-        lines = lines[:-1]
-    while lines and not lines[0]:
-        lines, first = lines[1:], first + 1
-    return Block(headers, tuple(lines), first)
+    picture, first = trimmed(lines, first)
+    return Block(headers, tuple(picture), first)
 
 
 def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
@@ -41,5 +38,4 @@ def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
 
 def write(env: Puzzle, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Return no headers, and the rows of the board of a level or state."""
-
     return [], env.text(value.instance, value.board).split("\n")

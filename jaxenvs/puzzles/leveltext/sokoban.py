@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 from ...core.random import Key, below, choose, words
+from ...levels import cells
 from ...levels.blocks import GRID, NOTES, SEPARATOR, Block, Header
 from ...levels.errors import LevelError
 from ..puzzle import PuzzleLevel
@@ -22,6 +23,10 @@ from ..sokoban_levels import CHARACTERS, WALL, push_distances
 from . import board
 
 FORMS = (None,)
+KNOWN = (
+    "known are # wall, space - or _ floor, @ player, $ box, . target, * box on target and + player "
+    "on target"
+)
 _RUN = re.compile(r"(\d+)(\D)")
 _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
@@ -104,28 +109,15 @@ def _expanded(row: str, number: int) -> str:
     if long is not None:
         raise LevelError(f"the run {long[0]!r} is too long", number, long.start() + 1)
     plain = _RUN.sub(lambda run: run[2] * int(run[1]), row).replace("-", " ").replace("_", " ")
-    for column, character in enumerate(plain, 1):
-        if character not in CHARACTERS:
-            raise LevelError(
-                f"unknown character {character!r}; known are # wall, space - or _ floor, @ player, "
-                "$ box, . target, * box on target and + player on target",
-                number,
-                column,
-            )
+    cells.check_characters(plain, number, CHARACTERS, KNOWN)
     return plain.rstrip()
 
 
 def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
     """Return a map in which all cells outside of the walls are walls; raise `LevelError`."""
-    outside = np.zeros(shown.shape, bool)
-    outside[[0, -1], :] = outside[:, [0, -1]] = True
-    while True:
-        wide = np.pad(outside, 1)
-        near = wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
-        more = outside | (near & (shown != "#"))
-        if (more == outside).all():
-            break
-        outside = more
+    edge = np.ones(shown.shape, bool)
+    edge[1:-1, 1:-1] = False
+    outside = cells.flooded(edge, shown != "#")
     open_cells = np.argwhere(outside & (shown != " "))
     if len(open_cells):
         row, column = open_cells[0].tolist()
