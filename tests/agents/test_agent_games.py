@@ -267,6 +267,7 @@ def test_episodes_in_threads_are_the_ones_played_alone(client):
         thread.start()
     for thread in threads:
         thread.join()
+    assert len(answers) == len(threads)
     for seed, text in answers.items():
         alone = Episode(jaxenvs.make(DOOR), seed)
         alone.act(lists[seed])
