@@ -1,6 +1,6 @@
 """Environments with compiled functions, shared by all tests of a process.
 
-A module of its own, because several folders have a `conftest.py` and tests cannot import one of
+A separate module, because several folders have a `conftest.py` and tests cannot import one of
 them by name.
 """
 
