@@ -30,6 +30,8 @@ def faults(version: str, index: str, repository: str) -> list[str]:
         found.append(f"jaxenvs/__init__.py has version {written[0]}, not {version}")
     if f"\nversion: {version}\n" not in read("CITATION.cff"):
         found.append(f"CITATION.cff has another version than {version}")
+    if f'\n  version: "{version}"\n' not in read(".ci/conda/recipe.yaml"):
+        found.append(f".ci/conda/recipe.yaml has another version than {version}")
     if addresses["repository"] != repository:
         found.append(f'set `repository = "{repository}"` below [tool.jaxenvs] in pyproject.toml')
     if index == "pypi" and not re.fullmatch(r"\(\d{4}-\d\d-\d\d\)", title):

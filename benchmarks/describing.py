@@ -39,9 +39,12 @@ DETAILS = ("full", "short", "changes")
 
 
 def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
-    """Describe `count` states in every repeat and level of detail; return states per second."""
-    env, count = make(id), KEPT * max(1, count // KEPT)
-    play = _player(env, count)
+    """Describe `count` states in every repeat and level of detail; return states per second.
+
+    `count` is rounded down to a multiple of `KEPT`.
+    """
+    env, rows = make(id), max(1, count // KEPT)
+    play, count = _player(env, rows), KEPT * rows
     times: dict[str, list[float]] = {detail: [] for detail in DETAILS}
     distinct = []
     for repeat in range(repeats + 1):  # the first repeat compiles and is not counted
@@ -58,12 +61,11 @@ def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
     return {"env_id": id, "states": count, **speed, "distinct": float(np.median(distinct))}
 
 
-def _player(env: Env, count: int) -> Any:
-    """Return a compiled function from a key to batches of states before and after an action.
+def _player(env: Env, rows: int) -> Any:
+    """Return a compiled function from a key to states before and after an action.
 
-    `count` is rounded down to a multiple of `KEPT`.
+    It plays in `rows` environments and returns two batches of `KEPT * rows` states.
     """
-    rows = max(1, count // KEPT)
     venv = make_vec(env, rows)
 
     def play(key: jax.Array) -> tuple[PyTree, PyTree]:

@@ -53,7 +53,7 @@ LINE = 14  # pixels of a line of text
 TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of XLand tasks
 TASK_WORLDS = ("R1-9x9", "R2-11x11", "R4-13x13", "R6-13x13", "R9-16x16")
 TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
-RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN
+RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN and of the pages of --web
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # keys that open the door in the level of seed 1
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
@@ -257,8 +257,7 @@ async def draw_pages() -> None:
     from paging import serving
 
     def prepare() -> Viewer:
-        session = Session(jaxenvs.make("Grid-DoorKey-8x8-v0"), seed=1)
-        viewer = Viewer(Controller(session, "Grid-DoorKey-8x8-v0"))
+        viewer = Viewer(Controller(Session(jaxenvs.make(RUN_ID), seed=1), RUN_ID))
         viewer.replay((PRESS, key) for key in WALK.split())
         return viewer
 

@@ -116,8 +116,7 @@ def _run(argv: list[str]) -> int:
     options = _parser().read(argv)
     options.screenshot = options.frames = None
     options.panel = False
-    arguments.check_web(options)
-    options.watch = options.watch or options.web
+    arguments.check_web(options, "levels")
     arguments.checked_outputs(options)
     puzzle = _puzzle(options)
     planner = _planner(puzzle, options)
@@ -141,7 +140,7 @@ def _run(argv: list[str]) -> int:
         print(_verdict(puzzle, result))
     _print(puzzle, level, result, seconds, board)
     actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
-    if actions and (options.watch or outputs.is_headless(options)):
+    if actions and (options.web or options.watch or outputs.is_headless(options)):
         return _show(puzzle, level, actions, options)
     return 0 if solved else 1
 
@@ -342,7 +341,7 @@ def _cost(puzzle: Puzzle, cost: float) -> str:
 def _show(
     puzzle: Puzzle, level: PuzzleLevel, actions: tuple[int, ...], options: argparse.Namespace
 ) -> int:
-    """Write the solution to the requested files, or play it in a window; return the exit code."""
+    """Write the solution to files, or play it in a browser or a window; return the exit code."""
     from .controls import Controller
     from .session import Session
 

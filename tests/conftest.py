@@ -72,6 +72,8 @@ if SHAPES_CHECKED:
     # loaded.
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
+from subjects import build  # noqa: E402
+
 import jaxenvs  # noqa: E402
 from jaxenvs import testing  # noqa: E402
 
@@ -215,12 +217,6 @@ def pytest_report_header(config: pytest.Config) -> str:
     shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
     where = Path(jaxenvs.__file__).parent
     return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
-
-
-@functools.cache
-def build(id: str) -> testing.Subject:
-    """Return an environment with its compiled functions, shared by all tests of this process."""
-    return testing.Subject.of(jaxenvs.make(id))
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,8 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from conftest import build
 from defaults import FAMILIES, IDS
+from subjects import build
 
 from jaxenvs.classic import Acrobot, Pendulum
 from jaxenvs.commands.parser import Parser

@@ -1,7 +1,7 @@
 """Tests that every registered environment keeps the contract of `jaxenvs/testing/contract.py`.
 
-They need only pytest, jaxenvs, `conftest.py` and `defaults.py`, so they also run against an
-installed wheel.
+They need only pytest, jaxenvs, `conftest.py`, `defaults.py` and `subjects.py`, so they also run
+against an installed wheel.
 """
 
 import hashlib
@@ -80,9 +80,9 @@ def _digests(ids, x64):
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         f"import jax, json; jax.config.update('jax_enable_x64', {x64})\n"
-        "import conftest\n"
+        "import conftest, subjects\n"  # conftest.py turns the shape checks on
         "from test_contract import digest\n"
-        f"print(json.dumps({{id: digest(conftest.build(id)) for id in {[*ids]}}}))"
+        f"print(json.dumps({{id: digest(subjects.build(id)) for id in {[*ids]}}}))"
     )
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""}
     done = subprocess.run(

@@ -1,4 +1,7 @@
-"""Test that all tests of a file run in one worker, which compiles their programs once."""
+"""Tests of how tests are collected: one worker runs a file, and files may come in any order."""
+
+import re
+from pathlib import Path
 
 import pytest
 
@@ -7,3 +10,10 @@ def test_xdist_knows_the_group_of_a_test(request: pytest.FixtureRequest):
     """If xdist distributes by groups (`make test`), it appends the group to the test's name."""
     divided = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tests/test_groups.py") == divided
+
+
+def test_no_module_imports_a_conftest():
+    """Several folders have a `conftest.py`; an import by name gets the one that was loaded last."""
+    imported = re.compile(r"^\s*(from|import) conftest\b", re.MULTILINE)
+    paths = Path(__file__).parent.rglob("*.py")
+    assert not [path.name for path in paths if imported.search(path.read_text("utf-8"))]

@@ -112,11 +112,12 @@ def test_a_release_needs_equal_versions_the_address_and_a_date(index, monkeypatc
     files = {
         "jaxenvs/__init__.py": '__version__ = "0.3.0"\n',
         "CITATION.cff": "title: t\nversion: 0.3.0\n",
+        ".ci/conda/recipe.yaml": 'context:\n  version: "0.3.0"\n',
         "pyproject.toml": f'[tool.jaxenvs]\nrepository = "{ADDRESS}"\n',
         "CHANGELOG.md": LOG.replace("(unreleased)", "(2026-02-03)"),
     }
     monkeypatch.setattr(NOTES, "read", files.__getitem__)
     assert not NOTES.faults("0.3.0", index, ADDRESS)
-    assert len(NOTES.faults("0.2.0", index, "https://other.org")) == 3
+    assert len(NOTES.faults("0.2.0", index, "https://other.org")) == 4
     files["CHANGELOG.md"] = LOG
     assert len(NOTES.faults("0.3.0", index, ADDRESS)) == (index == "pypi")

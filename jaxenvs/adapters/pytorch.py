@@ -192,14 +192,18 @@ def array(given: torch.Tensor) -> jax.Array | np.ndarray:
 
 
 def devices(device: Device) -> tuple[Any, torch.device]:
-    """Return a device as JAX and as PyTorch name it; `ValueError` if one cannot use it."""
-    if device is None or isinstance(device, jax.Device):
-        found = jax.local_devices()[0] if device is None else device
-        kind = "cuda" if found.platform == "gpu" else found.platform
-        named = torch.device("cpu" if kind == "cpu" else f"{kind}:{found.local_hardware_id}")
+    """Return a device as JAX and as PyTorch name it, a GPU with its index.
+
+    Raises `ValueError` if one of them cannot use it.
+    """
+    if device is None:
+        found = jax.local_devices()[0]
+    elif isinstance(device, jax.Device):
+        found = device
     else:
-        named = torch.device(device)
-        found = _jax_device(named)
+        found = _jax_device(torch.device(device))
+    kind = "cuda" if found.platform == "gpu" else found.platform
+    named = torch.device("cpu" if kind == "cpu" else f"{kind}:{found.local_hardware_id}")
     if named.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(
             f"{WHERE}: JAX would use {found}, but this PyTorch {torch.__version__} finds no GPU; "

@@ -47,13 +47,19 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
         if argument.default is REQUIRED:
             raise UsageError(f"the argument {name!r} is missing: {argument.doc}")
         return argument.default
-    if name == "actions" and isinstance(value, (str, int)):  # models often give a single action
-        value = [value]
-    if name == "actions" and isinstance(value, list):
-        value = [str(part) if isinstance(part, int) else part for part in value]
+    if schema["type"] == "array":
+        value = _listed(value)
     if not _fits(value, schema):
         raise UsageError(f"{name} must be {_allowed(schema)}, got {value!r}")
     return value
+
+
+def _listed(value: Any) -> Any:
+    """Return a list of names; models often give a single name, or numbers instead of names."""
+    parts = [value] if isinstance(value, (str, int)) else value
+    if not isinstance(parts, list):
+        return value
+    return [str(part) if isinstance(part, int) else part for part in parts]
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

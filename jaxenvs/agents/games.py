@@ -60,12 +60,18 @@ def _value(name: str, value: Any) -> Any:
     """Return a JSON value as the value of a field; raise `UsageError` for the name of a file."""
     if isinstance(value, list):
         return tuple(_value(name, part) for part in value)
-    if isinstance(value, str) and ("/" in value or "\\" in value or os.path.lexists(value)):
+    if isinstance(value, str) and _names_a_file(value):
         raise UsageError(
             f"fields: {name}={value!r} names a file of the server's machine, which clients cannot "
             "read; leave it out or give another value"
         )
     return value
+
+
+def _names_a_file(value: str) -> bool:
+    """Return whether a value can be the name of a file; `~` and `~user` name home folders."""
+    is_path = value.startswith("~") or "/" in value or "\\" in value
+    return is_path or os.path.lexists(value)
 
 
 def _state_bytes(env: Env) -> int:

@@ -15,7 +15,7 @@ from ..commands.listing import matching
 from ..commands.page import Section, page
 from ..commands.parser import UsageError
 from ..core.checks import counted, suggestion
-from .arguments import FLAG, TEXT, Argument, checked, whole
+from .arguments import FLAG, OBJECT, TEXT, Argument, checked, whole
 from .episode import DETAILS, MAX_ACTIONS, MAX_SEED, NAMES_SHOWN, Episode
 from .games import Games, check_id, environment
 
@@ -270,9 +270,7 @@ TOOLS = {
             (
                 Argument("environment", TEXT, "an id of list_environments"),
                 Argument("seed", whole(0, MAX_SEED), "number of the random level", 0),
-                Argument(
-                    "fields", {"type": "object"}, "settings of the environment, see rules", {}
-                ),
+                Argument("fields", OBJECT, "settings of the environment, see rules", {}),
                 SESSION._replace(
                     doc="name of a session whose episode to replace; default: open a new session"
                 ),

@@ -67,11 +67,8 @@ def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
     checks = MESSAGES.get(name)
     if checks is None or len(checks) != len(given):
         return None
-    return (name, given) if all(map(_passes, checks, given)) else None
-
-
-def _passes(check: Callable[[Any], bool], value: Any) -> bool:
-    return check(value)
+    passes = (check(value) for check, value in zip(checks, given, strict=True))
+    return (name, given) if all(passes) else None
 
 
 def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:

@@ -209,24 +209,36 @@ class Viewer {
     return [Math.floor(x), Math.floor(y)];
   }
 
+  // Send the latest position of the mouse; before another event, so that they stay in order.
+  flush() {
+    if (this.pending !== null) this.send("move", ...this.pending);
+    this.pending = null;
+  }
+
   listenToPointer() {
     const {canvas} = this;
     this.on(canvas, "pointerdown", event => {
       if (event.button !== 0) return;
       canvas.focus();
       canvas.setPointerCapture(event.pointerId);
+      this.flush();
       this.send("click", ...this.pixel(event));
     });
     this.on(canvas, "pointermove", event => {
-      if (this.pending === null) {
-        setTimeout(() => { this.send("move", ...this.pending); this.pending = null; }, MOVES);
-      }
+      if (this.pending === null) setTimeout(() => this.flush(), MOVES);
       this.pending = this.pixel(event);
     });
     for (const name of ["pointerup", "pointercancel"]) {
-      this.on(canvas, name, event => { if (event.button <= 0) this.send("release"); });
+      this.on(canvas, name, event => {
+        if (event.button > 0) return;
+        this.flush();
+        this.send("release");
+      });
     }
-    this.on(canvas, "pointerleave", () => this.send("move", -1, -1));
+    this.on(canvas, "pointerleave", () => {
+      this.flush();
+      this.send("move", -1, -1);
+    });
   }
 
   listenToButtons() {

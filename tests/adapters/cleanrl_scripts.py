@@ -10,7 +10,6 @@ import ast
 import contextlib
 import io
 import json
-import os
 import runpy
 import sys
 import tempfile
@@ -22,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxenvs
-from jaxenvs.adapters import to_torch_vec
+from jaxenvs import adapters
 from jaxenvs.core.spaces import Box
 from jaxenvs.core.wrapper import Wrapper
 
@@ -62,7 +61,7 @@ class Recorded:
     """The batch of `to_torch_vec`, with the returns of its episodes as (step, return)."""
 
     def __init__(self, env, num_envs):
-        self.envs = to_torch_vec(env, num_envs, device="cpu")
+        self.envs = adapters.to_torch_vec(env, num_envs, device="cpu")  # imports PyTorch
         self.sums, self.steps, self.episodes = np.zeros(num_envs), 0, []
 
     def __getattr__(self, name):
@@ -90,13 +89,21 @@ def recorded(id, num_envs):
 
 
 def changed(source, id):
-    """Return a script's source with its statement `envs = ...SyncVectorEnv(...)` replaced."""
+    """Return a script's source with its statement `envs = ...SyncVectorEnv(...)` replaced.
+
+    Raises `ValueError` unless there is exactly one.
+    """
     found = [
         node
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Assign) and ast.unparse(node).startswith("envs = gym.vector.Sync")
     ]
-    (node,) = found
+    if len(found) != 1:
+        raise ValueError(
+            f"the script has {len(found)} statements `envs = gym.vector.SyncVectorEnv(...)`, and "
+            "exactly one can be replaced; give a script such as cleanrl/ppo.py"
+        )
+    node = found[0]
     lines = source.splitlines()
     lines[node.lineno - 1 : node.end_lineno] = [" " * node.col_offset + LINE.format(id=id)]
     return "\n".join(lines) + "\n"
@@ -105,21 +112,19 @@ def changed(source, id):
 def run(script, id, *options):
     """Run the changed script in an empty folder; return its batch."""
     sys.modules["cleanrl_scripts"] = sys.modules[__name__]
-    before, argv = Path.cwd(), sys.argv
     script = Path(script).resolve()
+    argv, path = sys.argv, [*sys.path]
     sys.path.append(str(script.parent.parent))  # the checkout, with its package of wrappers
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
-        path = Path(folder) / script.name
-        path.write_text(changed(script.read_text(), id))
-        os.chdir(folder)
-        sys.argv = [str(path), *options]
+        copy = Path(folder) / script.name
+        copy.write_text(changed(script.read_text(), id))
+        sys.argv = [str(copy), *options]
         try:
-            with warnings.catch_warnings():
+            with contextlib.chdir(folder), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of the script and its packages
-                runpy.run_path(str(path), run_name="__main__")
+                runpy.run_path(str(copy), run_name="__main__")
         finally:
-            os.chdir(before)
-            sys.argv = argv
+            sys.argv, sys.path[:] = argv, path
     return MADE.pop()
 
 

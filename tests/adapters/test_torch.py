@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+import types
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from worlds import DOORS, Doors, by_default
 
 import jaxenvs
 from jaxenvs.adapters import to_torch_vec
+from jaxenvs.adapters.pytorch import devices
 
 ROWS = 64
 IDS = ("Grid-DoorKey-5x5-v0", "Craft-Classic-Symbolic-v0", "Puzzle-2048-v0", "Classic-CartPole-v0")
@@ -167,6 +169,17 @@ def test_a_device_has_names_in_both_packages(device):
     envs = to_torch_vec(DOORS, 2, device=device)
     assert envs.device == torch.device("cpu")
     assert envs.reset(seed=0)[0]["number"].device == envs.device
+
+
+def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
+    """The batch keeps this index, so a later `torch.cuda.set_device` does not separate the two."""
+    gpus = [types.SimpleNamespace(platform="gpu", local_hardware_id=i) for i in range(2)]
+    monkeypatch.setattr(jax, "local_devices", lambda backend=None: gpus)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert devices("cuda") == (gpus[1], torch.device("cuda:1"))
+    assert devices("cuda:0") == (gpus[0], torch.device("cuda:0"))
+    assert devices(None) == (gpus[0], torch.device("cuda:0"))
 
 
 @pytest.mark.full

@@ -165,7 +165,7 @@ def test_mistakes_are_sentences(tool, arguments, says, client):
     assert says in refused(client, tool, **arguments)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "..\\x", "."])
+@pytest.mark.parametrize("path", ["/etc/passwd", "..\\x", ".", "~", "~root"])
 def test_fields_read_no_files(path, client):
     fields = {"levels": path}
     message = refused(client, "reset", environment="Puzzle-Sokoban-6x6-v0", fields=fields)
@@ -267,6 +267,7 @@ def test_episodes_in_threads_are_the_ones_played_alone(client):
         thread.start()
     for thread in threads:
         thread.join()
+    assert len(answers) == len(threads)
     for seed, text in answers.items():
         alone = Episode(jaxenvs.make(DOOR), seed)
         alone.act(lists[seed])

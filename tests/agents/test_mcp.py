@@ -8,14 +8,13 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from doorkey_reader import Reader
+from listening import served
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
@@ -118,14 +117,8 @@ def test_the_command_speaks_over_a_pipe():
 @pytest.fixture
 def address(as_a_user) -> Iterator[str]:
     """Serve over HTTP in a thread; return the address."""
-    listening = serving.listen(0)
-    app = mcp.make_server().streamable_http_app(host=serving.HOST)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    yield f"http://{serving.HOST}:{listening.getsockname()[1]}/mcp"
-    server.should_exit = True
-    thread.join()
+    with served(mcp.make_server().streamable_http_app(host=serving.HOST)) as found:
+        yield f"{found}/mcp"
 
 
 def drawn(seed: int) -> list[str]:

@@ -1,7 +1,6 @@
 """Tests of environments with OpenEnv's interface, in this process and with OpenEnv's client."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import pytest
@@ -9,11 +8,11 @@ from doorkey_reader import Reader
 
 pytest.importorskip("openenv", reason="OpenEnv brings 470 MB of packages")
 
-import uvicorn
+from listening import served
 from openenv.core import GenericEnvClient
 
 import jaxenvs
-from jaxenvs.agents import openenv, openenv_command, serving
+from jaxenvs.agents import openenv, openenv_command
 from jaxenvs.agents.episode import Episode
 from jaxenvs.commands.parser import UsageError
 
@@ -53,14 +52,8 @@ def test_mistakes_are_sentences(as_a_user, capsys):
 @pytest.fixture
 def address(as_a_user) -> Iterator[str]:
     """Serve DoorKey in a thread; return the address."""
-    listening = serving.listen(0)
-    app = openenv.make_app(jaxenvs.make(DOOR), DOOR)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    yield f"http://{serving.HOST}:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
+    with served(openenv.make_app(jaxenvs.make(DOOR), DOOR)) as found:
+        yield found
 
 
 def test_clients_play_their_own_episodes(address):

@@ -69,3 +69,12 @@ def test_records_are_compared_bit_by_bit(tmp_path, capsys):
         "other [1].obs float32 1 of 3 entries, from step 2, at most 2.38e-07"
     )
     assert lines[1:] == ["2 ids, 1 equal in every bit"]
+
+
+def test_records_without_a_common_id_are_not_equal(tmp_path, capsys, monkeypatch):
+    assert not reproducibility.compare(tmp_path / "a", tmp_path / "b")
+    assert "0 ids, 0 equal" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["reproducibility.py", "compare", "a"])
+    with pytest.raises(SystemExit):
+        reproducibility.main()
+    assert "compare needs two folders, got 1" in capsys.readouterr().err

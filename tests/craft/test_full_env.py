@@ -8,7 +8,7 @@ import numpy as np
 import peer_full as peer
 import pytest
 import starts_full as starts
-from conftest import build
+from subjects import build
 
 import jaxenvs
 from jaxenvs.craft import floors, full_rows, full_sight

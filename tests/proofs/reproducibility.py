@@ -52,7 +52,7 @@ def array(leaf: jax.Array) -> np.ndarray:
 
 
 def record(folder: Path, ids: list[str]) -> bool:
-    """Write the trajectories of ids; return whether all golden records hold."""
+    """Write the trajectories of ids; return whether all golden traces hold."""
     folder.mkdir(parents=True, exist_ok=True)
     wrong = []
     for id in ids:
@@ -67,18 +67,21 @@ def record(folder: Path, ids: list[str]) -> bool:
         print(f"{id}: {time.perf_counter() - start:.1f} s", flush=True)
         jax.clear_caches()
     print(f"jax {jax.__version__}, {jax.device_count()} x {jax.devices()[0].device_kind}")
-    print(f"golden records: {len(ids) - len(wrong)} of {len(ids)} hold", *wrong)
+    print(f"golden traces: {len(ids) - len(wrong)} of {len(ids)} hold", *wrong)
     return not wrong
 
 
 def compare(a: Path, b: Path) -> bool:
-    """Print the arrays that differ between two records; return whether all are equal."""
+    """Print the arrays that differ between two records; return whether all are equal.
+
+    Compares the ids that both records have; without any, the records are not equal.
+    """
     files = sorted(path.name for path in a.glob("*.npz") if (b / path.name).exists())
     lines = [line for name in files for line in differences(name[:-4], a / name, b / name)]
     print(*lines, sep="\n")
     ids = {line.split()[0] for line in lines}
     print(f"{len(files)} ids, {len(files) - len(ids)} equal in every bit")
-    return not lines
+    return bool(files) and not lines
 
 
 def differences(id: str, a: Path, b: Path) -> list[str]:
@@ -112,6 +115,8 @@ def main() -> None:
     parser.add_argument("rest", nargs="*", metavar="ID|OTHER", help="ids, or the other record")
     options = parser.parse_args()
     if options.what == "compare":
+        if len(options.rest) != 1:
+            parser.error(f"compare needs two folders, got {1 + len(options.rest)}: FOLDER OTHER")
         same = compare(options.folder, Path(*options.rest))
     else:
         same = record(options.folder, options.rest or defaults.FIRST)

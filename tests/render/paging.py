@@ -52,6 +52,12 @@ class Served:
             await page.say("size", *size, ratio)
         return page
 
+    async def open_ready(self, size: tuple[int, int] = (320, 240)) -> "Page":
+        """Open a page, and wait until it shows the session."""
+        page = await self.open(size)
+        await page.until(lambda page: page.facts.get("moment"))
+        return page
+
 
 @contextlib.asynccontextmanager
 async def serving(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from paging import ENV, ID, PATIENCE, Page, drawn, playing
 
 from jaxenvs.core import extras
 from jaxenvs.core.typed import installation
-from jaxenvs.render import play, solve, watch
+from jaxenvs.render import arguments, play, solve, watch
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -232,6 +233,21 @@ def test_a_missing_package_is_named(monkeypatch, capsys):
     assert "aiohttp" in (err := capsys.readouterr().err) and installation("web") in err
 
 
+def test_solve_shows_the_solution_on_pages(monkeypatch):
+    shown = []
+
+    def open_pages(prepare, command, argv, options):
+        shown.append((prepare(), command))
+        return 0
+
+    pages = types.SimpleNamespace(require=lambda: None, open_pages=open_pages)
+    monkeypatch.setattr(arguments, "pages", lambda: pages)
+    assert solve.main(["Puzzle-Hanoi-5-v0", "--web"]) == 0
+    ((controller, command),) = shown
+    assert command == "solve" and controller.title == "Puzzle-Hanoi-5-v0"
+    assert controller.session.forward() and controller.session.cursor == 1
+
+
 BAD = [
     ("play", [ID, "--web", "--gif", "a.gif"], "remove --gif"),
     ("play", [ID, "--web", "--keys", "up"], "remove --keys"),
@@ -246,6 +262,7 @@ BAD = [
     ("watch", [ID, "--web", "--html", "a.html"], "remove --html"),
     ("solve", ["Puzzle-Hanoi-5-v0", "--web", "--gif", "a.gif"], "remove --gif"),
     ("solve", ["Puzzle-Hanoi-5-v0", "--web", "--resume"], "--resume"),
+    ("solve", ["Puzzle-Hanoi-5-v0", "--web", "--levels", "3"], "remove --levels"),
 ]
 
 

@@ -130,6 +130,27 @@ def test_a_phone_plays_by_touch(tmp_path):
     browsed(tmp_path, test)
 
 
+# JavaScript that moves, releases, moves and leaves at once; it returns the messages in order.
+MOUSE = """new Promise(resolve => {
+  const seen = [], send = (...message) => seen.push(message[0]);
+  const made = new Viewer(document.createElement("div"), {send, tell() {}, fails() {}});
+  for (const name of ["move", "up", "move", "leave"]) {
+    made.canvas.dispatchEvent(new PointerEvent(`pointer${name}`, {button: 0}));
+  }
+  setTimeout(() => resolve(seen), 200);
+})"""
+
+
+def test_the_mouse_is_where_it_was_last_seen(tmp_path):
+    """A position is sent before the release or the leaving that came after it, never later."""
+
+    async def test(b: Browser, there: Served) -> None:
+        page = await opened(there, b)
+        assert await page.value(MOUSE) == ["move", "release", "move", "move"]
+
+    browsed(tmp_path, test)
+
+
 def test_a_person_without_a_mouse_reaches_everything(tmp_path):
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)

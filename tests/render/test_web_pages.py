@@ -87,8 +87,7 @@ def test_pages_of_two_sizes_show_one_session():
 
 def test_the_bar_scrubs_and_a_click_opens_a_board():
     async def test(there: Served) -> None:
-        page, other = await there.open(LARGE), await there.open(SMALL)
-        await page.until(lambda page: page.facts.get("moment"))
+        page, other = await there.open_ready(LARGE), await there.open(SMALL)
         for _ in range(4):
             await page.say("key", "right")
         await page.until(lambda page: "moment 4 of 4" in page.facts["moment"])
@@ -112,8 +111,7 @@ def test_the_bar_scrubs_and_a_click_opens_a_board():
 
 def test_escape_ends_no_session_of_others():
     async def test(there: Served) -> None:
-        page = await there.open()
-        await page.until(lambda page: page.facts.get("moment"))
+        page = await there.open_ready()
         await page.say("key", "escape")
         await page.until(lambda page: page.facts["notice"] == show.STAYS)
         assert there.controller.open
@@ -173,9 +171,7 @@ def test_saving_offers_the_file(tmp_path, monkeypatch):
 
 def test_a_page_that_reads_slowly_skips_pictures():
     async def test(there: Served) -> None:
-        slow, fast = await there.open(), await there.open()
-        await fast.until(lambda page: page.facts.get("moment"))
-        await slow.until(lambda page: page.facts.get("moment"))
+        slow, fast = await there.open_ready(), await there.open_ready()
         await asyncio.sleep(0.1)
         await fast.say("key", "space")  # the policy goes on
         await slow.take()  # and never says that it has drawn the picture
@@ -197,8 +193,7 @@ def test_a_page_that_reads_slowly_skips_pictures():
 
 def test_a_page_that_comes_back_gets_the_whole_picture():
     async def test(there: Served) -> None:
-        page = await there.open()
-        await page.until(lambda page: page.facts.get("moment"))
+        page = await there.open_ready()
         await page.say("key", "right")
         await page.until(lambda page: "moment 1 " in page.facts["moment"])
         page.socket._response.close()  # without a goodbye
@@ -343,8 +338,7 @@ def test_ten_thousand_malformed_messages_harm_nothing():
 
 def test_a_flood_is_ignored_and_then_closes_its_page():
     async def test(there: Served) -> None:
-        flood, good = await there.open(), await there.open()
-        await flood.until(lambda page: page.facts.get("moment"))
+        flood, good = await there.open_ready(), await there.open()
         try:
             for _ in range(30_000):
                 await flood.say("move", 5, 5)
@@ -371,8 +365,7 @@ def test_the_picture_is_bounded():
 
 def test_a_turn_is_animated():
     async def test(there: Served) -> None:
-        page = await there.open()
-        await page.until(lambda page: page.facts.get("moment"))
+        page = await there.open_ready()
         before = page.facts["number"]
         await page.say("key", page.facts["keys"][0][0][0][0])
         await page.until(lambda page: "moment 1 " in page.facts["moment"])

@@ -86,7 +86,7 @@ def test_the_idle_action_is_taken_if_there_is_one():
 
 
 def test_equal_seeds_give_equal_episodes():
-    env, played = jaxenvs.make("Grid-DoorKey-5x5-v0", **{}), []
+    env, played = jaxenvs.make("Grid-DoorKey-5x5-v0"), []
     for _ in range(2):
         agent = load("random", 3)
         turns = [
