@@ -50,10 +50,18 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
     if name == "actions" and isinstance(value, (str, int)):  # models often give a single action
         value = [value]
     if name == "actions" and isinstance(value, list):
-        value = [str(part) if isinstance(part, int) else part for part in value]
+        value = [_shown(part) if isinstance(part, int) else part for part in value]
     if not _fits(value, schema):
-        raise UsageError(f"{name} must be {_allowed(schema)}, got {value!r}")
+        raise UsageError(f"{name} must be {_allowed(schema)}, got {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """Return a JSON value as text."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # Python writes no number of more than 4300 digits
+        return f"a {type(value).__name__} that is too long to show"
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
