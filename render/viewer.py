@@ -56,7 +56,7 @@ class Viewer:
             controller.point((given[0], given[1]))
         elif name == SCRUB:
             controller.scrub(given[0])
-        elif name == ZOOM:
+        elif name == ZOOM and given[0] < controller.session.boards:
             controller.zoom(given[0])
 
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:

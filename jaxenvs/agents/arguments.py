@@ -50,7 +50,7 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
     if schema["type"] == "array":
         value = _listed(value)
     if not _fits(value, schema):
-        raise UsageError(f"{name} must be {_allowed(schema)}, got {value!r}")
+        raise UsageError(f"{name} must be {_allowed(schema)}, got {_shown(value)}")
     return value
 
 
@@ -59,7 +59,15 @@ def _listed(value: Any) -> Any:
     parts = [value] if isinstance(value, (str, int)) else value
     if not isinstance(parts, list):
         return value
-    return [str(part) if isinstance(part, int) else part for part in parts]
+    return [_shown(part) if isinstance(part, int) else part for part in parts]
+
+
+def _shown(value: Any) -> str:
+    """Return a JSON value as text."""
+    try:
+        return repr(value)
+    except (RecursionError, ValueError):  # Python writes no number of more than 4300 digits
+        return f"a {type(value).__name__} that is too long to show"
 
 
 def _fits(value: Any, schema: Mapping[str, Any]) -> bool:

@@ -17,6 +17,8 @@ from .episode import Episode
 
 PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client and of all clients
 MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment
+MAX_BITS = 256  # maximum size of a whole number in a field
+MAX_DEPTH = 8  # maximum depth of lists in a field
 REMEMBERED = 1000  # number of closed sessions whose names are still known
 Key = tuple[str | None, str]  # client, session
 
@@ -42,6 +44,8 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
     check_id(id)
+    for name in sorted({"id", "self"} & {*fields}):  # arguments of `make`
+        raise UsageError(f"fields: {id} has no field {name!r}; rules lists its fields")
     given = {name: _value(name, value) for name, value in fields.items()}
     try:
         env = registry.make(id, **given)
@@ -56,10 +60,21 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     return env
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return a JSON value as the value of a field; raise `UsageError` for the name of a file."""
+def _value(name: str, value: Any, depth: int = 0) -> Any:
+    """Return a JSON value as the value of a field.
+
+    Raises `UsageError` for the name of a file, an object, a number of too many digits, and lists
+    in lists deeper than `MAX_DEPTH`.
+    """
+    if isinstance(value, dict) or depth > MAX_DEPTH:
+        raise UsageError(
+            f"fields: {name} must be a number, a text, true, false or a list of these, at most "
+            f"{MAX_DEPTH} lists deep; rules lists the fields"
+        )
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+        raise UsageError(f"fields: {name} has more than {MAX_BITS} bits; give a smaller number")
     if isinstance(value, list):
-        return tuple(_value(name, part) for part in value)
+        return tuple(_value(name, part, depth + 1) for part in value)
     if isinstance(value, str) and _names_a_file(value):
         raise UsageError(
             f"fields: {name}={value!r} names a file of the server's machine, which clients cannot "

@@ -21,6 +21,7 @@ from .games import Games, check_id, environment
 
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
+MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
 # Sections of a page that `rules` prints; `full` prints all.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
@@ -71,14 +72,22 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
     tool = TOOLS.get(name)
     if tool is None:
         near = suggestion(name, TOOLS)
-        return Answer(f"no tool {name!r}; the tools are {', '.join(TOOLS)}{near}", failed=True)
+        return _failed(f"no tool {name!r}; the tools are {', '.join(TOOLS)}{near}")
     try:
-        return tool.run(client, checked(tool.arguments, arguments))
+        answer = tool.run(client, checked(tool.arguments, arguments))
     except UsageError as error:
-        return Answer(f"{name}: {error}", failed=True)
+        return _failed(f"{name}: {error}")
     except Exception as error:  # a fault of an environment must not end the server
         logger.exception("the tool %s failed", name)
-        return Answer(f"{name} failed on the server: {type(error).__name__}: {error}", failed=True)
+        return _failed(f"{name} failed on the server: {type(error).__name__}: {error}")
+    return _failed(answer.text, answer.data) if answer.failed else answer
+
+
+def _failed(text: str, data: Mapping[str, Any] | None = None) -> Answer:
+    """Return an answer that failed; a long text loses its middle, not the advice at its end."""
+    if len(text) > MAX_PROBLEM:
+        text = f"{text[: MAX_PROBLEM // 2 - 3]}...{text[-MAX_PROBLEM // 2 :]}"
+    return Answer(text, data, failed=True)
 
 
 SESSION = Argument(

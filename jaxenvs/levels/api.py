@@ -230,11 +230,24 @@ def _number(header: Header, default: np.ndarray, name: str) -> Any:
     return value[()]
 
 
+def check_no_module(id: str, line: int, column: int) -> None:
+    """Raise `LevelError` for an id `module:Id`: the text of a level must not import modules."""
+    module, colon, name = id.partition(":")
+    if colon:
+        raise LevelError(
+            f"the id {id!r} names a module, which a level cannot import; import {module!r} "
+            f"yourself, and write the id {name!r} alone",
+            line,
+            column,
+        )
+
+
 def _check_id(env: Env, block: Block) -> None:
     """Raise `LevelError` if the block names the id of another environment class."""
     header = block.get("id")
     if header is None:
         return
+    check_no_module(header.value, header.line, header.column)
     try:
         spec = registry.spec(header.value)
     except registry.UnknownIdError as error:

@@ -89,11 +89,12 @@ def _env_of(entry: Entry, env: Env | None) -> Env:
 def text_files(path: str | os.PathLike[str]) -> list[Path]:
     """Return the file, or all `.txt` files of the folder; raise `ValueError` if there is none."""
     path = Path(path).expanduser()
-    if not path.exists():
+    if not os.path.exists(path):  # Path.exists raises an error for a name that is too long
         raise ValueError(f"levels={str(path)!r}: no such file or folder")
     if not path.is_dir():
         return [path]
-    files = sorted(path.rglob("*.txt"))
+    # A pipe would wait for its writer; a broken link is an error where it is read.
+    files = sorted(p for p in path.rglob("*.txt") if p.is_file() or not p.exists())
     if not files:
         raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")
     return files
@@ -114,6 +115,7 @@ def _of_id(text: str, first: int) -> Env:
     for number, line in enumerate(text.split("\n"), first):
         name, colon, value = line.removeprefix(";").partition(":")
         if name.strip() == "id" and colon:
+            api.check_no_module(value.strip(), number, 5)
             try:
                 return registry.make(value.strip())
             except registry.UnknownIdError as error:

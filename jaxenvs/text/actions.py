@@ -17,12 +17,24 @@ MOST_LETTERS = 60  # maximum length of a given text that a message quotes in ful
 # up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
 _MARK = re.compile(
     r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
-    r"|\\boxed\{)[\s\"'*_`]*(?P<rest>[^\n]*)",
+    r"|\\boxed\{)[\s\"*_`]*(?P<rest>[^\n]*)",
     re.IGNORECASE,
 )
 _ENDS = re.compile(
     r"\.\s|\.$|;|\(|<|\}|\s[-\u2013\u2014]\s|,\s|\bbecause\b|\bsince\b", re.IGNORECASE
 )
+# What joins two actions, and what makes of a name in front of it a question or a statement.
+_JOINT = re.compile(
+    r"(?:[^\w.!?']|\b(?:or|and|then|next|vs|versus|x|followed by)\b)+", re.IGNORECASE
+)
+_DOUBT = re.compile(
+    r"[\"'*_`)]*\s*(?:\?|(?:is|isn't|was|would|wouldn't|will|won't|can|cannot|can't|does|doesn't"
+    r"|not)\b)",
+    re.IGNORECASE,
+)
+_INDEX = re.compile(r"\d+(?!\w|\s+(?!because|since)\w)", re.IGNORECASE)
+_QUOTED = re.compile(r"^'(.+?)'(?![\w'])")
+_APOSTROPHES = str.maketrans("\u2018\u2019\u2032", "'''")
 _NUMBERED = re.compile(r"#?(\d+)\s*[.:)]?\s+(.+)")
 _WRAPPING = ' #\t\r\n"`*_.,;:!?()[]{}<>\u201c\u201d\u2018\u2019\u00ab\u00bb'
 
@@ -43,7 +55,8 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     The text is, in this order: an action's name (`pick up`), its number (`3`), both (`3 pick up`)
     or the beginning of one name only (`pick`); upper or lower case, quotes and punctuation around
     it do not matter. A longer text, such as the answer of a language model, must end in such a line
-    or mark it: the last `Action: pick up`, `<action>pick up</action>` or `"action": "pick up"`.
+    or mark it: the last `Action: pick up`, `<action>pick up</action>` or `"action": "pick up"`. A
+    mark with two actions, such as `Action: left or right`, names none.
 
     `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
     all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
@@ -103,7 +116,8 @@ def named(text: str, names: Sequence[str]) -> list[int]:
     Case is ignored only if no name matches exactly: U' and u' are different actions of a cube.
     """
     exact = [i for i, name in enumerate(names) if name == text]
-    return exact or [i for i, name in enumerate(names) if _folded(name) == _folded(text)]
+    folded = _folded(text)
+    return exact or [i for i, name in enumerate(names) if _folded(name) == folded]
 
 
 def choose(
@@ -129,27 +143,64 @@ def choose(
 
 def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the parts of an answer that may be the action, the likeliest first."""
+    text = text.translate(_APOSTROPHES)
     yield from _bare(text)
     marks = [*_MARK.finditer(text)]
     if marks:
         rest = marks[-1]["rest"]
         yield from _bare(rest)
-        piece = _ENDS.split(rest)[0]
-        yield from _bare(piece)
-        begun = [name for name in names if re.match(rf"{re.escape(name)}\b", rest, re.IGNORECASE)]
-        yield from sorted(begun, key=len, reverse=True)[:1]
+        yield from _begun(rest, names)
     elif lines := text.strip().splitlines():
         yield from _bare(lines[-1])
 
 
+def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield what may be the action that a text begins with.
+
+    Yields nothing if another action is joined to it, or if the text only speaks of the action.
+    """
+    if any("," in name for name in names):  # such as 3,4
+        text = re.sub(r"\s*,\s*", ",", text)
+    start = _QUOTED.sub(r"\1 ", text.lstrip(_WRAPPING), count=1)
+    first = _leading(start, names)
+    after = start if first else re.sub(r"^#?\d+\s+", "", start)  # 3 pick up, because
+    word = first or _leading(after, names)
+    if word and _goes_on(word, after[len(word) :], names):
+        return
+    yield from _bare(_ENDS.split(text)[0])
+    if first and first in names:
+        yield first
+
+
+def _leading(text: str, names: Sequence[str]) -> str:
+    """Return the longest name of an action, or else the number, that a text begins with, or ""."""
+    folded, index = text.lower(), _INDEX.match(text)
+    begun = [n for n in names if folded.startswith(n.lower())]
+    whole = [n for n in begun if not re.match(r"[\w\\]", text[len(n) :])]
+    return max(whole, key=len, default=index[0] if index else "")
+
+
+def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
+    """Return whether the text after an action doubts it or names another one, as in `3 or 4`."""
+    rest = rest.lstrip(".:") if first.isdigit() else rest
+    joint = _JOINT.match(rest.lstrip("'"))
+    joined = _QUOTED.sub(r"\1 ", joint.string[joint.end() :]) if joint else ""
+    second = _leading(joined, names)
+    number = re.match(r"\d+(?!\w)", joined)
+    if number and first.isdigit():  # 3, 4 to be sure
+        second = second or number[0]
+    actions = [_found(word, names, range(len(names)), ()) for word in (first, second) if word]
+    return actions[0] != actions[-1] or _DOUBT.match(rest) is not None
+
+
 def _bare(text: str) -> Iterator[str]:
     """Yield a text without spaces around it, then without quotes and punctuation around it."""
-    text = text.strip()
-    yield text
-    if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"`":
-        yield text[1:-1].strip()
-    yield text.strip(_WRAPPING)
-    yield text.strip(f"{_WRAPPING}'")
+    for part in (text.strip(), text.strip(_WRAPPING)):
+        yield part
+        if len(part) > 2 and part[0] == part[-1] and part[0] in "'\"`":
+            yield part[1:-1].strip()
+    if part.startswith("'"):
+        yield part.strip(f"{_WRAPPING}'")
 
 
 def _found(

@@ -20,6 +20,7 @@ from .. import viewer
 FOLDER = "web"  # subfolder of the cache folder
 MAX_BYTES = 2**20  # maximum length of a journal
 MAX_FILES = 50  # journals that are kept; the oldest ones are removed
+MAX_NUMBER = 10**6  # largest number of a command
 EVERY = 1.0  # seconds between lines about automatic steps
 # Name of each command in a journal, with the types of its arguments.
 COMMANDS = {
@@ -144,7 +145,10 @@ def _is_command(line: Any) -> bool:
     if not isinstance(line, list) or not line or not isinstance(line[0], str):
         return False
     kinds = COMMANDS.get(line[0])
-    return kinds is not None and [type(value) for value in line[1:]] == [*kinds]
+    if kinds is None or [type(value) for value in line[1:]] != [*kinds]:
+        return False
+    # False for NaN, too.
+    return all(isinstance(value, str) or 0 <= value <= MAX_NUMBER for value in line[1:])
 
 
 def _digest(identity: str) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shlex
 import socket
 from collections.abc import Callable, Sequence
@@ -129,8 +130,9 @@ def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
     """Return port and token of a journal's server, so that its pages find the new server."""
     about = {} if earlier is None else earlier.about
     number, token = about.get("port"), about.get("token")
-    is_known = isinstance(number, int) and isinstance(token, str) and len(token) > 30
-    return (number, token) if is_known else (port, "")  # type: ignore[return-value]
+    is_port = isinstance(number, int) and number is not True and 0 < number < 2**16
+    is_token = isinstance(token, str) and re.fullmatch(r"[A-Za-z0-9_-]{31,}", token)
+    return (number, token) if is_port and is_token else (port, "")  # type: ignore[return-value]
 
 
 def _refused(port: int | None, error: OSError) -> str:

@@ -172,6 +172,34 @@ def test_fields_read_no_files(path, client):
     assert "names a file of the server's machine" in message
 
 
+def test_hostile_values_of_arguments_are_sentences_of_bounded_length(client, caplog):
+    deep = []
+    for _ in range(3000):
+        deep = [deep]
+    for tool, given in (
+        *(("reset", {"environment": ID, "fields": {"size": bad}}) for bad in (deep, {"a": 1})),
+        *(
+            ("reset", {"environment": ID, "fields": {bad: 1}})
+            for bad in ("id", "self", "x" * 10**5)
+        ),
+        ("reset", {"environment": ID, "fields": {"size": 10**5000}}),
+        ("reset", {"environment": ID, "seed": 10**5000}),
+        ("rules", {"environment": "x" * 10**5}),
+        ("observe", {"session": "x" * 10**5}),
+        ("observe", {"session": deep}),
+        ("x" * 10**5, {}),
+    ):
+        answer = tools.call(client, tool, given)
+        assert answer.failed and len(answer.text) <= tools.MAX_PROBLEM
+        assert "failed on the server" not in answer.text and "make()" not in answer.text
+    tools.call(client, "reset", {"environment": ID})
+    for actions in (["x" * 10**5], 10**5000, [10**5000]):
+        answer = tools.call(client, "act", {"actions": actions})
+        assert answer.failed and answer.text.endswith("6 done.")
+        assert len(answer.text) <= tools.MAX_PROBLEM and answer.data["problem"]
+    assert not caplog.records
+
+
 def test_large_states_are_refused(client, monkeypatch):
     monkeypatch.setattr(games, "MAX_STATE_BYTES", 10)
     assert "at most 10 are allowed" in refused(client, "reset", environment=ID)

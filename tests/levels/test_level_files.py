@@ -1,6 +1,8 @@
 """Tests of files of levels, of environments that draw their levels, and of files of states."""
 
 import json
+import os
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -74,6 +76,31 @@ def test_an_error_in_a_file_names_the_file_and_the_line(tmp_path, env, file):
 
 def texts_of(env):
     return levels.write(env, env.sample_level(jax.random.key(0)))
+
+
+@pytest.mark.parametrize("named", [None, "Grid-Empty-5x5-v0"])
+def test_a_level_imports_no_module(tmp_path, monkeypatch, named):
+    (tmp_path / "hostile_module.py").write_text("raise SystemExit\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "level.txt"
+    path.write_text("id: hostile_module:Grid-Empty-5x5-v0\ngrid:\nWGWG\n")
+    env = named and jaxenvs.make(named)
+    with pytest.raises(levels.LevelError, match="names a module, which a level cannot import") as e:
+        levels.load(path, env)
+    assert (e.value.line, e.value.column) == (1, 5) and "hostile_module" not in sys.modules
+
+
+def test_a_folder_is_read_past_pipes_and_folders(tmp_path, env, drawn):
+    (tmp_path / "a.txt").mkdir()
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "b.txt")
+    (tmp_path / "c.txt").write_text(levels.write(env, drawn[0]))
+    assert len(levels.load(tmp_path, env)) == 1
+
+
+def test_a_text_in_place_of_a_path_is_an_error(env, drawn):
+    with pytest.raises(ValueError, match="no such file or folder"):
+        levels.load(levels.write(env, drawn[0]) * 100, env)
 
 
 def test_episodes_begin_in_the_levels_of_a_file(file, drawn):

@@ -25,7 +25,7 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 from jaxenvs.render.viewer import Viewer
-from jaxenvs.render.web import journal, server
+from jaxenvs.render.web import journal, pages, server
 
 MAIN = {"play": play.main, "watch": watch.main, "solve": solve.main}
 
@@ -101,7 +101,20 @@ def test_a_partial_line_is_left_out_and_the_journal_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['["press", 1]', '["forward"]', '["open", "/etc"]', "{}", "[]", "nonsense", "[" * 9000]
+    "line",
+    [
+        '["press", 1]',
+        '["forward"]',
+        '["open", "/etc"]',
+        "{}",
+        "[]",
+        "nonsense",
+        "[" * 9000,
+        '["scrub", NaN]',
+        '["scrub", Infinity]',
+        '["zoom", -7]',
+        f'["forward", {10**12}]',
+    ],
 )
 def test_a_damaged_line_ends_the_journal(tmp_path, line):
     path = journal.new(tmp_path, "one")
@@ -109,6 +122,22 @@ def test_a_damaged_line_ends_the_journal(tmp_path, line):
     found = journal.latest(tmp_path, "one")
     assert found is not None and found.commands == [("press", "up")]
     assert found.length == len('{}\n["press","up"]\n')
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {},
+        *({"port": port} for port in (-1, 10**11, True, "80")),
+        *({"token": token} for token in ("short", chr(0xD800) * 40, "a&b" * 20, 5)),
+    ],
+)
+def test_a_damaged_first_line_gives_no_address(tmp_path, about):
+    whole = {"port": 8701, "token": "x" * 43}
+    earlier = journal.Earlier(tmp_path, whole, [], 0)
+    assert pages._listened(earlier, 8700) == (8701, "x" * 43)
+    broken = {**whole, **about} if about else {}
+    assert pages._listened(earlier._replace(about=broken), 8700) == (8700, "")
 
 
 def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):

@@ -43,13 +43,46 @@ def test_answers_are_read(text, name):
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("U'", "U'"), ("'U''", "U'"), ('"u\'"', "U'"), ("Action: U'", "U'"), ("u", "U")],
+    [
+        ("U'", "U'"),
+        ("'U''", "U'"),
+        ('"u\'"', "U'"),
+        ("Action: U'", "U'"),
+        ("u", "U"),
+        ("U\u2019", "U'"),
+        ("Action: U\u2032", "U'"),
+        ("\u2018U\u2019", "U"),
+        ("Action: U' to turn the corner", "U'"),
+        ("Action: 'U'", "U"),
+        ("Action: 'U''", "U'"),
+        ("Action: 'U' to turn the corner", "U"),
+        ("{'action': 'U'}", "U"),
+        ("{'action': 'U''}", "U'"),
+    ],
 )
 def test_the_apostrophe_of_a_name_is_kept(text, name):
     assert CUBE.action_names[parse_action(CUBE, text)] == name
 
 
-@pytest.mark.parametrize("text", ["3,4", "3, 4", "Action: 3,4", "Action: 3, 4", "19"])
+@pytest.mark.parametrize("text", ["`U'`, 'U'", "2 F'", "U' then R", "U R'", "U2"])
+def test_an_answer_with_two_turns_is_refused(text):
+    for answer in (text, f"Action: {text}"):
+        with pytest.raises(ActionError, match="There is no action"):
+            parse_action(CUBE, answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3,4",
+        "3, 4",
+        "Action: 3,4",
+        "Action: 3, 4",
+        "19",
+        "Action: 3, 4 (a lamp)",
+        "Action: (3, 4) on",
+    ],
+)
 def test_cells_are_read_with_spaces(text):
     assert LAMPS.action_names[parse_action(LAMPS, text)] == "3,4"
 
@@ -70,6 +103,30 @@ def test_other_texts_are_refused_with_the_legal_actions(text, said):
         parse_action(GRID, text)
     assert str(caught.value).startswith(said)
     assert isinstance(caught.value, ValueError) and caught.value.legal == tuple(range(7))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    """left or right|left, right|left; right|left/right|left-forward|left, then right|3, 4
+    3 or 4|3, 4 to be sure|1 (left)|1 - left|1. left|left (1)|left? No, right.|[left, right]
+    left\uff0cright|left is wrong, so right|3? No, 4.|'left' or 'right'|0 left, then right
+    "left": "right"|left, or 1 because it is free""".replace("\n", "|").split("|"),
+)
+def test_an_answer_with_two_actions_is_refused(answer):
+    for mark in ("Action: ", "The best action is ", "<action>"):
+        with pytest.raises(ActionError, match="There is no action"):
+            parse_action(GRID, f"{mark}{answer}")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    """left (0)|0 (left)|0 - left|0 left, because|left, not right|left. Right is a wall.|left, left
+    left because right is a wall|left (2 cells to go)|left to go right later""".replace(
+        "\n", "|"
+    ).split("|"),
+)
+def test_an_answer_may_give_a_reason(answer):
+    assert parse_action(GRID, f"Action: {answer}") == 0
 
 
 def test_an_illegal_action_is_refused():
