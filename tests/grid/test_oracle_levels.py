@@ -1,11 +1,14 @@
 """Tests of the oracle on levels that no generator makes: bounds never exceed the true distance."""
 
+import importlib
+
 import blind
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 import jaxenvs
+from jaxenvs.babyai import mission as m
 from jaxenvs.grid import tasks, tiles
 from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.grid.state import Level
@@ -25,7 +28,10 @@ SIGNS = {
     "B": Kind.DOOR | BLUE,
     "l": Kind.LOCKED_DOOR | BLUE,
     "q": Kind.KEY | BLUE,
+    "o": Kind.BALL,
+    "X": Kind.BOX,
 }
+module = importlib.import_module("jaxenvs.grid.oracle.solve")
 
 
 def level_of(picture, row, column, direction=0, task=None):
@@ -91,3 +97,38 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(s, 1), s))(first)
     assert 350 < bound < 500  # the way to the key, back to the door, and on to the goal
+
+
+def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
+    env = jaxenvs.make(
+        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=1, locked_prob=0.0,
+        actions=("goto", "putnext"),
+    )  # fmt: skip
+    ball, box, key = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
+    left, right = m.put_next(ball, box), m.go_to(key)
+    none = jnp.uint32(0)
+    task = jnp.stack([left, none, right, none])
+    level = env.marked(
+        level_of("o.# ..# X.#", 1, 2, 2, task=task).replace(accepted=jnp.bool_(True))
+    )
+    # The only mark of a key is in an empty cell. It is gone when the ball has been put down.
+    stale = level.replace(marks=level.marks.at[3, 2].set(np.uint8(1 << 4)))
+    task = jnp.stack([right, none, left, none])
+    first = stale.replace(task=task, marks=_swapped(stale.marks))
+    assert compare(env, [stale, first]) == [None, 4]
+
+
+def _swapped(marks):
+    return (marks << np.uint8(4)) | (marks >> np.uint8(4))
+
+
+def test_a_plan_longer_than_the_first_search_returns_is_complete(monkeypatch):
+    monkeypatch.setattr(module, "LONG", 2)
+    env = jaxenvs.make("Grid-Empty-5x5-v0")
+    (found,) = solve(env, level_of("... ... ..G", 1, 1))
+    assert found.steps == 5 == len(found.plan) and found.proven
+    state = env.reset_to(jax.random.key(0), level_of("... ... ..G", 1, 1)).state
+    for action in found.plan:
+        step = env.step(jax.random.key(0), state, action)
+        state = step.state
+    assert step.terminated and step.reward > 0
