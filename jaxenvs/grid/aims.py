@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, UInt8
+
+from . import tiles
+from .tiles import Kind
 
 
 class Aim(NamedTuple):
@@ -30,3 +33,9 @@ def cell(
     """Return a mask of a cell, or of all cells at most `reach` rows and columns from it."""
     rows, columns = jnp.arange(shape[0])[:, None], jnp.arange(shape[1])[None, :]
     return (abs(rows - row) <= reach) & (abs(columns - column) <= reach)
+
+
+def has(things: UInt8[Array, "*cells"], wanted: UInt8[Array, ""]) -> Bool[Array, "*cells"]:
+    """Return which tiles are the wanted object, or a box with the wanted key."""
+    box = (wanted & jnp.uint8(0xF0)) | jnp.uint8(Kind.KEY_BOX)
+    return (things == wanted) | ((tiles.kind(wanted) == Kind.KEY) & (things == box))

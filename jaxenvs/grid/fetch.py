@@ -10,7 +10,7 @@ from ..core import checks
 from ..core.env import Ending
 from ..core.random import Key, below, distinct, words
 from . import missions, tasks
-from .aims import Aim
+from .aims import Aim, has
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
@@ -68,7 +68,7 @@ class Fetch(SquareGridEnv):
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary condition of success: to pick up the target."""
-        return (Aim(state.grid == tasks.tile(state.task, 0), 1),)
+        return (Aim(has(state.grid, tasks.tile(state.task, 0)), 1),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode.

@@ -10,7 +10,7 @@ from ..core.env import Ending
 from ..core.gridworld import direction_vector
 from ..core.random import Key, below, choose, distinct, words
 from . import missions, tasks
-from .aims import Aim, cell
+from .aims import Aim, cell, has
 from .env import SquareGridEnv, Verdict, register_level
 from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
@@ -86,7 +86,7 @@ class PutNear(SquareGridEnv):
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary conditions of success: to pick up the object, and to drop it."""
         row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
-        moved = Aim(state.grid == tasks.tile(state.task, 3), 2, state.carried == 0)
+        moved = Aim(has(state.grid, tasks.tile(state.task, 3)), 2, state.carried == 0)
         return moved, Aim(cell(state.grid.shape, row, column, reach=1), 1)
 
     def ending(self, level: Level) -> Ending:

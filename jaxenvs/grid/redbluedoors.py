@@ -16,6 +16,9 @@ from .tiles import Colour, Kind
 
 OPEN_RED = np.uint8(Kind.DOOR | Colour.RED << 4)
 SHUT_RED = np.uint8(Kind.CLOSED_DOOR | Colour.RED << 4)
+LOCKED_RED = np.uint8(Kind.LOCKED_DOOR | Colour.RED << 4)
+OPEN_BLUE = np.uint8(Kind.DOOR | Colour.BLUE << 4)
+LOCKED_BLUE = np.uint8(Kind.LOCKED_DOOR | Colour.BLUE << 4)
 SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
 
 
@@ -58,10 +61,16 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to open both doors."""
-        is_red = state.grid == SHUT_RED
-        red = Aim(is_red, 2, is_red.any())
-        return red, Aim(state.grid == SHUT_BLUE, 1)
+        """Return the necessary conditions of success: to open both doors.
+
+        Levels of `generate` have one closed door of each colour. In other levels, a blue door that
+        is open can be closed, and then opened for success.
+        """
+        left = np.arange(state.grid.shape[1]) == self.size // 2
+        is_red = (state.grid == SHUT_RED) | (state.grid == LOCKED_RED)
+        red = Aim(is_red & left, 2, ~((state.grid == OPEN_RED) & left).any())
+        blue = (SHUT_BLUE, OPEN_BLUE, LOCKED_BLUE)
+        return red, Aim((state.grid[..., None] == np.array(blue)).any(axis=-1), 1)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode in failure.

@@ -14,7 +14,7 @@ from jaxtyping import Array, UInt8
 from ..core import checks
 from ..core.env import Ending
 from . import missions, tiles
-from .aims import Aim
+from .aims import Aim, has
 from .env import GridEnv, Verdict
 from .state import Action, GridState, Level
 
@@ -77,7 +77,8 @@ class PickUpWorld(RoomGrid):
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary condition of success: to pick up the target."""
-        return (Aim(state.grid == state.task.astype(jnp.uint8), 1),)
+        target = state.task.astype(jnp.uint8)
+        return (Aim(has(state.grid, target), 1, ~has(state.carried, target)),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level with the target in front of the agent, and an action that picks it up.

@@ -10,7 +10,7 @@ from ...core.gridworld import direction_vector
 from .. import tiles
 from ..aims import Aim
 from ..tiles import Kind
-from .distances import FAR, Distances, distances, nearest
+from .distances import NO_WAY, Distances, distances, nearest, steps
 
 NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
 
@@ -27,12 +27,14 @@ class Level(NamedTuple):
 
 def level_of(first: Any, doors: int) -> Level:
     """Return a level, given its first state and the number of locked doors to which to pad."""
-    is_free = first.grid != tiles.WALL
+    # The agent can leave the cell where it starts, whatever is in this cell.
+    starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
+    is_free = (first.grid != tiles.WALL) | starts
     is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
     if not doors:
         return Level(first, distances(is_free), None, jnp.zeros(0, jnp.int32))
     (found,) = jnp.nonzero(is_locked.reshape(-1), size=doors, fill_value=-1)
-    locked = distances(is_free & ~is_locked)
+    locked = distances(is_free & (~is_locked | starts))
     return Level(first, distances(is_free), locked, found.astype(jnp.int32))
 
 
@@ -41,8 +43,8 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     bound = jnp.float32(1)
     unlocked = None if level.locked is None else _to_unlock(env, level, state)
     for aim in env.aims(state):
-        steps = _steps(level, state, aim, unlocked)
-        found = jnp.where(steps >= FAR, NEVER, (steps + aim.actions).astype(jnp.float32))
+        turns = _steps(level, state, aim, unlocked)
+        found = jnp.where(turns >= NO_WAY, NEVER, (turns + aim.actions).astype(jnp.float32))
         bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
     return bound
 
@@ -63,14 +65,13 @@ def _steps(
         return direct
     kind = tiles.kind(state.grid.reshape(-1)[level.doors])
     all_locked = ((kind == Kind.LOCKED_DOOR) | (level.doors < 0)).all()
-    is_behind = all_locked & (nearest(level.locked.to[pose], cells) == FAR)
+    is_behind = all_locked & (nearest(level.locked.to[pose], cells) >= NO_WAY)
     rest = nearest(level.open.between[level.doors], cells, aim.slack)
-    through = jnp.where((unlocked < FAR) & (rest < FAR), unlocked + rest, FAR).min()
-    return jnp.where(is_behind, jnp.maximum(direct, through), direct)
+    return jnp.where(is_behind, jnp.maximum(direct, (unlocked + rest).min()), direct)
 
 
 def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
-    """Return a lower bound on the steps until each locked door is unlocked; `FAR` if never.
+    """Return a lower bound on the steps until each door is unlocked; `NO_WAY` or more if never.
 
     It holds as long as all of them are locked: the agent gets a key of the door's colour, goes to
     the door and unlocks it.
@@ -80,18 +81,21 @@ def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
     colour = level.first.grid.reshape(-1)[doors] & jnp.uint8(0xF0)
     key = (colour | jnp.uint8(Kind.KEY))[:, None]
     contents = jnp.asarray(env.contents(state)).astype(jnp.uint8)
-    in_box = grid == (colour | jnp.uint8(Kind.KEY_BOX))[:, None]
-    in_box |= (tiles.kind(grid) == Kind.BOX) & (contents == key)
-    to_key = level.locked.to[_pose(state)].astype(jnp.int32)
-    to_door = level.locked.between[:, doors].T.astype(jnp.int32)
+    box = (colour | jnp.uint8(Kind.KEY_BOX))[:, None]
+    is_filled = (contents == key) | (contents == box)
+    in_box = (grid == box) | ((tiles.kind(grid) == Kind.BOX) & is_filled)
+    to_key = steps(level.locked.to[_pose(state)])
+    to_door = steps(level.locked.between[:, doors].T)
     fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
-    possible = ((grid == key) | in_box) & (to_key < FAR) & (to_door < FAR)
-    fetch = jnp.where(possible, fetch, FAR).min(axis=1)
     # An agent that carries something else has to drop it first.
-    fetch = jnp.where(fetch < FAR, fetch + (state.carried != 0).astype(jnp.int32), FAR)
-    has_key = state.carried == key[:, 0]
-    get = jnp.where(has_key, level.locked.to[_pose(state), doors].astype(jnp.int32), fetch)
-    return jnp.where((get < FAR) & (doors >= 0), get + 1, FAR)
+    fetch = jnp.where((grid == key) | in_box, fetch, NO_WAY).min(axis=1)
+    fetch += (state.carried != 0).astype(jnp.int32)
+    # A box in the agent's hands has to be dropped and opened, before its key can be picked up.
+    holds_box = (state.carried == box) | ((tiles.kind(state.carried) == Kind.BOX) & is_filled)
+    go = steps(level.locked.to[_pose(state), doors])
+    get = jnp.where(holds_box[:, 0], jnp.minimum(fetch, go + 3), fetch)
+    get = jnp.where(state.carried == key[:, 0], go, get)
+    return jnp.where(doors >= 0, get + 1, NO_WAY)
 
 
 def _pose(state: Any) -> Int32[Array, ""]:

@@ -9,6 +9,8 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 FAR = 255  # distance of a cell that cannot be faced
 MOST = 254  # larger distances are stored as this, which is still a lower bound
+# Number of steps, as int32, if there is no way; so is every larger number, such as a sum with it.
+NO_WAY = np.int32(1 << 20)
 AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direction
 
 
@@ -54,8 +56,11 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         return after, (after != carry[0]).any()
 
     best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
-    # The minimum over the poses that face a cell: one pose in each of its four neighbours.
+    # The minimum over the poses that face a cell: one pose in each of its four neighbours. At the
+    # edge of the map, an agent that looks outwards faces its own cell.
     backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
+    outwards = jnp.asarray(np.stack(start, 2)[rows, columns, :, here])
+    backward += [jnp.where(outwards[:, :, d, None], best[:, :, d], FAR) for d in range(4)]
     between = jnp.stack(backward).min(axis=0).reshape(height * width, height * width)
     return Distances(best.reshape(height * width * 4, height * width), between)
 
@@ -73,6 +78,11 @@ def _ahead(values: UInt8[Array, "height width cells"], down: int, right: int) ->
 def nearest(
     row: UInt8[Array, "*n cells"], cells: Bool[Array, " cells"], slack: int = 0
 ) -> Int32[Array, "*n"]:
-    """Return the smallest of the distances to the given cells; `FAR` if all are that far."""
-    found = jnp.where(cells, row, jnp.uint8(FAR)).min(axis=-1).astype(jnp.int32)
-    return jnp.where(found == FAR, FAR, jnp.maximum(found - slack, 0))
+    """Return the smallest of the distances to the given cells; `NO_WAY` if all are `FAR`."""
+    found = jnp.where(cells, row, jnp.uint8(FAR)).min(axis=-1)
+    return jnp.where(found == FAR, NO_WAY, jnp.maximum(steps(found) - slack, 0))
+
+
+def steps(distance: UInt8[Array, "*n"]) -> Int32[Array, "*n"]:
+    """Return distances as int32 numbers that can be added; `FAR` becomes `NO_WAY`."""
+    return jnp.where(distance == FAR, NO_WAY, distance.astype(jnp.int32))

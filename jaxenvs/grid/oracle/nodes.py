@@ -9,14 +9,18 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt32
+from jaxtyping import Array, Bool, UInt8, UInt32
 
 from .. import tiles
+from ..state import Action
 
 NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
 # Flags in the word of the agent: the episode has ended with success; the list is too short for the
 # state.
 WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
+# Flag in the word of the agent: a drop action has removed the marks that empty cells of the first
+# state had. These cells are not in the list.
+SWEPT = np.uint32(1 << 21)
 
 
 class Node(NamedTuple):
@@ -57,21 +61,30 @@ def state_of(node: Node, first: Any) -> Any:
     grid = first.grid.reshape(-1)
     grid = grid.at[cell].set((node.changed >> np.uint32(8)).astype(jnp.uint8), mode="drop")
     state = first.replace(
-        grid=grid.reshape(first.grid.shape), agent=(node.agent & ~(WON | CUT)).astype(jnp.int32)
+        grid=grid.reshape(first.grid.shape),
+        agent=(node.agent & ~(WON | CUT | SWEPT)).astype(jnp.int32),
     )
     if not hasattr(first, "marks"):
         return state
-    marks = first.marks.reshape(-1).at[cell].set(node.changed.astype(jnp.uint8), mode="drop")
+    marks = _marks(first, node.agent & SWEPT != 0).reshape(-1)
+    marks = marks.at[cell].set(node.changed.astype(jnp.uint8), mode="drop")
     return state.replace(
         marks=marks.reshape(first.marks.shape), progress=node.progress.astype(jnp.int32)
     )
 
 
-def after(node: Node, first: Any, state: Any, front: Array) -> tuple[Node, Bool[Array, ""]]:
+def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
+    """Return the marks of the first state, without those of empty cells if `is_swept`."""
+    return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
+
+
+def after(
+    node: Node, first: Any, state: Any, front: Array, action: Array
+) -> tuple[Node, Bool[Array, ""]]:
     """Return the node of the state that follows `node` by an action, and whether it fits.
 
-    front: index of the cell that was in front of the agent. A step changes only this cell, or cells
-        that already differed from the level.
+    front: index of the cell that was in front of the agent. A step changes only this cell, cells
+        that already differed from the level, and the marks of empty cells (see `SWEPT`).
     """
     cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     is_used = (node.changed != NONE) & (cell != front)
@@ -80,11 +93,15 @@ def after(node: Node, first: Any, state: Any, front: Array) -> tuple[Node, Bool[
     tile, tile_before = (x.reshape(-1)[cells].astype(jnp.uint32) for x in (state.grid, first.grid))
     entry = (cells.astype(jnp.uint32) << np.uint32(16)) | (tile << np.uint32(8))
     differs = tile != tile_before
+    made = start(state, 0)
     if hasattr(first, "marks"):
-        marks, before = (x.reshape(-1)[cells] for x in (state.marks, first.marks))
+        has_stale = ((first.grid == tiles.EMPTY) & (first.marks != 0)).any()
+        is_swept = (node.agent & SWEPT != 0) | (has_stale & (action == Action.DROP))
+        made = made._replace(agent=made.agent | jnp.where(is_swept, SWEPT, np.uint32(0)))
+        usual = _marks(first, is_swept)
+        marks, before = (x.reshape(-1)[cells] for x in (state.marks, usual))
         entry, differs = entry | marks.astype(jnp.uint32), differs | (marks != before)
     entries = jnp.sort(jnp.where(is_used & differs, entry, NONE))
-    made = start(state, 0)
     return made._replace(changed=entries[:-1]), entries[-1] == NONE
 
 

@@ -23,6 +23,7 @@ from ..state import Action
 from . import bounds, nodes
 
 TOGETHER = 64  # number of levels that one search solves
+LONG = 512  # number of actions of a plan that the first search can return
 SHORT = 8  # number of changed cells that a node can hold in the first search
 
 
@@ -122,13 +123,12 @@ def _search(
     is_short: whether states exist that have more changed cells.
     """
     begin = jax.vmap(lambda state: nodes.start(state, most).words)(tables.first)
-    found = astar(
-        _domain(env, most, is_short),
-        PuzzleLevel(board=begin, instance=tables),
-        node_budget=node_budget,
-        batch_size=batch,
-    )
-    found = jax.device_get(found)
+    domain, levels = _domain(env, most, is_short), PuzzleLevel(board=begin, instance=tables)
+    search = functools.partial(astar, domain, levels, node_budget=node_budget, batch_size=batch)
+    found = jax.device_get(search(max_length=LONG))
+    longest = int(found.length.max())
+    if longest > LONG:
+        found = jax.device_get(search(max_length=longest))
     cut = found.solved & (found.board[:, 0] & nodes.CUT != 0)
     bound = np.where(np.isfinite(found.lower_bound), found.lower_bound, 0)
     return _Found(
@@ -197,7 +197,7 @@ def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
         state = nodes.state_of(node, level.first)
         after, reward, terminated, _ = env.step_state(key, state, action, params)
         won = terminated & (reward > 0)
-        made, fits = nodes.after(node, level.first, after, bounds.front_cell(state))
+        made, fits = nodes.after(node, level.first, after, bounds.front_cell(state), action)
         made = made._replace(agent=made.agent | jnp.where(won, nodes.WON, np.uint32(0)))
         new, cost = made.words, jnp.float32(1)
         if is_short:

@@ -1,0 +1,134 @@
+"""Tests of the oracle on levels that no generator makes: bounds never exceed the true distance."""
+
+import importlib
+
+import blind
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxenvs
+from jaxenvs.babyai import mission as m
+from jaxenvs.grid import tasks, tiles
+from jaxenvs.grid.oracle import bounds, solve
+from jaxenvs.grid.state import Level
+from jaxenvs.grid.tiles import Colour, Kind
+
+BLUE = Colour.BLUE << 4
+SIGNS = {
+    "#": tiles.WALL,
+    ".": tiles.EMPTY,
+    "G": tiles.GOAL,
+    "k": Kind.KEY,
+    "x": Kind.KEY_BOX,
+    "L": Kind.LOCKED_DOOR,
+    "r": Kind.CLOSED_DOOR,
+    "R": Kind.DOOR,
+    "b": Kind.CLOSED_DOOR | BLUE,
+    "B": Kind.DOOR | BLUE,
+    "l": Kind.LOCKED_DOOR | BLUE,
+    "q": Kind.KEY | BLUE,
+    "o": Kind.BALL,
+    "X": Kind.BOX,
+}
+module = importlib.import_module("jaxenvs.grid.oracle.solve")
+
+
+def level_of(picture, row, column, direction=0, task=None):
+    """Return a level from rows of signs, without the walls around them."""
+    grid = np.array([[SIGNS[sign] for sign in line] for line in picture.split()], np.uint8)
+    grid = np.pad(grid, 1, constant_values=tiles.WALL)
+    return Level.of(grid, row, column, direction, task=task)
+
+
+def compare(env, levels):
+    """Check the oracle's answers about levels against blind search; return the shortest plans."""
+    search = blind.Blind(env)
+    shortest = [search.shortest(level) for level in levels]
+    many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *levels)
+    found = solve(env, many)
+    assert [each.steps for each in found] == shortest
+    assert [each.unsolvable for each in found] == [steps is None for steps in shortest]
+    assert all(each.proven != each.unsolvable for each in found)
+    return shortest
+
+
+def test_red_and_blue_doors_may_be_open_locked_or_many():
+    env = jaxenvs.make("Grid-RedBlueDoors-6x6-v0", size=4)
+    pictures = (
+        ".r..B. .#..#.",  # the blue door has to be closed, then opened
+        ".r..l. .#.q#.",  # the blue door is locked
+        ".R..b. .#.r#.",  # a red door in another column does not count
+        ".R..b. .r..#.",  # one red door is open
+    )
+    levels = [level_of(picture, 1, 4) for picture in pictures]
+    assert compare(env, levels) == [9, 11, 1, 1]
+
+
+def test_the_wanted_key_may_be_in_a_box():
+    task = tasks.pack(Kind.KEY, 0)
+    level = level_of("...x .... .... ....", 1, 1, task=task)
+    assert compare(jaxenvs.make("Grid-Fetch-6x6-N2-v0"), [level]) == [4]
+
+
+def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
+    env = jaxenvs.make("Grid-UnlockPickup-v0", room_size=5)
+    level = level_of("x......" + 2 * " .######", 1, 2, 2, task=jnp.int32(Kind.KEY))
+    assert compare(env, [level]) == [2]
+    params = env.default_params
+    state = env.reset_state(jax.random.key(0), level, params)
+    tables = bounds.level_of(state, 0)
+    state, _, _, _ = env.step_state(jax.random.key(0), state, jnp.int32(3), params)
+    assert state.carried == Kind.KEY_BOX
+    assert bounds.lower_bound(env, tables, state) <= 3  # drop, toggle, pick up
+
+
+def test_an_agent_may_start_in_a_locked_doorway():
+    env = jaxenvs.make("Grid-DoorKey-6x6-v0")
+    levels = [level_of(p, 1, 2, 0) for p in (".LkL .##. .##. .##G", ".LkG .#.. .#.. ....")]
+    assert compare(env, levels) == [8, 3]
+
+
+def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
+    env = jaxenvs.make("Grid-DoorKey-6x6-v0", size=24)
+    lane, (left, right) = "." * 22, ("." + "#" * 21, "#" * 21 + ".")
+    rows = [lane, right, lane, left] * 5 + [lane[2:] + "LG", "#" * 22]
+    level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
+    first = env.reset_state(jax.random.key(0), level, env.default_params)
+    bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(s, 1), s))(first)
+    assert 350 < bound < 500  # the way to the key, back to the door, and on to the goal
+
+
+def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
+    env = jaxenvs.make(
+        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=1, locked_prob=0.0,
+        actions=("goto", "putnext"),
+    )  # fmt: skip
+    ball, box, key = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
+    left, right = m.put_next(ball, box), m.go_to(key)
+    none = jnp.uint32(0)
+    task = jnp.stack([left, none, right, none])
+    level = env.marked(
+        level_of("o.# ..# X.#", 1, 2, 2, task=task).replace(accepted=jnp.bool_(True))
+    )
+    # The only mark of a key is in an empty cell. It is gone when the ball has been put down.
+    stale = level.replace(marks=level.marks.at[3, 2].set(np.uint8(1 << 4)))
+    task = jnp.stack([right, none, left, none])
+    first = stale.replace(task=task, marks=_swapped(stale.marks))
+    assert compare(env, [stale, first]) == [None, 4]
+
+
+def _swapped(marks):
+    return (marks << np.uint8(4)) | (marks >> np.uint8(4))
+
+
+def test_a_plan_longer_than_the_first_search_returns_is_complete(monkeypatch):
+    monkeypatch.setattr(module, "LONG", 2)
+    env = jaxenvs.make("Grid-Empty-5x5-v0")
+    (found,) = solve(env, level_of("... ... ..G", 1, 1))
+    assert found.steps == 5 == len(found.plan) and found.proven
+    state = env.reset_to(jax.random.key(0), level_of("... ... ..G", 1, 1)).state
+    for action in found.plan:
+        step = env.step(jax.random.key(0), state, action)
+        state = step.state
+    assert step.terminated and step.reward > 0
