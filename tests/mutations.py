@@ -73,8 +73,8 @@ MUTATIONS = {
     ),
     "a drop takes four actions": Mutation(
         "jaxenvs/grid/putnear.py",
-        "tasks.tile(state.task, 3), 2, state.carried == 0",
-        "tasks.tile(state.task, 3), 6, state.carried >= 0",
+        "tasks.tile(state.task, 3)), 2, state.carried == 0",
+        "tasks.tile(state.task, 3)), 6, state.carried >= 0",
         "grid/test_oracle.py -k PutNear",
     ),
     "one more sword is no help": Mutation(
