@@ -126,6 +126,7 @@ def test_completion_and_benchmarks_have_its_family(installed):
     assert LARGE in contestants.chosen(["families"]) and SMALL in contestants.chosen(["all"])
 
 
+@pytest.mark.full
 def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

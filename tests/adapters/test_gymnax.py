@@ -96,6 +96,7 @@ def test_six_values_of_every_step(batch):
     assert (info["nested"]["both"][..., 1] == reward).all()
 
 
+@pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
     """New levels come from a `cond` in one environment, and from the batch layer in a batch."""
     keys, wanted = batch

@@ -173,6 +173,7 @@ def counts_of(weights):
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 
 
+@pytest.mark.full
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
     """The actor's statistics change in every third gradient step, the critics' in each.
 

@@ -255,6 +255,7 @@ def test_a_history_holds_categories_and_rewards_since_the_start():
     assert not np.asarray(past.shown).all()
 
 
+@pytest.mark.full
 def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     agent, runner = collected(Timed())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
@@ -421,6 +422,7 @@ def test_losses_ignore_slots_after_an_end():
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))
 
 
+@pytest.mark.full
 def test_few_rows_at_once_equal_vmap():
     """`few_at_once` gives the same losses and gradients as `vmap`."""
     agent, runner = collected(Choosy())

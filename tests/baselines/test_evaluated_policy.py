@@ -70,6 +70,7 @@ def imagined(tmp_path_factory):
     return made(tmp_path_factory.mktemp("runs") / "cartpole", "muzero", CARTPOLE)
 
 
+@pytest.mark.full
 def test_eval_json_states_each_policy_that_it_ran(planned):
     *_, result = planned
     seen = {"observation": SEEN}
@@ -106,6 +107,7 @@ def test_eval_greedy_is_for_every_evaluation_of_a_run(tmp_path, imagined):
     assert (main.facts["actions"], other.facts["actions"]) == ("greedy", "sampled")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("flags", "simulations", "actions"),
     [
@@ -164,6 +166,7 @@ def test_the_best_policy_comes_with_the_evaluation_that_chose_it(tmp_path, capsy
     assert f"The best while training, chosen over {policy}." in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_greedy_search_draws_nothing_and_sampled_search_does(imagined):
     _, agent, weights = imagined
     one = jax.tree.map(lambda leaf: leaf[0], weights)

@@ -136,7 +136,9 @@ def at_once(memory, obs, done) -> np.ndarray:
     return np.column_stack([logits, values])
 
 
-@pytest.mark.parametrize("ends", [(), (2,), (0, 3, 4), (6,)])
+@pytest.mark.parametrize(
+    "ends", [(0, 3, 4), *(pytest.param(ends, marks=pytest.mark.full) for ends in [(), (2,), (6,)])]
+)
 def test_a_sequence_at_once_equals_step_by_step(ends):
     before, none = drawn(0, 11, 1), np.zeros(11, bool)
     _, memory = stepped(NETWORK.begin(), before, none)

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from defaults import with_full
 
 from jaxenvs.baselines import presets
 from jaxenvs.baselines.evaluation import command
@@ -31,6 +32,7 @@ def trained(tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 def test_a_run_uses_the_preset_and_stores_the_selection(trained):
     config = runs.Run.open(trained).config
     given = {"rollout_steps", "hidden", "total_steps"}
@@ -42,7 +44,11 @@ def test_a_run_uses_the_preset_and_stores_the_selection(trained):
 
 
 @pytest.mark.parametrize(
-    ("fields", "places"), [((), {0, 1}), (("levels=test",), {2}), (("games=lodestone",), {3, 4, 6})]
+    ("fields", "places"),
+    [
+        (("levels=test",), {2}),
+        *with_full(((), {0, 1}), (("games=lodestone",), {3, 4, 6})),
+    ],
 )
 def test_eval_plays_the_selected_levels(trained, tmp_path, monkeypatch, fields, places):
     played = []

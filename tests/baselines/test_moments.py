@@ -172,6 +172,7 @@ def test_returns_start_anew_with_an_episode_and_run_on_between_rollouts():
     np.testing.assert_array_equal(silent, np.zeros((12, 2)))
 
 
+@pytest.mark.full
 def test_statistics_stay_out_of_the_log_and_of_an_update():
     """Statistics change only between updates; logged returns are not scaled."""
     agent = learner(Countdown(), normalize_obs=True, reward_scaling=True)

@@ -300,6 +300,7 @@ def test_settings_that_cannot_work_say_why(wrong, words):
         r2d2.Settings(**wrong).check()
 
 
+@pytest.mark.full
 def test_the_smallest_replay_buffer_always_has_a_sequence():
     """Test this at every position of the ring, without burn-in."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}

@@ -73,6 +73,7 @@ def rollout():
     )
 
 
+@pytest.mark.full
 def test_trials_begin_at_different_times_and_last_as_long_as_they_should(rollout):
     _, _, seen, _, _ = rollout
     assert not seen.terminated.any()
@@ -192,6 +193,7 @@ ARGV = [ID, "--algo", "rl2", "--task-set", "trivial-21k", *SMALL.split(), "--eva
 ARGV += ["--set", "num_rules=1", "num_tiles=5"]
 
 
+@pytest.mark.full
 def test_the_command_trains_and_writes_the_evaluation(tmp_path, capsys):
     out = tmp_path / "run"
     assert train.main([*ARGV, "--out", str(out)]) == 0

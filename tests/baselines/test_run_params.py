@@ -25,6 +25,7 @@ def trained(tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 def test_params_are_saved_and_reach_the_environment(trained):
     config = runs.Run.open(trained).config
     assert config.params == {LIMIT: 3} and config.env.default_params.max_steps_in_episode == 3

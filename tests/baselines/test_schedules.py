@@ -252,14 +252,15 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("algorithm", "env", "given"),
     [
         ("dqn", Endless(), {"warm_up": 96}),
-        pytest.param("sac", Push(), {"warm_up": 76}, marks=pytest.mark.full),
-        pytest.param("td3", Push(), {"warm_up": 76, "actor_every": 2}, marks=pytest.mark.full),
-        pytest.param("muzero", Endless(), {"warm_up": 96}, marks=pytest.mark.full),
-        pytest.param("dyna", SalaryMap(), {"warm_up": 192}, marks=pytest.mark.full),
+        ("sac", Push(), {"warm_up": 76}),
+        ("td3", Push(), {"warm_up": 76, "actor_every": 2}),
+        ("muzero", Endless(), {"warm_up": 96}),
+        ("dyna", SalaryMap(), {"warm_up": 192}),
     ],
 )
 def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, given):

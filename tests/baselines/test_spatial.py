@@ -64,6 +64,7 @@ def relu(x):
     return np.maximum(x, 0.0)
 
 
+@pytest.mark.full
 def test_it_is_the_same_in_plain_numpy():
     weights, obs, (memories, logits, values) = acted()
     layers, memory = weights["params"], np.zeros(4)

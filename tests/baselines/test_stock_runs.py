@@ -53,7 +53,8 @@ def interrupted(out, copy):
     return copy
 
 
-@pytest.mark.parametrize("began_with", ["stock", pytest.param(None, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("began_with", ["stock", None])
 def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
     """Begin a run on an accelerator, where the default is `stock`, and resume it on a CPU.
 

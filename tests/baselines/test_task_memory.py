@@ -41,6 +41,7 @@ def unrolled():
     return jax.device_get(run(KEY, obs))
 
 
+@pytest.mark.full
 def test_only_a_reward_updates_the_kept_part_of_the_state():
     (memories, _), _ = unrolled()
     _, kept, summary, _, told = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)

@@ -170,6 +170,7 @@ def _after(learner, runner, code):
     return jax.jit(functools.partial(latent_states.successors, learner, runner.weights))(code)
 
 
+@pytest.mark.full
 def test_half_of_a_batch_is_solved_where_levels_have_different_goals(monkeypatch):
     learner = registry.build("world", jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
     assert not latent_states.one_goal(learner.env)
@@ -215,7 +216,8 @@ def test_codes_are_packed_and_unpacked(tiles, moved):
     np.testing.assert_array_equal(one.board, after[1, 2])
 
 
-@pytest.mark.parametrize("algorithm", ["astar", pytest.param("qstar", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", ["astar", "qstar"])
 def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     learner, runner = tiles
     plan = planner.of_world(learner, runner.weights)

@@ -30,13 +30,14 @@ def registered(tmp_path, monkeypatch):
     sys.modules.pop("short_pole", None)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("id", "algo"),
     [
         ("Mine-LoggedPole-v0", "ppo"),
-        pytest.param("Mine-ShortPole-v0", "ppo", marks=pytest.mark.full),
-        pytest.param("Mine-LoggedPole-v0", "dqn", marks=pytest.mark.full),
-        pytest.param("Mine-LoggedPole-v0", "ppo-rnn", marks=pytest.mark.full),
+        ("Mine-ShortPole-v0", "ppo"),
+        ("Mine-LoggedPole-v0", "dqn"),
+        ("Mine-LoggedPole-v0", "ppo-rnn"),
     ],
 )
 def test_a_learner_trains_in_a_wrapped_environment(id, algo, registered, capsys):

@@ -119,7 +119,7 @@ def test_a_process_at_its_own_limit_counts_as_cut(task, monkeypatch):
     ("waited", "most", "parent", "code"),
     [
         (0.0, 60.0, 0, processes.OVERRUN),
-        (30.0, 60.0, 0, 0),
+        pytest.param(30.0, 60.0, 0, 0, marks=pytest.mark.full),
         (30.0, 1.0, 0, processes.OVERRUN),
         (30.0, 60.0, 1, 1),
     ],
@@ -217,7 +217,8 @@ def test_each_test_has_a_record_and_is_not_repeated(tmp_path, processes):
     assert ("bringing up nodes" in said) == (processes == 2)
 
 
-@pytest.mark.parametrize("processes", [pytest.param(1, marks=pytest.mark.full), 2])
+@pytest.mark.full
+@pytest.mark.parametrize("processes", [1, 2])
 def test_tests_stop_when_no_time_is_left(tmp_path, processes):
     rows, said = run_tests(tmp_path, processes, 10.0)
     assert len(rows) == 2 and "out of time" in said

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs.benchmarks.harness import contestants
@@ -42,11 +43,13 @@ def test_parts_of_an_action():
 @pytest.mark.parametrize(
     ("name", "env_id", "actions", "shape"),
     [
-        pytest.param("jumanji", "Puzzle-Cube-3x3-v0", 18, (6, 3, 3), marks=pytest.mark.full),
-        pytest.param("jumanji", "Puzzle-Cube-2x2-v0", 18, (6, 2, 2), marks=pytest.mark.full),
-        pytest.param("jumanji", "Puzzle-SlidingTile-5x5-v0", 4, (5, 5), marks=pytest.mark.full),
-        ("jumanji", "Puzzle-Maze-10x10-v0", 4, (10, 10)),
-        ("jumanji", "Puzzle-Minesweeper-10x10-v0", 100, (10, 10)),
+        *with_full(
+            ("jumanji", "Puzzle-Cube-3x3-v0", 18, (6, 3, 3)),
+            ("jumanji", "Puzzle-Cube-2x2-v0", 18, (6, 2, 2)),
+            ("jumanji", "Puzzle-SlidingTile-5x5-v0", 4, (5, 5)),
+            ("jumanji", "Puzzle-Maze-10x10-v0", 4, (10, 10)),
+            ("jumanji", "Puzzle-Minesweeper-10x10-v0", 100, (10, 10)),
+        ),
         ("jumanji", "Puzzle-2048-v0", 4, (4, 4)),
         ("pgx", "Puzzle-2048-v0", 4, (4, 4, 31)),
     ],
@@ -63,7 +66,8 @@ def test_a_contestant(name, env_id, actions, shape):
     assert jax.tree.structure(after) == jax.tree.structure(state)
 
 
-@pytest.mark.parametrize("name", ["jumanji", pytest.param("pgx", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["jumanji", "pgx"])
 def test_games_end_and_start_again(name):
     pytest.importorskip(name)
     contestant = peers.peer(name, "Puzzle-2048-v0", 4)

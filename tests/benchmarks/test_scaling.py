@@ -74,6 +74,7 @@ def test_measurements_are_added_to_older_ones(tmp_path, monkeypatch, capsys):
     assert "2 devices, 256 envs: 20 steps/s" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_an_impossible_measurement_gives_the_reason(capsys):
     asked = ["--id", "Grid-Empty-5x5-v0", "--num-envs", "7", "--devices", "2", "--rounds", "1"]
     assert scaling.main(asked) == 2

@@ -69,6 +69,7 @@ def writers(text):
     return found
 
 
+@pytest.mark.full
 def test_exact_writes_grids_by_scatters_alone():
     """The program writes the grids twice: by the move, and in the loop over done episodes.
 

@@ -210,6 +210,7 @@ def test_an_error_within_a_property_is_not_hidden():
         _ = Broken(env=BASE).observation_space
 
 
+@pytest.mark.full
 def test_a_search_takes_a_wrapped_puzzle():
     puzzle = wrappers.FrameStack(env=jaxenvs.make("Puzzle-SlidingTile-3x3-v0"), count=2)
     outer = wrappers.EpisodeStatistics(env=puzzle)

@@ -73,6 +73,7 @@ def batch_rollout(env, **batch):
     return jax.jit(run)(KEY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["fresh", "stock", *with_full("exact", "auto", "pool")])
 def test_statistics_outlive_episodes_with_each_reset_source(source):
     """Every observation of a reset or a step counts exactly once."""
@@ -154,6 +155,7 @@ def test_an_evaluation_leaves_the_statistics_as_they_are():
     same(after.state.env.memory, learned.env.memory)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind",
     [
@@ -214,6 +216,7 @@ def test_what_resets_itself_is_refused_where_something_else_does():
     assert jaxenvs.make_vec(env, 2, autoreset="none").num_envs == 2
 
 
+@pytest.mark.full
 def test_success_does_not_depend_on_a_changed_reward():
     """LavaGap defines success by a reward above 0.
 
@@ -253,7 +256,9 @@ def test_limits_of_repeated_actions_count_the_agents_actions():
     assert wrappers.ActionRepeat(LAVA, 4).reward_range == (0.0, 4.0)
 
 
-@pytest.mark.parametrize("adapter", ["gymnax", "gymnax, a batch", "gymnasium", "dm_env"])
+@pytest.mark.parametrize(
+    "adapter", ["gymnax, a batch", "gymnasium", *with_full("gymnax", "dm_env")]
+)
 def test_adapters_keep_statistics_over_episodes(adapter):
     env = wrappers.LogWrapper(SHORT)
     if adapter == "gymnasium":

@@ -73,6 +73,7 @@ def test_reward_of_a_task():
         assert float(after.reward) == reward, drawing
 
 
+@pytest.mark.full
 def test_masked_actions_have_the_result_of_noop():
     """A masked action and NOOP lead to equal states, but a blocked move still turns the player."""
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params

@@ -282,6 +282,7 @@ def test_sleep_halves_brightness():
 # Tests of the environment's observation.
 
 
+@pytest.mark.full
 def test_the_observation_is_the_picture_in_the_light_of_the_map():
     rng, env = np.random.default_rng(0), CraftFull(obs="pixels")
     level = FullLevel(

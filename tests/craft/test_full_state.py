@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from jaxenvs.craft.floors import FullLevel
 from jaxenvs.craft.full import CraftFull
@@ -33,6 +34,7 @@ def begun(key, level):
     return state, world, ENV.packed(state.time, state.map, world, **more)
 
 
+@pytest.mark.full
 def test_a_state_packs_losslessly_into_23_kilobytes():
     given = level(np.random.default_rng(0))
     state, world, again = begun(jax.random.key(0), given)

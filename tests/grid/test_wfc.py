@@ -235,11 +235,13 @@ def least_chance(preset, ours, theirs):
 COUNTS = [pytest.param(preset, 1_000, marks=pytest.mark.full) for preset in PRESETS]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("preset", "count"), [("ObstaclesBlackdots", 300), *COUNTS])
 def test_levels_come_as_often_as_upstream(preset, count):
     assert least_chance(preset, drawn(preset, count), wfc_upstream.recorded(preset)) > LEVEL
 
 
+@pytest.mark.full
 def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
     """Negative control: usual wave function collapse, which counts how often a pattern occurs."""
     preset = "ObstaclesBlackdots"

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import texts
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs import levels
@@ -124,7 +125,7 @@ def test_later_episodes_begin_in_the_levels_too(file, drawn):
             assert any((grid == level.grid).all() for level in drawn)
 
 
-@pytest.mark.parametrize("source", ["exact", "fresh", "stock"])
+@pytest.mark.parametrize("source", ["exact", *with_full("fresh", "stock")])
 def test_levels_that_a_generator_might_reject_are_drawn(source):
     env = jaxenvs.make("BabyAI-GoToLocalS5N2-v0")
     drawn = [jax.device_get(env.sample_level(jax.random.key(i))) for i in range(2)]

@@ -78,6 +78,7 @@ def test_a_hundred_random_cubes_are_solved_at_their_exact_distance(turns):
     assert both.optimal.all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("presses", [5, pytest.param(7, marks=pytest.mark.slow)])
 def test_lights_out_7x7_is_solved_with_the_presses_of_linear_algebra(presses):
     puzzle = LightsOut(size=7, scramble=presses)

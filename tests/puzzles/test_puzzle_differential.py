@@ -128,6 +128,7 @@ def safe_cells_mostly(rng, level, steps):
     return np.where(wrong, rng.integers(0, level.size, steps), actions)
 
 
+@pytest.mark.full
 def test_minesweeper_numbers_rewards_and_ends():
     environments = package("jumanji", "jumanji.environments")
     types = package("jumanji", "jumanji.environments.logic.minesweeper.types")

@@ -59,6 +59,7 @@ class Alone:
         return np.asarray(self.board.objects)
 
 
+@pytest.mark.full
 def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
     for path in collection.SHIPPED.glob("*.txt"):
         if path.stem not in LEFT_OUT:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs import puzzlescript, search
@@ -39,6 +40,7 @@ def levels(env):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *found)
 
 
+@pytest.mark.full
 def test_boards_survive_packing_in_random_play(everything):
     env, step = everything
     level = levels(env)
@@ -67,6 +69,7 @@ def test_boards_survive_packing_in_random_play(everything):
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
 
+@pytest.mark.full
 def test_boards_keep_several_objects_of_a_layer(tmp_path):
     """A rule that sets an object and a random one of its layer may leave both in a cell."""
     source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
@@ -84,6 +87,7 @@ def test_boards_keep_several_objects_of_a_layer(tmp_path):
     np.testing.assert_array_equal(again.objects, objects)
 
 
+@pytest.mark.full
 def test_an_action_that_a_game_lacks_changes_nothing(everything):
     env, step = everything
     lacking = [(g, a) for g in range(len(FEW)) for a in range(6) if not env._allowed[g, a]]
@@ -106,7 +110,7 @@ def test_reset_draws_all_games_and_levels(everything):
     assert np.bincount(drawn.game).min() > 600 / len(FEW) / 2
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", [*FEW, *with_full(*(game for game in GAMES if game not in FEW))])
 def test_levels_survive_text(game):
     env = PuzzleScript(game=game)
     for number in range(env.collection.levels[0]):
@@ -240,6 +244,7 @@ def test_a_random_game_cannot_be_searched(everything):
     assert env.action_mask(env.reset(jax.random.key(0)).state).sum() in (4, 5, 6)
 
 
+@pytest.mark.full
 def test_a_named_size_plays_like_the_exact_one():
     exact, small = (PuzzleScript(game=SMALL, level=0, size=size) for size in ("exact", "small"))
     states = [env.reset(jax.random.key(0)).state for env in (exact, small)]
@@ -256,6 +261,7 @@ def test_a_named_size_plays_like_the_exact_one():
         assert texts[0] == texts[1]
 
 
+@pytest.mark.full
 def test_search_proves_the_length_that_breadth_first_finds():
     env = PuzzleScript(game=SMALL, level=0)
     level = env.level_of(0)

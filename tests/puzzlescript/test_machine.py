@@ -179,6 +179,7 @@ def test_all_recorded_plays_equal_the_engine(feature):
         assert not mistakes(found, part, plays.program(found.machine, True))
 
 
+@pytest.mark.full
 def test_plays_alone_equal_the_engine_as_in_the_batch():
     found = lanes()
     play = plays.program(found.machine, False)

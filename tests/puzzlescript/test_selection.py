@@ -144,6 +144,7 @@ def test_sprites_are_the_pixels_of_the_picture():
     np.testing.assert_array_equal(pixels, env.picture(state, 5))
 
 
+@pytest.mark.full
 def test_a_mask_of_inputs_allows_actions_without_effect():
     changes, inputs = (
         PuzzleScript(game=SMALL, level=0, mask=each) for each in ("changes", "inputs")
@@ -152,6 +153,7 @@ def test_a_mask_of_inputs_allows_actions_without_effect():
     assert not changes.action_mask(state).all() and inputs.action_mask(state).all()
 
 
+@pytest.mark.full
 def test_shaping_rewards_sum_to_the_decrease_of_missing_cells():
     shaped, plain = (PuzzleScript(game=SMALL, level=2, shaping=each) for each in (0.25, 0.0))
     level = plain.level_of(0)

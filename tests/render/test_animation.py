@@ -95,6 +95,7 @@ def test_a_turn_is_smooth_and_lasts_as_long_as_in_a_gif(tmp_path):
     assert rate == 50 and len(frames) == pytest.approx(50 * (0.125 + 3 * 0.06 + 0.125), abs=1)
 
 
+@pytest.mark.full
 def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
     level, path = tmp_path / "level.txt", tmp_path / "a.png"
     level.write_text("1 2 3\n4 5 6\n. 7 8\n")

@@ -282,6 +282,7 @@ def counting(limit=1000):
     )
 
 
+@pytest.mark.full
 def test_any_functions_can_be_searched():
     settings = {"terminate": "optimal", "batch_size": 8, "node_budget": 2000, "max_length": 16}
     numbers = jnp.array([1, 36, 18], jnp.int32)  # the shortest path is 1 2 4 8 9 18 36 37

@@ -7,6 +7,7 @@ import types
 import jax
 import numpy as np
 import pytest
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs import cli
@@ -79,6 +80,7 @@ def test_invalid_answers_are_handled_by_the_rule(agents, tmp_path, rule, steps):
     assert all((turn["action"] is None) == (rule != "random") for turn in turns)
 
 
+@pytest.mark.full
 def test_the_idle_action_is_taken_if_there_is_one():
     episode = Episode(jaxenvs.make("Craft-Classic-Ids-v0"), 0, Settings())
     turn = next(episode.play(lambda text: "nonsense"))
@@ -99,7 +101,9 @@ def test_equal_seeds_give_equal_episodes():
     assert played[0] == played[1]
 
 
-@pytest.mark.parametrize("id", ["Grid-DoorKey-6x6-v0", "BabyAI-GoToLocal-v0", "Grid-Empty-8x8-v0"])
+@pytest.mark.parametrize(
+    "id", ["Grid-DoorKey-6x6-v0", *with_full("BabyAI-GoToLocal-v0", "Grid-Empty-8x8-v0")]
+)
 def test_the_reader_solves_simple_grid_worlds(id):
     env, reader = jaxenvs.make(id), load("reader")
     for number in range(3):
@@ -150,6 +154,7 @@ def test_progress_is_success_or_a_share():
     assert 0 < progress(tiles, steps_of(tiles, [0, 1])) < 0.3
 
 
+@pytest.mark.full
 def test_progress_in_craft_is_the_share_of_the_achievements():
     env = jaxenvs.make("Craft-Classic-Ids-v0")
     (step,) = steps_of(env, [0])

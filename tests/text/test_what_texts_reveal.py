@@ -5,6 +5,7 @@ import functools
 import jax
 import numpy as np
 import pytest
+from defaults import with_full
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,9 +82,10 @@ CASES = {
     "XLand-R1-9x9-v0": ("grid", [0x71, 0x13, 0x26]),
     "Craft-Classic-Ids-v0": ("map", [2, 5, 8, 9]),
 }
+FIRST_CASE, *OTHER_CASES = CASES
 
 
-@pytest.mark.parametrize("id", CASES)
+@pytest.mark.parametrize("id", [FIRST_CASE, *with_full(*OTHER_CASES)])
 @EXAMPLES
 @given(seed=SEEDS)
 def test_cells_out_of_sight_change_no_text(id, seed):

@@ -181,6 +181,7 @@ def test_tasks_by_index_are_the_same_inside_jit(trivial):
             trivial.get_ruleset(index)
 
 
+@pytest.mark.full
 def test_tasks_are_sampled_uniformly(trivial):
     keys = jax.random.split(jax.random.key(0), 4096)
     small = trivial.split(8 / 21_000)[0]
@@ -212,6 +213,7 @@ def test_a_split_keeps_the_order(trivial):
             trivial.split(share)
 
 
+@pytest.mark.full
 def test_a_filter_splits_by_goal_and_rules(trivial):
     held, others = trivial.filter_split(lambda goal, rules: (goal[0] == 1) & (rules[0, 0] == 0))
     assert held.num_rulesets == 60  # 60 goals: every object in every colour

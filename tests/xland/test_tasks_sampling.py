@@ -103,6 +103,7 @@ def compare(recipe: Recipe, count: int) -> None:
     assert chances[name] > REJECT, name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("recipe", [OF_SETS["trivial-21k"], MIXED], ids=["trivial", "mixed"])
 def test_tasks_come_as_often_as_from_the_script(recipe: Recipe, as_a_user):
     compare(recipe, 2_000)

@@ -137,6 +137,7 @@ def test_invalid_trials_are_refused():
         Trials(env=jaxenvs.make("Grid-v0"))
 
 
+@pytest.mark.full
 def test_gymnasium_code_sees_a_trial_as_an_episode():
     """Wrap a vector environment by Gymnasium's episode statistics, as RL² code does."""
     env, params = trials()

@@ -76,6 +76,7 @@ def test_a_goal_that_is_reached_is_named_before_the_rules():
     assert won == Effects(facts=(0, 3), cells=((3, 4),))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("wrapped", ["sticky", "trials"])
 def test_wrappers_pass_effects_on(wrapped):
     env, start = world(), level((3, 4), (4, 6))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import peer_xland as peer
 import pytest
+from defaults import with_full
 from scipy.stats import chisquare
 
 import jaxenvs
@@ -14,6 +15,7 @@ from jaxenvs import registry
 from jaxenvs.xland import Kind, Ruleset, layouts, tiles
 
 IDS = registry.list("XLand")
+LAYOUTS = tuple(layouts.SIZES)
 BY_DEFAULT = ("XLand-R4-9x9-v0", "XLand-R9-16x16-v0")
 LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # tiles to place, two of which are equal
 LEVELS, THEIRS = 4_000, 400
@@ -73,7 +75,7 @@ def test_levels_are_uniform(id):
     assert (balls.sum(axis=1) == 2).all() and uniform(np.nonzero(balls)[1], plan.free)
 
 
-@pytest.mark.parametrize("layout", layouts.SIZES)
+@pytest.mark.parametrize("layout", [*LAYOUTS[::2], *with_full(*LAYOUTS[1::2])])
 def test_a_layout_is_the_package_s(layout):
     size = layouts.SIZES[layout][0]
     plan = layouts.drawn(layout, size)
