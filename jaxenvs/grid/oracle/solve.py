@@ -4,6 +4,7 @@ The search is A* over the states of the environment, with its own step function,
 of the environment by construction. One program solves a batch of levels.
 """
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -12,14 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt32
 
+from ...core import param_values
 from ...core.env import Env
+from ...levels.solving import Solution
 from ...puzzles.puzzle import Move, PuzzleLevel
 from ...search.astar import astar
 from ...search.domain import Domain
 from .. import tiles
 from ..dynamicobstacles import DynamicObstacles
 from ..env import GridEnv
-from ..state import Action
+from ..state import Action, GridState
 from . import bounds, nodes
 
 TOGETHER = 64  # number of levels that one search solves
@@ -27,23 +30,13 @@ LONG = 512  # number of actions of a plan that the first search can return
 SHORT = 8  # number of changed cells that a node can hold in the first search
 
 
-class Solution(NamedTuple):
-    """Shortest plan of a level, or bounds on its length; returned by `solve`."""
-
-    steps: int | None  # steps of the plan; None if none was found
-    plan: tuple[int, ...]  # actions that succeed from the start of the level
-    lower: int  # proven lower bound on the number of steps
-    proven: bool  # whether no shorter plan exists
-    unsolvable: bool  # whether it is proven that no plan exists
-    optimal_return: float | None  # return of a proven plan within the time limit; 0 if none exists
-
-
 def solve(
     env: Env, levels: Any, *, node_budget: int = 1_000_000, batch_size: int = 256
 ) -> list[Solution]:
     """Find the shortest plan of each level, for a Grid or BabyAI environment.
 
-    levels: a level of `env.sample_level`, or levels with a leading axis.
+    levels: a level of `env.sample_level`, or levels with a leading axis. A state, or states with a
+        leading axis, are solved from there.
     node_budget: largest number of states that a search of up to 64 levels stores.
     batch_size: number of states that the search expands together.
 
@@ -60,6 +53,9 @@ def solve(
         group = _rows(levels, rows)
         found += _solve_together(world, group, node_budget, batch_size)[: count - at]
     return found
+
+
+solve_levels = solve  # the name that `jaxenvs.levels.solve` calls
 
 
 def _rows(levels: Any, rows: np.ndarray) -> Any:
@@ -95,7 +91,8 @@ class _Found(NamedTuple):
 
 def _solve_together(env: GridEnv, levels: Any, node_budget: int, batch_size: int) -> list[Solution]:
     """Solve levels in one search, and those that need more changed cells in a second one."""
-    first = _first_states(env)(levels)
+    first, clocks = _starts(env, levels)
+    env = _searched(env)
     most = nodes.most_changed(first)
     kinds = first.grid & jnp.uint8(15)
     doors = int((kinds == tiles.Kind.LOCKED_DOOR).sum((1, 2)).max())
@@ -107,8 +104,26 @@ def _solve_together(env: GridEnv, levels: Any, node_budget: int, batch_size: int
         whole = whole._replace(lower=np.maximum(whole.lower, found.lower))
         pairs = zip(whole, found, strict=True)
         found = _Found(*(np.where(_like(found.cut, x), x, y) for x, y in pairs))
-    limits = np.broadcast_to(jax.device_get(_limits(env)(first)), len(found.cut))
-    return [_solution(env, found, i, int(limits[i])) for i in range(len(found.cut))]
+    return [_solution(found, i, *clocks[i].tolist()) for i in range(len(found.cut))]
+
+
+def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
+    """Return the states in which levels begin, with time 0, and rows of (time, time limit)."""
+    if not isinstance(levels, GridState):
+        levels = _first_states(env)(levels)
+    spent = np.asarray(levels.time)
+    limits = np.broadcast_to(jax.device_get(_limits(env)(levels)), spent.shape)
+    first = jax.vmap(lambda state: state.replace(time=jnp.int32(0)))(levels)
+    return first, np.stack([spent, limits], axis=1)
+
+
+def _searched(env: GridEnv) -> GridEnv:
+    """Return the environment with its default time limit, which no search reads.
+
+    So levels with different limits are searched by the same compiled program.
+    """
+    given = tuple(pair for pair in env.given_params if pair[0] != param_values.LIMIT)
+    return dataclasses.replace(env, **{param_values.FIELD: given})
 
 
 def _like(rows: np.ndarray, array: np.ndarray) -> np.ndarray:
@@ -142,14 +157,15 @@ def _search(
     )
 
 
-def _solution(env: GridEnv, found: _Found, row: int, limit: int) -> Solution:
-    """Return the solution of a level with a time limit, given the results of a search."""
+def _solution(found: _Found, row: int, time: int, limit: int) -> Solution:
+    """Return the solution of a level that begins at this time, given the results of a search."""
     solved, proven = bool(found.solved[row]), bool(found.proven[row])
     steps = int(found.length[row]) if solved else None
     best = None
     if proven and steps is not None:
-        best = 1 - 0.9 * steps / limit if steps <= limit else 0.0
-    elif found.unsolvable[row] or found.lower[row] > limit:
+        end = time + steps
+        best = 1 - 0.9 * end / limit if end <= limit else 0.0
+    elif found.unsolvable[row] or time + found.lower[row] > limit:
         best = 0.0
     return Solution(
         steps=steps,
