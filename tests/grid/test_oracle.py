@@ -118,7 +118,7 @@ def test_a_level_without_a_key_is_proven_unsolvable():
     level = jax.tree.map(lambda leaf: leaf[0], levels_of(env, 1))
     keyless = jnp.where(tiles.kind(level.grid) == tiles.Kind.KEY, tiles.EMPTY, level.grid)
     (found,) = solve(env, level.replace(grid=keyless.astype(jnp.uint8)))
-    assert found == Solution(None, (), found.lower, False, True, 0.0)
+    assert found == Solution(None, (), found.lower, False, True, 0.0, 0.0)
 
 
 def test_states_with_more_changed_cells_than_a_node_holds_are_searched_again(monkeypatch):

@@ -161,19 +161,17 @@ def _solution(found: _Found, row: int, time: int, limit: int) -> Solution:
     """Return the solution of a level that begins at this time, given the results of a search."""
     solved, proven = bool(found.solved[row]), bool(found.proven[row])
     steps = int(found.length[row]) if solved else None
-    best = None
-    if proven and steps is not None:
-        end = time + steps
-        best = 1 - 0.9 * end / limit if end <= limit else 0.0
-    elif found.unsolvable[row] or time + found.lower[row] > limit:
-        best = 0.0
+    lower = max(1, int(found.lower[row]))
+    bound = 1 - 0.9 * (time + lower) / limit if time + lower <= limit else 0.0
+    bound = 0.0 if found.unsolvable[row] else bound
     return Solution(
         steps=steps,
         plan=tuple(found.actions[row, :steps].tolist()) if solved else (),
-        lower=max(1, int(found.lower[row])),
+        lower=lower,
         proven=proven,
         unsolvable=bool(found.unsolvable[row]),
-        optimal_return=best,
+        optimal_return=bound if proven or bound == 0 else None,
+        return_bound=bound,
     )
 
 
