@@ -1,10 +1,10 @@
 """Share of levels whose fewest steps to success are proven, and the time of the search, by id.
 
-    python -m jaxenvs.benchmarks.optima --ids Grid-DoorKey-8x8-v0 BabyAI-BossLevel-v0 --json out.json
+    python -m jaxenvs.benchmarks.optima --ids Grid-LockedRoom-v0 BabyAI-BossLevel-v0 --json a.json
 
 Each row has the levels of `sample_level` with one random key. A level counts as proven if its
 shortest plan is known with a proof, or if it is proven that no plan exists. The node budget of a
-search is `--states` for each of its levels. The time is that of all searches of an id, with
+search is `--states` for each of its levels. All searches of an id are timed together, with
 compilation.
 """
 

@@ -151,19 +151,38 @@ def shared_blind(env):
     return blind.Blind(env)
 
 
+def from_both_sides(env, level, doors=4):
+    """Return the results of the proof from two sides alone."""
+    first = env.reset_state(jax.random.key(0), level, env.default_params)
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
+    no, one = np.zeros(1, bool), np.ones(1, int)
+    unknown = Found(no, no, 0 * one, np.full((1, 1), -1), one, no, no)
+    searcher = Searcher(env, doors, nodes.most_changed(first), 50_000, 64)
+    return sides.prove(searcher, first, unknown)
+
+
+def test_keys_are_needed_and_balls_may_be_in_the_way():
+    env = jaxenvs.make("Grid-DoorKey-6x6-v0")
+    search = blind.Blind(env)
+    ball, key, door = Kind.BALL, Kind.KEY, Kind.LOCKED_DOOR
+    for place, blocks in (((4, 1), False), ((2, 2), True)):
+        grid = np.full((6, 6), tiles.WALL, np.uint8)
+        grid[1:5, 1], grid[1:5, 4], grid[2:5, 2] = tiles.EMPTY, tiles.EMPTY, tiles.EMPTY
+        grid[2, 1] = tiles.EMPTY if not blocks else tiles.WALL
+        grid[1, 2], grid[1, 3], grid[3, 2], grid[4, 4] = tiles.EMPTY, door, key, tiles.GOAL
+        grid[place] = ball
+        level = Level.of(grid, 1, 1, 0)
+        best, found = search.shortest(level), from_both_sides(env, level)
+        assert best is not None and found.lower[0] <= best and not found.unsolvable[0]
+        assert found.proven[0] != blocks
+        assert blocks or found.length[0] == best
+
+
 @pytest.mark.parametrize("id", BOTH)
 def test_both_sides_of_the_proof_enclose_the_distance(id):
     env, compared = small(id), 0
     for level, _, steps in explored(env, 8 if id in FULL else 4):
-        first = env.reset_state(jax.random.key(0), level, env.default_params)
-        first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
-        nothing = np.zeros(1, bool)
-        unknown = Found(
-            *(nothing, nothing, np.zeros(1, int), np.full((1, 1), -1), np.ones(1, int)),
-            *(nothing, nothing),
-        )
-        searcher = Searcher(env, 4, nodes.most_changed(first), 50_000, 64)
-        found = sides.prove(searcher, first, unknown)
+        found = from_both_sides(env, level)
         best = steps[0] if steps[0] > 0 else np.inf
         assert found.lower[0] <= best and not (found.unsolvable[0] and best < np.inf)
         assert not found.solved[0] or best <= found.length[0]
