@@ -20,17 +20,10 @@ from jaxenvs import levels, make, registry
 from jaxenvs.levels import Solution
 
 from .harness import instrument
-from .tables.text import Column, of, tabulated, whole
+from .tables.solutions import OPTIMA
+from .tables.text import tabulated
 
 FAMILIES = ("Grid", "BabyAI")  # families of the default ids
-COLUMNS: dict[str, Column] = {
-    "id": lambda row: f"`{row['env_id']}`",
-    "levels": of("levels", whole),
-    "proven": of("proven", whole),
-    "without a plan": of("unsolvable", whole),
-    "fewest steps": lambda row: f"{row['fewest']} to {row['most']}" if row["fewest"] else "",
-    "seconds": of("seconds"),
-}
 
 
 def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[str, Any]:
@@ -79,4 +72,4 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"{id}: {row['proven']} of {row['levels']}, {row['seconds']} s", file=sys.stderr)
         options = {name: getattr(args, name) for name in ("states", "together", "seed")}
         instrument.write(args.json, {**instrument.about(), **options, "rows": rows})
-    print(tabulated(rows, COLUMNS).plain())
+    print(tabulated(rows, OPTIMA).plain())
