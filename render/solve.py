@@ -14,11 +14,14 @@ import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from jaxenvs import search
+from jaxenvs.commands import solving
 from jaxenvs.commands.parser import Parser, UsageError, decimal, make_env, number
 from jaxenvs.core.checks import counted
 from jaxenvs.core.env import Env
 from jaxenvs.core.files import read_text
 from jaxenvs.core.typed import program
+from jaxenvs.levels.files import load
+from jaxenvs.levels.solving import has_solver
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 from jaxenvs.search.astar import MOST
 
@@ -29,6 +32,7 @@ SUMMARY = """Search for a solution of a puzzle and print it.
 
 The level is generated from --seed or read from --instance, a text file in the printed format. A*
 with weight 1 (the default) or with --terminate optimal returns a provably optimal solution. With
+--levels FILE, the fewest steps in each level of a file are found, also in grid worlds. With
 --model, a run of davi provides the heuristic; a run of world provides a learned world model, in
 which the search makes a plan that is then played in the puzzle, without any proof. Exit code 1: no
 solution was found."""
@@ -38,6 +42,7 @@ EXAMPLES = (
     "solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif",
     "solve Puzzle-SlidingTile-4x4-v0 --weight 2 --node-budget 4000000",
     "solve Puzzle-SlidingTile-3x3-v0 --model runs/world --levels 100",
+    "solve Grid-DoorKey-8x8-v0 --levels mylevels.txt",
 )
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
 # Options that each algorithm accepts in addition to --batch-size.
@@ -81,12 +86,9 @@ def _parser() -> Parser:
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
     add("--model", metavar="RUN", help="search with the network of a run of davi or world")
-    add(
-        "--levels",
-        type=number(1, 2**20),
-        metavar="N",
-        help="with --model: search from N random levels of --seed, and compare with the optimum",
-    )
+    words = "with --model: search from N random levels of --seed, and compare with the optimum"
+    words += "; a file or folder of levels: find the fewest steps in each, also for grid worlds"
+    add("--levels", type=_count_or_file, metavar="N|FILE", help=words)
     add("--weight", type=decimal(0, MOST), metavar="W", help="weight of the heuristic (default 1)")
     add(
         "--batch-size",
@@ -112,8 +114,14 @@ def _parser() -> Parser:
     return made
 
 
+def _count_or_file(text: str) -> int | str:
+    return number(1, 2**20)(text) if text.isdigit() else text
+
+
 def _run(argv: list[str]) -> int:
     options = _parser().read(argv)
+    if isinstance(options.levels, str):
+        return _solve_file(options)
     options.screenshot = options.frames = None
     options.panel = False
     arguments.check_web(options, "levels")
@@ -145,9 +153,24 @@ def _run(argv: list[str]) -> int:
     return 0 if solved else 1
 
 
+def _solve_file(options: argparse.Namespace) -> int:
+    """Find the fewest steps to success in the levels of --levels FILE."""
+    refused = ("instance", "model", "seed", "weight", "terminate", "watch", "web", "html")
+    for name in refused:
+        if getattr(options, name, None):
+            raise UsageError(f"--{name} does not apply to --levels FILE; omit one of them")
+    env = make_env(options.id, options.fields, options.params)
+    try:
+        return solving.run(env, load(options.levels, env), options)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
 def _puzzle(options: argparse.Namespace) -> Puzzle:
     env = make_env(options.id, options.fields, options.params)
     if not isinstance(env, Puzzle):
+        if has_solver(env):
+            raise UsageError(f"{options.id} cannot be searched without levels; add --levels FILE")
         raise UsageError(
             f"{options.id} cannot be searched: choose a deterministic puzzle with `neighbours`, "
             f"such as Puzzle-SlidingTile-4x4-v0 (`{program()} list Puzzle`)"

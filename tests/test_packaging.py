@@ -39,7 +39,7 @@ ARROWS = {
     "core": set(),
     "levels": {"core"},
     **{world: {"core", "levels", *BUILT_ON.get(world, ())} for world in WORLDS},
-    "search": {"core", *WORLDS},
+    "search": {"core", "levels", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
     "commands": {"", *LIBRARY},

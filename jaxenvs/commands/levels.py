@@ -1,4 +1,4 @@
-"""`jaxenvs levels show|convert|mutate|check FILE`: read, change and write files of levels."""
+"""`jaxenvs levels show|convert|mutate|check|solve FILE`: read, change and solve levels."""
 
 import argparse
 import functools
@@ -15,12 +15,15 @@ from ..core.checks import counted
 from ..core.env import Env
 from ..levels import Entry
 from ..levels.files import text_files
+from . import solving
 from .parser import Parser, UsageError, guarded, make_env, number, unwritable
 
-SUMMARY = """Read files of levels: show them, convert and mutate them, or check them.
+SUMMARY = """Read files of levels: show, convert, mutate, check or solve them.
 
 show prints each level in the usual form. convert writes the levels in another form. mutate applies
 random edits to each level. check reports faults and oddities; exit code 1: a level has a fault.
+solve finds the fewest steps to success with a proof, or bounds on them; exit code 1: a level has no
+proven plan.
 
 A level without a line `id:` needs --id. A folder stands for all its .txt files."""
 EXAMPLES = (
@@ -29,6 +32,7 @@ EXAMPLES = (
     "levels convert maze.txt --id Grid-Empty-8x8-v0 --out level.txt",
     "levels convert level.txt --form minigrid",
     "levels mutate level.txt --edits 20 --copies 10 --out more.txt",
+    "levels solve mylevels.txt --json plans.json",
 )
 FORMS = ("minigrid", "maze")
 
@@ -64,8 +68,17 @@ def _parser() -> Parser:
     copies = "mutate: new levels for each level (default 1)"
     add("--copies", type=number(1, 1_000_000), default=1, metavar="N", help=copies)
     add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="mutate: random seed")
+    add_solving(made)
     made.add_fields("size=9")
     return made
+
+
+def add_solving(made: Parser) -> None:
+    """Add the options of `solve`."""
+    budget = "solve: most states that a search stores (default 1000000)"
+    made.add_argument("--node-budget", type=number(1, 2**31 - 1), metavar="N", help=budget)
+    made.add_argument("--json", metavar="FILE", help="solve: write steps, bounds and plans")
+    made.add_argument("--gif", metavar="FILE", help="solve: draw the plan of a single level")
 
 
 def _read(file: str | Path, env: Env | None) -> list[Entry]:
@@ -136,9 +149,21 @@ def _check(options: argparse.Namespace, env: Env | None) -> int:
     return 1 if wrong else 0
 
 
+def _solve(options: argparse.Namespace, env: Env | None) -> int:
+    found = _read(options.file, env)
+    ids = {entry.notes.get("id") for entry in found}
+    if env is None and len(ids) > 1:
+        raise UsageError(
+            f"{options.file} has levels of {counted(len(ids), 'environment')}; solve those of one "
+            "environment at a time"
+        )
+    return solving.run(_env(found[0], env), found, options)
+
+
 ACTIONS: dict[str, Callable[[argparse.Namespace, Env | None], int]] = {
     "show": _show,
     "convert": _convert,
     "mutate": _mutate,
     "check": _check,
+    "solve": _solve,
 }

@@ -89,7 +89,7 @@ COMMANDS = {
         computes=True,
     ),
     "levels": Command(
-        "show, convert, mutate and check files of levels",
+        "show, convert, mutate, check and solve files of levels",
         "jaxenvs.commands.levels",
         {"--id": "ids"},
         keeps=True,

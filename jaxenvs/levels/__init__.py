@@ -1,8 +1,9 @@
-"""Levels as data: read, write, load, save, change and check levels and states."""
+"""Levels as data: read, write, load, save, change, check and solve levels and states."""
 
 from .api import Entry, check, mutate, parse, read, stack, write
 from .errors import LevelError, LevelWarning
 from .files import load, save
+from .solving import Solution, solve
 from .source import from_levels
 from .states import load_state, save_state
 
@@ -10,6 +11,7 @@ __all__ = [
     "Entry",
     "LevelError",
     "LevelWarning",
+    "Solution",
     "check",
     "from_levels",
     "load",
@@ -19,6 +21,7 @@ __all__ = [
     "read",
     "save",
     "save_state",
+    "solve",
     "stack",
     "write",
 ]

@@ -87,6 +87,7 @@ class Puzzle(Env):
     steps_limit: ClassVar[int] = 200  # default time limit, in steps
     fully_observed: ClassVar[bool] = True
     level_format: ClassVar[str] = "jaxenvs.puzzles.leveltext.board"
+    level_solver: ClassVar[str] = "jaxenvs.search.levels"
     # Line above `text` in descriptions of a state, without the final colon.
     legend: ClassVar[str] = "The board"
     # Character for each value of the observation, which `text` writes.

@@ -94,6 +94,7 @@ class XLand(GridWorld):
     observations: ClassVar[tuple[str, ...]] = ("image", "heading", "dict", "rgb", "rgb_full")
     package: ClassVar[str] = "xminigrid"
     level_format: ClassVar[str] = "jaxenvs.xland.leveltext"
+    level_solver: ClassVar[str] = "jaxenvs.xland.shortest"
     keys = facts.KEYS
     sprites = SPRITES
     outside: ClassVar[int] = tiles.NOTHING

@@ -59,6 +59,56 @@ def test_check_goes_on_after_a_file_without_levels(maze, tmp_path, capsys):
     assert "empty.txt' contains no level" in shown.err and "1 level can be read" in shown.out
 
 
+def test_solve_prints_steps_and_plan(maze, tmp_path, capsys):
+    (tmp_path / "two.txt").write_text(f"{MAZE}\n---\n>#.\n.#.\n.#G")
+    two, out = str(tmp_path / "two.txt"), str(tmp_path / "plans.json")
+    assert run("solve", two, "--id", "Grid-Empty-5x5-v0", "--json", out) == 1
+    shown = capsys.readouterr().out
+    assert "    0  6          0.9460  right, forward, forward, left, forward, forward" in shown
+    assert "    1  no plan    0.0000  -" in shown
+    solved, none = json.loads((tmp_path / "plans.json").read_text())
+    assert solved["steps"] == solved["upper"] == solved["lower"] == 6 and solved["proven"]
+    assert none["unsolvable"] and none["steps"] is None and none["plan"] == []
+    gif = str(tmp_path / "plan.gif")
+    assert run("solve", maze, "--id", "Grid-Empty-5x5-v0", "--gif", gif) == 0
+    assert (tmp_path / "plan.gif").read_bytes().startswith(b"GIF")
+    assert run("solve", two, "--id", "Grid-Empty-5x5-v0", "--gif", gif) == 2
+    assert "--gif draws one level" in capsys.readouterr().err
+
+
+def test_the_command_solve_takes_files_of_levels(maze, tmp_path, capsys):
+    assert cli.main(["solve", "Grid-Empty-5x5-v0", "--levels", maze]) == 0
+    assert "    0  6          0.9460  right, forward" in capsys.readouterr().out
+    assert cli.main(["solve", "Grid-Empty-5x5-v0", "--levels", maze, "--watch"]) == 2
+    assert "--watch does not apply to --levels FILE" in capsys.readouterr().err
+    assert cli.main(["solve", "Grid-Empty-5x5-v0"]) == 2
+    assert "add --levels FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        ("Grid-Dynamic-Obstacles-5x5-v0", "move at random"),
+        ("Grid-Playground-v0", "no mission"),
+    ],
+)
+def test_solve_explains_ids_without_an_optimum(id, message, tmp_path, capsys):
+    env = jaxenvs.make(id)
+    text = levels.write(env, env.sample_level(jax.random.key(0)))
+    (tmp_path / "level.txt").write_text(text)
+    assert run("solve", str(tmp_path / "level.txt"), "--id", id) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_solve_takes_levels_of_one_environment(tmp_path, capsys):
+    level = levels.read(jaxenvs.make("Grid-Empty-5x5-v0"), MAZE)
+    ids = ("Grid-Empty-5x5-v0", "Grid-Empty-Random-5x5-v0")
+    entries = [levels.Entry(level, notes={"id": id}) for id in ids]
+    levels.save(tmp_path / "two.txt", entries)
+    assert run("solve", str(tmp_path / "two.txt")) == 2
+    assert "levels of 2 environments" in capsys.readouterr().err
+
+
 def test_mistakes_are_explained(maze, tmp_path, capsys):
     assert run("show", maze) == 2
     assert "the level has no line `id:`" in capsys.readouterr().err

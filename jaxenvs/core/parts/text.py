@@ -16,6 +16,9 @@ class TextPart(Part):
     # form)`, and perhaps `block`, `split`, `layout`, `fields` and `mutate`, see the modules
     # `leveltext` of the families.
     level_format: ClassVar[str] = ""
+    # Module that finds shortest plans of levels, imported when it is first used; "" if there is
+    # none. It defines `solve_levels`, see `jaxenvs.levels.solve`.
+    level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
         """Parse a level; raise `ValueError` with the fault and its place.

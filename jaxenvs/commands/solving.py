@@ -1,0 +1,79 @@
+"""Shortest plans of levels for `jaxenvs levels solve` and `jaxenvs solve`: search, table, files."""
+
+import argparse
+import importlib
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import levels
+from ..core.env import Env
+from ..core.files import replacing
+from ..levels import Entry, Solution
+from .parser import UsageError
+
+WIDTH = 96  # maximum width of the lines of printed plans, in characters
+BUDGET = 1_000_000  # default of --node-budget
+
+
+def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
+    """Solve levels of one environment, print a table, and write the files of --json and --gif.
+
+    Returns exit code 1 if a level has no proven plan.
+    """
+    if options.gif and len(entries) > 1:
+        raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
+    found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
+    names = getattr(env, "action_names", ())
+    print("level  steps      return  plan")
+    for place, solution in enumerate(found):
+        print(_row(place, solution, names))
+    if getattr(options, "json", None):
+        with replacing(Path(options.json)) as temporary:
+            text = json.dumps([_as_dict(solution) for solution in found], indent=2)
+            temporary.write_text(f"{text}\n", "utf-8")
+        print(f"wrote {options.json}")
+    if options.gif:
+        _draw(env, entries[0], found[0], options.gif)
+        print(f"wrote {options.gif}")
+    return 0 if all(solution.proven for solution in found) else 1
+
+
+def _row(place: int, found: Solution, names: Sequence[str]) -> str:
+    """Return the lines of a level in the table; a long plan continues on the next lines."""
+    best = "-" if found.optimal_return is None else f"{found.optimal_return:.4f}"
+    first = f"{place:5}  {_length(found):9}  {best:>6}  "
+    between = ", " if any(" " in name for name in names) else " "
+    words = between.join(names[action] if len(names) else str(action) for action in found.plan)
+    return textwrap.fill(words or "-", WIDTH, initial_indent=first, subsequent_indent=" " * 26)
+
+
+def _length(found: Solution) -> str:
+    """Return the number of steps, or its bounds."""
+    if found.unsolvable:
+        return "no plan"
+    if found.proven:
+        return str(found.steps)
+    return f">={found.lower}" if found.steps is None else f"{found.lower}-{found.steps}"
+
+
+def _as_dict(found: Solution) -> dict[str, Any]:
+    return {**found._asdict(), "upper": found.upper}
+
+
+def _draw(env: Env, entry: Entry, found: Solution, path: str) -> None:
+    """Write an animation of a plan."""
+    if not found.plan:
+        raise UsageError(f"--gif {path}: no plan is known; try a larger --node-budget")
+    key = jax.random.key(0)
+    given = env.with_params(**entry.params) if entry.params else env
+    states = [jax.jit(given.reset_to)(key, entry.level).state]
+    step = jax.jit(given.step)
+    for action in found.plan:
+        states.append(step(key, states[-1], np.int32(action)).state)
+    importlib.import_module("jaxenvs").animate(given, states, path)

@@ -1,0 +1,97 @@
+"""`solve`: the shortest plans of levels, for every family that has an exact solver."""
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import PyTree
+
+from ..core.env import Env
+from . import api
+from .api import Entry
+
+
+class Solution(NamedTuple):
+    """Shortest plan of a level, or bounds on its length; returned by `solve`."""
+
+    steps: int | None  # steps of the shortest plan that is known; None if no plan is known
+    plan: tuple[int, ...]  # actions that succeed from the start of the level
+    lower: int  # proven lower bound on the number of steps
+    proven: bool  # whether no shorter plan exists
+    unsolvable: bool  # whether it is proven that no plan exists
+    # Highest return within the time limit; 0 if no plan fits. None if this is not proven, or if the
+    # reward of the environment does not depend on the number of steps alone.
+    optimal_return: float | None
+    # Proven upper bound on the return, equal to `optimal_return` where that is proven; None if no
+    # bound is known.
+    return_bound: float | None = None
+
+    @property
+    def upper(self) -> int | None:
+        """Proven upper bound on the number of steps: the length of the plan; None without one."""
+        return self.steps
+
+
+def solve(
+    env: Env,
+    levels: PyTree[Any] | Entry | Sequence[PyTree[Any] | Entry],
+    *,
+    node_budget: int = 1_000_000,
+    batch_size: int = 256,
+) -> list[Solution]:
+    """Find the fewest steps to success in each level, with a plan and a proof or bounds.
+
+    levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
+        Grid and BabyAI also take states, from which the plan then starts.
+    node_budget: largest number of states that a search stores.
+    batch_size: number of states that a search expands together.
+
+    Plans ignore the time limit; `optimal_return` takes it into account. Raises
+    `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
+    an optimum, such as one with obstacles that move at random.
+    """
+    settings = {"node_budget": node_budget, "batch_size": batch_size}
+    if isinstance(levels, Entry):
+        levels = [levels]
+    if not isinstance(levels, (list, tuple)):
+        return _solver(env)(env, levels, **settings)
+    found: dict[int, Solution] = {}
+    for places, group in _groups(levels):
+        made = _made(env, group[0])
+        found |= zip(places, _solver(made)(made, api.stack(group), **settings), strict=True)
+    return [found[place] for place in range(len(levels))]
+
+
+def has_solver(env: Env) -> bool:
+    """Return whether the family of an environment has an exact solver."""
+    return bool(api.bare(env).level_solver)
+
+
+def _solver(env: Env) -> Any:
+    name = api.bare(env).level_solver
+    if not name:
+        raise NotImplementedError(
+            f"levels.solve: {type(api.bare(env)).__name__} has no exact solver; families with one "
+            "are Grid, BabyAI, XLand and Puzzle"
+        )
+    return importlib.import_module(name).solve_levels
+
+
+def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
+    """Return groups of levels that one search can solve, with their places in the sequence."""
+    entries = [each if isinstance(each, Entry) else Entry(each) for each in levels]
+    groups: dict[Any, list[int]] = {}
+    for place, entry in enumerate(entries):
+        shapes = jax.tree.map(lambda leaf: jax.numpy.shape(leaf), entry.level)
+        kind = (str(entry.params), str(entry.fields), type(entry.level).__name__, str(shapes))
+        groups.setdefault(kind, []).append(place)
+    for places in groups.values():
+        yield places, [entries[place] for place in places]
+
+
+def _made(env: Env, entry: Entry) -> Env:
+    """Return the environment with the fields and params of an entry."""
+    made = dataclasses.replace(api.bare(env), **entry.fields) if entry.fields else env
+    return made.with_params(**entry.params) if entry.params else made

@@ -1,0 +1,62 @@
+"""Exact solver of puzzles for `jaxenvs.levels.solve`: A* with the puzzle's own heuristic."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..core.env import Env
+from ..levels.solving import Solution
+from ..puzzles.puzzle import Puzzle, PuzzleLevel
+from .astar import astar
+
+TOGETHER = 64  # number of levels that one search solves
+LONG = 4096  # number of actions of a plan that a search returns
+
+
+def solve_levels(env: Env, levels: Any, *, node_budget: int, batch_size: int) -> list[Solution]:
+    """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
+
+    Raises `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
+    """
+    puzzle: Any = getattr(env, "unwrapped", env)
+    if not puzzle.unit_cost:
+        raise TypeError(
+            f"levels.solve: actions of {env.name} differ in cost, so the fewest steps are not the "
+            "cheapest; use jaxenvs.search.astar"
+        )
+    levels = PuzzleLevel(board=levels.board, instance=levels.instance)
+    wanted = jax.tree.leaves(puzzle.level_shape)
+    if np.ndim(jax.tree.leaves(levels)[0]) == len(wanted[0].shape):
+        levels = jax.tree.map(lambda leaf: np.asarray(leaf)[None], levels)
+    count, found = len(jax.tree.leaves(levels)[0]), []
+    for at in range(0, count, TOGETHER):
+        group = jax.tree.map(lambda leaf, at=at: leaf[at : at + TOGETHER], levels)
+        result = jax.device_get(
+            astar(puzzle, group, node_budget=node_budget, batch_size=batch_size, max_length=LONG)
+        )
+        limit = int(np.min(env.default_params.max_steps_in_episode))
+        rows = len(result.solved)
+        found += [_solution(puzzle, result, row, limit) for row in range(rows)]
+    return found
+
+
+def _solution(puzzle: Puzzle, result: Any, row: int, limit: int) -> Solution:
+    """Return the solution of one level, given the results of a search."""
+    unsolvable, solved = bool(result.unsolvable[row]), bool(result.solved[row])
+    bound, length = float(result.lower_bound[row]), int(result.length[row])
+    proven = bool(result.optimal[row])
+    lower = length if proven else int(np.ceil(bound)) if np.isfinite(bound) else 0
+    best, plain = None, type(puzzle).step_reward is Puzzle.step_reward
+    if plain:
+        best = 1.0 if solved and length <= limit else None
+        best = 0.0 if unsolvable or lower > limit else best
+    return Solution(
+        steps=length if solved else None,
+        plan=tuple(result.actions[row, :length].tolist()) if solved else (),
+        lower=max(lower, 0),
+        proven=proven,
+        unsolvable=unsolvable,
+        optimal_return=best,
+        return_bound=1.0 if plain and best is None else best,
+    )
