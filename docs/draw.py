@@ -38,7 +38,8 @@ from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
-from jaxenvs.render.viewer import PRESS, Viewer
+from jaxenvs.render.shown import PRESS
+from jaxenvs.render.viewer import Viewer
 
 HERE = Path(__file__).parent
 PLAYED = {  # puzzles whose first board shows little: seed, number of random actions

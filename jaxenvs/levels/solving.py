@@ -37,6 +37,7 @@ def solve(
     *,
     node_budget: int = 1_000_000,
     batch_size: int = 256,
+    shared: bool = False,
 ) -> list[Solution]:
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
@@ -44,19 +45,22 @@ def solve(
         Grid and BabyAI also take states, from which the plan then starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
+    shared: whether levels of an environment that differ in their numbers of objects share a
+        compiled program. The search is a little slower, but editors and viewers, which solve one
+        level after the other, seldom wait for a compilation.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
     `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
     an optimum, such as one with obstacles that move at random.
     """
-    settings = {"node_budget": node_budget, "batch_size": batch_size}
+    settings = {"node_budget": node_budget, "batch_size": batch_size, "shared": shared}
     if isinstance(levels, Entry):
         levels = [levels]
     if not isinstance(levels, (list, tuple)):
         return _solver(env)(env, levels, **settings)
     found: dict[int, Solution] = {}
     for places, group in _groups(levels):
-        made = _made(env, group[0])
+        made = env_of(env, group[0])
         found |= zip(places, _solver(made)(made, api.stack(group), **settings), strict=True)
     return [found[place] for place in range(len(levels))]
 
@@ -88,7 +92,7 @@ def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
         yield places, [entries[place] for place in places]
 
 
-def _made(env: Env, entry: Entry) -> Env:
+def env_of(env: Env, entry: Entry) -> Env:
     """Return the environment with the fields and params of an entry."""
     made = dataclasses.replace(api.bare(env), **entry.fields) if entry.fields else env
     return made.with_params(**entry.params) if entry.params else made

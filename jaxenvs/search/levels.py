@@ -14,10 +14,13 @@ TOGETHER = 64  # number of levels that one search solves
 LONG = 4096  # number of actions of a plan that a search returns
 
 
-def solve_levels(env: Env, levels: Any, *, node_budget: int, batch_size: int) -> list[Solution]:
+def solve_levels(
+    env: Env, levels: Any, *, node_budget: int, batch_size: int, shared: bool = False
+) -> list[Solution]:
     """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
 
-    Raises `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
+    All levels of a puzzle share a compiled program anyway. Raises `TypeError` for a puzzle that
+    cannot be searched, or whose actions differ in cost.
     """
     puzzle = getattr(env, "unwrapped", env)
     if not puzzle.unit_cost:

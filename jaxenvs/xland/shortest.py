@@ -12,7 +12,9 @@ from .rulesets import Ruleset
 from .solver import solve
 
 
-def solve_levels(env: Env, levels: Any, *, node_budget: int, batch_size: int) -> list[Solution]:
+def solve_levels(
+    env: Env, levels: Any, *, node_budget: int, batch_size: int, shared: bool = False
+) -> list[Solution]:
     """Find the shortest plan of each level for the environment's task.
 
     The task is that of the default params. See `jaxenvs.levels.solve`.

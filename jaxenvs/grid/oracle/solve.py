@@ -28,10 +28,16 @@ from . import bounds, nodes
 TOGETHER = 64  # number of levels that one search solves
 LONG = 512  # number of actions of a plan that the first search can return
 SHORT = 8  # number of changed cells that a node can hold in the first search
+DOORS = 2  # number of locked doors for which a shared program has room at least
 
 
 def solve(
-    env: Env, levels: Any, *, node_budget: int = 1_000_000, batch_size: int = 256
+    env: Env,
+    levels: Any,
+    *,
+    node_budget: int = 1_000_000,
+    batch_size: int = 256,
+    shared: bool = False,
 ) -> list[Solution]:
     """Find the shortest plan of each level, for a Grid or BabyAI environment.
 
@@ -39,6 +45,8 @@ def solve(
         leading axis, are solved from there.
     node_budget: largest number of states that a search of up to 64 levels stores.
     batch_size: number of states that the search expands together.
+    shared: whether levels with other numbers of objects share a compiled program, see
+        `jaxenvs.levels.solve`.
 
     The plan ignores the time limit; `optimal_return` takes it into account. Raises `TypeError` for
     an environment without an optimum, such as one with moving obstacles.
@@ -51,7 +59,7 @@ def solve(
     for at in range(0, count, TOGETHER):
         rows = np.minimum(np.arange(at, at + min(TOGETHER, count)), count - 1)
         group = _rows(levels, rows)
-        found += _solve_together(world, group, node_budget, batch_size)[: count - at]
+        found += _solve_together(world, group, node_budget, batch_size, shared)[: count - at]
     return found
 
 
@@ -89,13 +97,17 @@ class _Found(NamedTuple):
     unsolvable: np.ndarray
 
 
-def _solve_together(env: GridEnv, levels: Any, node_budget: int, batch_size: int) -> list[Solution]:
+def _solve_together(
+    env: GridEnv, levels: Any, node_budget: int, batch_size: int, shared: bool
+) -> list[Solution]:
     """Solve levels in one search, and those that need more changed cells in a second one."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
     most = nodes.most_changed(first)
     kinds = first.grid & jnp.uint8(15)
     doors = int((kinds == tiles.Kind.LOCKED_DOOR).sum((1, 2)).max())
+    if shared:  # round the sizes up, so that few different programs are compiled
+        most, doors = -(-most // SHORT) * SHORT, max(doors, DOORS)
     tables = _tables(doors)(first)
     short = min(most, SHORT)
     found = _search(env, tables, short, short < most, node_budget, batch_size)
