@@ -51,11 +51,21 @@ class Answer(NamedTuple):
         return self._replace(steps=rest[0], plan=rest[1], lower=rest[2])
 
 
-def no_solver(env: Env) -> str:
-    """Return why an environment has no shortest plans; "" if it may have."""
-    if not levels.has_solver(env):
-        return f"{env.name} has no exact solver; Grid, BabyAI, XLand and puzzles have one"
+@functools.lru_cache(maxsize=64)
+def no_solver(env: Env, states: bool = False) -> str:
+    """Return why an environment has no shortest plans; "" if it has.
+
+    states: whether the plans have to begin in any state, not only in levels.
+    """
+    try:
+        levels.check_solver(env, states)
+    except (NotImplementedError, TypeError) as error:
+        return _sentence(error)
     return ""
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).partition(": ")[2] or str(error)
 
 
 def solved(env: Env, level: Any) -> Answer:
@@ -65,9 +75,9 @@ def solved(env: Env, level: Any) -> Answer:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            (found,) = levels.solve(env, level, node_budget=NODES, batch_size=BATCH)
+            (found,) = levels.solve(env, level, node_budget=NODES, batch_size=BATCH, shared=True)
     except (NotImplementedError, TypeError, ValueError) as error:
-        return Answer(problem=str(error).partition(": ")[2] or str(error))
+        return Answer(problem=_sentence(error))
     return Answer(found.steps, found.plan, found.lower, found.proven, found.unsolvable)
 
 

@@ -89,8 +89,8 @@ class Shown(ABC):
     def about(self) -> dict[str, Any]:
         """Return facts for a page: title, position in words, notice, keys, name of a saved file.
 
-        An editor adds the text that it asks for (`typing`) and `edits`, which is true if it
-        uses all buttons of the mouse.
+        An editor adds the text that it asks for (`typing`, False without one) and `edits`,
+        which is true if it uses all buttons of the mouse.
         """
 
     @abstractmethod

@@ -53,7 +53,9 @@ class Viewer(Shown):
     def goes_on(self) -> bool:
         """True if the picture changes as time passes, even without commands."""
         session = self.controller.session
-        return self.controller.turned < 1 or not (session.human or session.paused)
+        oracle = self.controller.oracle
+        is_asked = oracle is not None and oracle.busy
+        return is_asked or self.controller.turned < 1 or not (session.human or session.paused)
 
     def run(self, name: str, *given: Any) -> None:
         """Run a command of a journal; `given` are its arguments."""
@@ -88,7 +90,8 @@ class Viewer(Shown):
         moved = session.tick(seconds)
         if moved:
             self.note(FORWARD, session.dropped + session.cursor - before)
-        return self._turn(seconds) or moved
+        came = self.controller.oracle is not None and self.controller.oracle.tick()
+        return self._turn(seconds) or moved or came
 
     def warm(self) -> None:
         """Compile the step function, so that the first action does not have to wait."""

@@ -23,8 +23,8 @@ SUMMARY = """Read files of levels: show, edit, convert, mutate, check or solve t
 show prints each level in the usual form. edit opens a window, or a page with --web; a file that
 does not exist begins with the first level of --id. convert writes the levels in another form.
 mutate applies random edits to each level. check reports faults and oddities; exit code 1: a level
-has a fault. solve finds the fewest steps to success with a proof, or bounds on them; exit code 1: a level has no
-proven plan.
+has a fault. solve finds the fewest steps to success with a proof, or bounds on them; exit code 1: a
+level has no proven plan.
 
 A level without a line `id:` needs --id. A folder stands for all its .txt files."""
 EXAMPLES = (

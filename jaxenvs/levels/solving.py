@@ -42,7 +42,7 @@ def solve(
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
     levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
-        Grid and BabyAI also take states, from which the plan then starts.
+        Grid, BabyAI and puzzles also take states, from which the plan then starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
     shared: whether levels of an environment that differ in their numbers of objects share a
@@ -70,14 +70,32 @@ def has_solver(env: Env) -> bool:
     return bool(api.bare(env).level_solver)
 
 
+def check_solver(env: Env, states: bool = False) -> None:
+    """Raise an error if `solve` cannot solve levels of an environment, as `solve` does.
+
+    states: whether states in the middle of an episode have to be solved, too.
+    """
+    module = _module(env)
+    if hasattr(module, "check"):
+        module.check(env)
+    if states and not getattr(module, "TAKES_STATES", False):
+        raise NotImplementedError(
+            f"levels.solve: {type(api.bare(env)).__name__} has plans only from the start of a level"
+        )
+
+
 def _solver(env: Env) -> Any:
+    return _module(env).solve_levels
+
+
+def _module(env: Env) -> Any:
     name = api.bare(env).level_solver
     if not name:
         raise NotImplementedError(
             f"levels.solve: {type(api.bare(env)).__name__} has no exact solver; families with one "
             "are Grid, BabyAI, XLand and Puzzle"
         )
-    return importlib.import_module(name).solve_levels
+    return importlib.import_module(name)
 
 
 def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:

@@ -7,11 +7,22 @@ import numpy as np
 
 from ..core.env import Env
 from ..levels.solving import Solution
-from ..puzzles.puzzle import Puzzle
+from ..puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
 from .astar import astar
 
 TOGETHER = 64  # number of levels that one search solves
 LONG = 4096  # number of actions of a plan that a search returns
+TAKES_STATES = True  # whether `solve_levels` also takes states
+
+
+def check(env: Env) -> None:
+    """Raise `TypeError` for a puzzle whose actions differ in cost."""
+    puzzle: Any = getattr(env, "unwrapped", env)
+    if not puzzle.unit_cost:
+        raise TypeError(
+            f"levels.solve: actions of {env.name} differ in cost, so the fewest steps are not the "
+            "cheapest; use jaxenvs.search.astar"
+        )
 
 
 def solve_levels(
@@ -22,12 +33,10 @@ def solve_levels(
     All levels of a puzzle share a compiled program anyway. Raises `TypeError` for a puzzle that
     cannot be searched, or whose actions differ in cost.
     """
-    puzzle = getattr(env, "unwrapped", env)
-    if not puzzle.unit_cost:
-        raise TypeError(
-            f"levels.solve: actions of {env.name} differ in cost, so the fewest steps are not the "
-            "cheapest; use jaxenvs.search.astar"
-        )
+    puzzle: Any = getattr(env, "unwrapped", env)
+    check(env)
+    if isinstance(levels, PuzzleState):
+        levels = PuzzleLevel(board=levels.board, instance=levels.instance)
     wanted = jax.tree.leaves(puzzle.level_shape)
     if np.ndim(jax.tree.leaves(levels)[0]) == len(wanted[0].shape):
         levels = jax.tree.map(lambda leaf: np.asarray(leaf)[None], levels)

@@ -51,6 +51,9 @@ BUTTONS = {
 ANSWERS = {"solvable": GOOD, "unsolvable": BAD, "at least": CUT}
 
 
+Box = tuple[float, float, float, float]  # left, top, width and height in points
+
+
 class Layout(NamedTuple):
     """Rectangles of the editor's parts, in pixels."""
 
@@ -130,7 +133,7 @@ class _Parts:
 
     def __init__(self, editor: Editor, canvas: Canvas, width: float) -> None:
         left, right, top = MARGIN, width - MARGIN, 78.0
-        self.buttons: dict[str, tuple[float, float, float, float]] = {}
+        self.buttons: dict[str, Box] = {}
         keys = {key for command in (*editor.commands, *_always(editor)) for key in command.keys}
         for name, key in BUTTONS.items():
             if key not in keys:
@@ -162,15 +165,12 @@ def _always(editor: Editor) -> tuple[Any, ...]:
     return found
 
 
-def _grid(
-    count: int, top: float, width: float
-) -> tuple[list[tuple[float, float, float, float]], float]:
+def _grid(count: int, top: float, width: float) -> tuple[list[Box], float]:
     """Return the rectangles of `count` swatches in rows, and the place below them."""
     across = max(1, int((width - 2 * MARGIN + GAP) // (SWATCH + GAP)))
     step = SWATCH + GAP
-    rects = [
-        (float(MARGIN) + i % across * step, top + i // across * step, SWATCH, SWATCH)
-        for i in range(count)
+    rects: list[Box] = [
+        (MARGIN + i % across * step, top + i // across * step, SWATCH, SWATCH) for i in range(count)
     ]
     return rects, top + -(-count // across) * step + 4
 

@@ -107,7 +107,7 @@ class EditView(Shown):
     def about(self) -> dict[str, Any]:
         """Return facts for a page: title, position, notice, keys, and the typed text."""
         if self.playing is not None:
-            return {**self.playing.about(), "typing": None, "edits": False}
+            return {**self.playing.about(), "typing": False, "edits": False}
         editor, document = self.editor, self.editor.model.document
         prompt = editor.prompt
         place = f"level {document.at + 1} of {len(document.pages)}, {editor.verdict}"
@@ -117,7 +117,7 @@ class EditView(Shown):
             "notice": editor.notice or editor.model.checked().fault,
             "keys": look.keys_of(editor),
             "saved": "",
-            "typing": None if prompt is None else prompt.text,
+            "typing": False if prompt is None or prompt.text is None else prompt.text,
             "edits": True,
         }
 

@@ -39,8 +39,8 @@ def open_pages(
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
     `prepare` makes the controller of the session, or another viewer; it runs after the server has
-    started, and its exceptions propagate. `argv` are the arguments of the command, to type again; without them
-    there is no journal.
+    started, and its exceptions propagate. `argv` are the arguments of the command, to type again;
+    without them there is no journal.
     """
     require()
     from . import server

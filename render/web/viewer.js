@@ -165,10 +165,10 @@ class Viewer {
     }));
   }
 
-  // Show the input field with this text while the editor of levels asks for one; null: hide it.
+  // Show the input field with this text while the editor of levels asks for one; false: hide it.
   ask(text) {
     const form = this.at("typing"), field = this.at("field");
-    if (text === null) {
+    if (text === false) {
       if (!form.hidden) this.canvas.focus();
       form.hidden = true;
     } else if (form.hidden) {

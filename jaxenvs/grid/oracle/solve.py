@@ -64,6 +64,12 @@ def solve(
 
 
 solve_levels = solve  # the name that `jaxenvs.levels.solve` calls
+TAKES_STATES = True  # whether `solve_levels` also takes states
+
+
+def check(env: Env) -> None:
+    """Raise `TypeError` if the environment has no optimum."""
+    _checked(env)
 
 
 def _rows(levels: Any, rows: np.ndarray) -> Any:

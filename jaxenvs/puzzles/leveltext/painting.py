@@ -4,6 +4,7 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...levels.blocks import Block
@@ -92,7 +93,7 @@ def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
 def sprites(env: Puzzle, picture: Picture, level: Any) -> np.ndarray:
     """Return the index of each cell's sprite; unknown signs have the sprite of an empty cell."""
     if level is not None:
-        state = PuzzleState(time=np.int32(0), board=level.board, instance=level.instance)
+        state = PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
         return np.asarray(jax.device_get(env.tiles(state)))
     order, rows = _signs(env).order, joined(palette(env), picture)
     return np.array([[max(0, order.find(sign)) for sign in row] for row in rows], np.int32)
