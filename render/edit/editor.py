@@ -272,11 +272,11 @@ class Editor:
 
     def add(self) -> None:
         """Add a random level."""
-        self.model.change(INSERT, drawn(self.model.env, self._next_seed()))
+        self.model.change(INSERT, self._drawn())
 
     def redraw(self) -> None:
         """Replace the level by a random one."""
-        self.model.change(REPLACE, drawn(self.model.env, self._next_seed()))
+        self.model.change(REPLACE, self._drawn())
 
     def duplicate(self) -> None:
         """Add a copy of the level."""
@@ -322,6 +322,10 @@ class Editor:
         if found.entry is None:
             raise RefusedError("the level has a fault; remove it first")
         return found.entry
+
+    def _drawn(self) -> str:
+        id = dict(self.model.picture.headers).get("id", "")
+        return drawn(self.model.env, self._next_seed(), id)
 
     def _next_seed(self) -> int:
         self._seed += 1

@@ -98,10 +98,13 @@ class File:
             return ""
 
 
-def drawn(env: Env, seed: int) -> str:
-    """Return the text of a level that the environment draws."""
+def drawn(env: Env, seed: int, id: str = "") -> str:
+    """Return the text of a level that the environment draws.
+
+    id: value of its line `id:`; "" looks for the id of the environment.
+    """
     level = jax.device_get(env.sample_level(jax.random.key(seed)))
-    name, params = level_files.id_of(env)
+    name, params = (id, {}) if id else level_files.id_of(env)
     notes = {"id": name} if name else {}
     return levels.write(env, levels.Entry(level, params, notes))
 

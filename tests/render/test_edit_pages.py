@@ -37,6 +37,7 @@ def test_two_pages_edit_one_document(tmp_path):
             assert picture.cells[1][3] == picture.cells[2][3] == "WG"
             await second.say("key", "ctrl z")  # one history for all pages
             await first.until(lambda page: "*" not in page.facts["title"])
+            await second.until(lambda page: "*" not in page.facts["title"])
             await first.say("button", x, y, 3)
             await first.say("button", *where.rect_of((2, 1)).center, 3)
             await second.until(lambda page: "*" in page.facts["title"])
