@@ -38,7 +38,7 @@ from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
 from ..storage.runs import Run, load_policy
-from . import upstream
+from . import regret, upstream
 
 SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
@@ -46,7 +46,11 @@ Evaluate a run: the first episode of each of many environments, for every seed.
 Actions are sampled, and a policy of MuZero or AlphaZero acts by its search, as in eval.json. The
 output and the JSON describe the policy. With --in the same policy also plays in the original
 package, with that package's levels and random outcomes; the difference between the returns is
-printed in units of its standard error."""
+printed in units of its standard error.
+
+With --regret the optimum of the very levels played is computed, where an exact solver exists (Grid,
+BabyAI, puzzles). Regret is the optimum minus the return. The optimum assumes that the whole level
+is known, so a policy that sees a part of it may keep a regret above 0."""
 EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
@@ -54,6 +58,7 @@ EXAMPLES = (
     "eval runs/doorkey --param max_steps_in_episode=50",
     "eval runs/games --set levels=test --random",
     "eval runs/muzero --simulations 0",
+    "eval runs/doorkey --regret",
 )
 MOST = 1_000_000
 _play_randomly = jax.jit(random_episodes, static_argnums=(0, 2))  # compiled once for all seeds
@@ -153,6 +158,8 @@ def _parser() -> Parser:
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_argument("--random", action="store_true", help="also play random legal actions")
+    regret = "also print the optimum of the levels played, and the regret against it"
+    made.add_argument("--regret", action="store_true", help=regret)
     made.add_best()
     made.add_fields("levels=test")
     made.add_levels()
@@ -174,10 +181,13 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
         played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
+    best = regret.optimum(policy.env, key_here, count) if args.regret else None
+    line += _with_regret(ours, best, played)
     if args.random:
         played = _play_randomly(policy.env, key_here, count)
         result["random"] = _figures(played)
         line += f"; random play {_words(result['random'])}"
+        line += _with_regret(result["random"], best, played)
     if package is not None:
         played = upstream.play(policy, package, key_there, count, greedy)
         result["there"] = there = _figures(played)
@@ -187,6 +197,15 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
         line += f"; in {package} {_words(there)}; {_difference(apart, error)}"
     print(line, flush=True)
     return result
+
+
+def _with_regret(result: dict[str, Any], best: regret.Optimum | None, played: Episodes) -> str:
+    """Add the regret to a result; return it as text, or "" without `--regret`."""
+    if best is None:
+        return ""
+    found = regret.figures(best, played)
+    result |= found
+    return f", {regret.words(found)}"
 
 
 def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:

@@ -25,6 +25,13 @@ class Aim(NamedTuple):
     active: ArrayLike = True
     # Number of turns that may be saved, because success requires only a place next to a cell.
     slack: int = 0
+    # Bit mask of the actions (bit `Action.PICKUP` ...) that success takes at least once.
+    acts: ArrayLike = 0
+    # Bit mask of other aims, by their index. Cells of those must be faced before a cell of this
+    # one, unless the agent picks up a thing of this aim and puts it into another cell.
+    after: ArrayLike = 0
+    # Whether `acts` has the pick-up and the drop of another object, so moving takes two more.
+    twice: ArrayLike = False
 
 
 def cell(

@@ -60,8 +60,10 @@ class Unlock(RoomGrid):
         return plan.level()
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary condition of success: to unlock the door."""
-        return (Aim(tiles.kind(state.grid) == Kind.LOCKED_DOOR, 1),)
+        """Return the necessary conditions of success: to have a key, and to unlock the door."""
+        keys = (Kind.KEY, Kind.KEY_BOX)
+        key = Aim(tiles.is_any(state.grid, *keys), 2, ~tiles.is_any(state.carried, *keys))
+        return key, Aim(tiles.kind(state.grid) == Kind.LOCKED_DOOR, 1)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that end its episode.

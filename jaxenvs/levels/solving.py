@@ -24,6 +24,9 @@ class Solution(NamedTuple):
     # Highest return within the time limit; 0 if no plan fits. None if this is not proven, or if the
     # reward of the environment does not depend on the number of steps alone.
     optimal_return: float | None
+    # Proven upper bound on the return, equal to `optimal_return` where that is proven; None if no
+    # bound is known.
+    return_bound: float | None = None
 
     @property
     def upper(self) -> int | None:

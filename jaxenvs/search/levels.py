@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.env import Env
 from ..levels.solving import Solution
-from ..puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
+from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from .astar import astar
 
 TOGETHER = 64  # number of levels that one search solves
@@ -35,8 +35,7 @@ def solve_levels(
     """
     puzzle: Any = getattr(env, "unwrapped", env)
     check(env)
-    if isinstance(levels, PuzzleState):
-        levels = PuzzleLevel(board=levels.board, instance=levels.instance)
+    levels = PuzzleLevel(board=levels.board, instance=levels.instance)
     wanted = jax.tree.leaves(puzzle.level_shape)
     if np.ndim(jax.tree.leaves(levels)[0]) == len(wanted[0].shape):
         levels = jax.tree.map(lambda leaf: np.asarray(leaf)[None], levels)
@@ -58,8 +57,8 @@ def _solution(puzzle: Puzzle, result: Any, row: int, limit: int) -> Solution:
     bound, length = float(result.lower_bound[row]), int(result.length[row])
     proven = bool(result.optimal[row])
     lower = length if proven else int(np.ceil(bound)) if np.isfinite(bound) else 0
-    best = None
-    if type(puzzle).step_reward is Puzzle.step_reward:
+    best, plain = None, type(puzzle).step_reward is Puzzle.step_reward
+    if plain:
         best = 1.0 if solved and length <= limit else None
         best = 0.0 if unsolvable or lower > limit else best
     return Solution(
@@ -69,4 +68,5 @@ def _solution(puzzle: Puzzle, result: Any, row: int, limit: int) -> Solution:
         proven=proven,
         unsolvable=unsolvable,
         optimal_return=best,
+        return_bound=1.0 if plain and best is None else best,
     )

@@ -10,15 +10,21 @@ from ..core.env import Env
 from ..levels.solving import Solution
 from .rulesets import Ruleset
 from .solver import solve
+from .state import Level
 
 
 def solve_levels(
     env: Env, levels: Any, *, node_budget: int, batch_size: int, shared: bool = False
 ) -> list[Solution]:
-    """Find the shortest plan of each level for the environment's task.
+    """Find the shortest plan of each level for the task of the environment's default params.
 
-    The task is that of the default params. See `jaxenvs.levels.solve`.
+    See `jaxenvs.levels.solve`. Raises `TypeError` for states, because a state has no task.
     """
+    if not isinstance(levels, Level):
+        raise TypeError(
+            f"levels.solve: {env.name} solves levels of env.sample_level, got "
+            f"{type(levels).__name__}"
+        )
     params: Any = env.default_params
     task = params.ruleset.unpacked()
     limit = int(np.min(params.max_steps_in_episode))
@@ -44,4 +50,5 @@ def _solution(task: Ruleset, level: Any, limit: int, node_budget: int, batch_siz
         proven=found.shortest,
         unsolvable=unsolvable,
         optimal_return=best,
+        return_bound=max(0.0, 1 - 0.9 * found.at_least / limit) if best is None else best,
     )

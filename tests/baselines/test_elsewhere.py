@@ -40,6 +40,19 @@ def uniform(id: str, **fields) -> Policy:
     return Policy(env, lambda: jnp.int32(0), predict, id)
 
 
+def test_the_regret_of_each_seed_is_printed_and_written(run, tmp_path, capsys):
+    file = tmp_path / "eval.json"
+    argv = ["eval", run, "--regret", "--random", "--episodes", "8", "--json", str(file)]
+    assert cli.main(argv) == 0
+    assert capsys.readouterr().out.count("regret against full information") == 4
+    for seed in json.loads(file.read_text())["seeds"]:
+        here, random = seed["here"], seed["random"]
+        assert here["optimal_return"] == random["optimal_return"] > here["mean_return"]
+        assert here["regret"] == pytest.approx(
+            here["optimal_return"] - here["mean_return"], abs=1e-5
+        )
+
+
 def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
     text = config.read_text()

@@ -54,6 +54,49 @@ class Blind:
                 raise TooLargeError
         return None
 
+    def distances(self, level, most=20_000):
+        """Return all states of a level before its end, and their fewest steps to success.
+
+        Stacked states, and an int array in which -1 stands for states without success. Raises
+        `TooLargeError` if there are more than `most` states.
+        """
+        states = [jax.tree.map(np.asarray, jax.device_get(self.begin(level)))]
+        number, into, wins, at = {key_of(states[0]): 0}, [[]], [], 0
+        while at < len(states):
+            for parent, after, won, over in self._stepped(states, at):
+                wins += [parent] * bool((won & over).any())
+                for action in np.flatnonzero(~over).tolist():
+                    state = jax.tree.map(lambda leaf, i=action: leaf[i], after)
+                    child = number.setdefault(key_of(state), len(states))
+                    if child == len(states):
+                        states.append(state)
+                        into.append([])
+                    into[child].append(parent)
+                at = parent + 1
+            if len(states) > most:
+                raise TooLargeError
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *states), _backward(into, wins)
+
+    def _stepped(self, states, at):
+        """Yield the results of all actions in each of the next states: (number, *results)."""
+        part = states[at : at + BATCH]
+        rows = [*part, *[part[0]] * (BATCH - len(part))]
+        found = jax.device_get(self.step(jax.tree.map(lambda *x: np.stack(x), *rows), self.actions))
+        for i in range(len(part)):
+            yield (at + i, *jax.tree.map(lambda leaf, i=i: leaf[i], found))
+
+
+def _backward(into, wins):
+    """Return the fewest steps to success of each state, given the states before each state."""
+    steps = np.full(len(into), -1)
+    front, depth = sorted(set(wins)), 1
+    steps[front] = depth
+    while front:
+        depth += 1
+        front = sorted({p for state in front for p in into[state] if steps[p] < 0})
+        steps[front] = depth
+    return steps
+
 
 def key_of(state):
     """Return the bytes of a state without its time."""

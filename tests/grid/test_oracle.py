@@ -42,7 +42,7 @@ FULL = (
     "Grid-UnlockPickup-v0",
 )
 MOST = 64  # number of states to which a plan is padded
-module = importlib.import_module("jaxenvs.grid.oracle.solve")
+module = importlib.import_module("jaxenvs.grid.oracle.searching")
 
 
 def levels_of(env, count, seed=0):
@@ -63,7 +63,7 @@ def compiled_bounds(env, doors):
     """Return a function of (first state of a level, states), padded to `MOST` states."""
 
     def bounds_of(first, states):
-        level = bounds.level_of(first, doors)
+        level = bounds.level_of(env, first, doors)
         return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
 
     return jax.jit(bounds_of)
@@ -118,14 +118,14 @@ def test_a_level_without_a_key_is_proven_unsolvable():
     level = jax.tree.map(lambda leaf: leaf[0], levels_of(env, 1))
     keyless = jnp.where(tiles.kind(level.grid) == tiles.Kind.KEY, tiles.EMPTY, level.grid)
     (found,) = solve(env, level.replace(grid=keyless.astype(jnp.uint8)))
-    assert found == Solution(None, (), found.lower, False, True, 0.0)
+    assert found == Solution(None, (), found.lower, False, True, 0.0, 0.0)
 
 
 def test_states_with_more_changed_cells_than_a_node_holds_are_searched_again(monkeypatch):
     env = jaxenvs.make("Grid-UnlockPickup-v0")
     levels = levels_of(env, 4)
     expected = solve(env, levels)
-    monkeypatch.setattr(module, "SHORT", 1)
+    monkeypatch.setattr(module, "SIZES", (1,))
     searches = []
 
     def search(*given):

@@ -31,7 +31,7 @@ SIGNS = {
     "o": Kind.BALL,
     "X": Kind.BOX,
 }
-module = importlib.import_module("jaxenvs.grid.oracle.solve")
+module = importlib.import_module("jaxenvs.grid.oracle.searching")
 
 
 def level_of(picture, row, column, direction=0, task=None):
@@ -77,7 +77,7 @@ def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
     assert compare(env, [level]) == [2]
     params = env.default_params
     state = env.reset_state(jax.random.key(0), level, params)
-    tables = bounds.level_of(state, 0)
+    tables = bounds.level_of(env, state, 0)
     state, _, _, _ = env.step_state(jax.random.key(0), state, jnp.int32(3), params)
     assert state.carried == Kind.KEY_BOX
     assert bounds.lower_bound(env, tables, state) <= 3  # drop, toggle, pick up
@@ -95,7 +95,7 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     rows = [lane, right, lane, left] * 5 + [lane[2:] + "LG", "#" * 22]
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
-    bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(s, 1), s))(first)
+    bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
     assert 350 < bound < 500  # the way to the key, back to the door, and on to the goal
 
 

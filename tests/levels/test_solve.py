@@ -1,5 +1,7 @@
 """Tests of `levels.solve`: one call for every family that has an exact solver."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +21,7 @@ def env():
 
 def played(env, state, plan):
     """Return the last step of a plan."""
-    step = None
+    step: Any = None
     for action in plan:
         step = env.step(jax.random.key(0), state, action)
         state = step.state

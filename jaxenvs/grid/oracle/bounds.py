@@ -4,12 +4,13 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
 from ...core.gridworld import direction_vector
 from .. import tiles
 from ..aims import Aim
 from ..tiles import Kind
+from . import tour
 from .distances import NO_WAY, Distances, distances, nearest, steps
 
 NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
@@ -23,10 +24,23 @@ class Level(NamedTuple):
     # Distances if locked doors cannot be entered either; None if no level has a locked door.
     locked: Distances | None
     doors: Int32[Array, " doors"]  # cells of the locked doors, padded with -1
+    # Cells of the aims of the first state, and the result of `tour.between`; None for one aim.
+    cells: Bool[Array, "aims cells"] | None = None
+    apart: Int32[Array, "aims aims"] | None = None
 
 
-def level_of(first: Any, doors: int) -> Level:
+def level_of(env: Any, first: Any, doors: int) -> Level:
     """Return a level, given its first state and the number of locked doors to which to pad."""
+    level = _walled(first, doors)
+    aims = env.aims(first)
+    if len(aims) < 2:
+        return level
+    cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
+    return level._replace(cells=cells, apart=tour.between(cells, level.open))
+
+
+def _walled(first: Any, doors: int) -> Level:
+    """Return a level without its aims."""
     # The agent can leave the cell where it starts, whatever is in this cell.
     starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
     is_free = (first.grid != tiles.WALL) | starts
@@ -42,11 +56,17 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     """Return a number of steps that every plan from a state to success needs, at least 1."""
     bound = jnp.float32(1)
     unlocked = None if level.locked is None else _to_unlock(env, level, state)
-    for aim in env.aims(state):
+    aims = env.aims(state)
+    for aim in aims:
         turns = _steps(level, state, aim, unlocked)
         found = jnp.where(turns >= NO_WAY, NEVER, (turns + aim.actions).astype(jnp.float32))
         bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
-    return bound
+    if level.cells is None or level.apart is None:
+        return bound
+    row = level.open.to[_pose(state)]
+    start = jnp.stack([nearest(row, aim.cells.reshape(-1)) for aim in aims])
+    whole = tour.bound(aims, level.cells, start, level.apart)
+    return jnp.maximum(bound, jnp.where(whole >= NO_WAY, NEVER, whole))
 
 
 def _steps(

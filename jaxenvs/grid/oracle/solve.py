@@ -6,28 +6,23 @@ of the environment by construction. One program solves a batch of levels.
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, UInt32
 
 from ...core import param_values
 from ...core.env import Env
 from ...levels.solving import Solution
-from ...puzzles.puzzle import Move, PuzzleLevel
-from ...search.astar import astar
-from ...search.domain import Domain
 from .. import tiles
 from ..dynamicobstacles import DynamicObstacles
 from ..env import GridEnv
-from ..state import Action, GridState
-from . import bounds, nodes
+from ..state import GridState
+from . import nodes, sides
+from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # number of levels that one search solves
-LONG = 512  # number of actions of a plan that the first search can return
-SHORT = 8  # number of changed cells that a node can hold in the first search
 DOORS = 2  # number of locked doors for which a shared program has room at least
 
 
@@ -91,38 +86,22 @@ def _checked(env: Env) -> GridEnv:
     return world
 
 
-class _Found(NamedTuple):
-    """Results of a search, one row per level."""
-
-    solved: np.ndarray
-    cut: np.ndarray  # bool: the search ended at a state that its nodes could not hold
-    length: np.ndarray
-    actions: np.ndarray
-    lower: np.ndarray
-    proven: np.ndarray
-    unsolvable: np.ndarray
-
-
 def _solve_together(
     env: GridEnv, levels: Any, node_budget: int, batch_size: int, shared: bool
 ) -> list[Solution]:
-    """Solve levels in one search, and those that need more changed cells in a second one."""
+    """Solve levels in one search, and those without a proof from two sides."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
-    most = nodes.most_changed(first)
     kinds = first.grid & jnp.uint8(15)
     doors = int((kinds == tiles.Kind.LOCKED_DOOR).sum((1, 2)).max())
+    most = nodes.most_changed(first)
     if shared:  # round the sizes up, so that few different programs are compiled
-        most, doors = -(-most // SHORT) * SHORT, max(doors, DOORS)
-    tables = _tables(doors)(first)
-    short = min(most, SHORT)
-    found = _search(env, tables, short, short < most, node_budget, batch_size)
-    if found.cut.any():
-        whole = _search(env, tables, most, False, node_budget, batch_size)
-        whole = whole._replace(lower=np.maximum(whole.lower, found.lower))
-        pairs = zip(whole, found, strict=True)
-        found = _Found(*(np.where(_like(found.cut, x), x, y) for x, y in pairs))
-    return [_solution(found, i, *clocks[i].tolist()) for i in range(len(found.cut))]
+        most = next((size for size in SIZES if size >= most), -(-most // SIZES[0]) * SIZES[0])
+        doors = max(doors, DOORS)
+    searcher = Searcher(env, doors, most, node_budget, batch_size)
+    found = searcher.answers(first, np.ones(len(clocks), bool))
+    found = sides.prove(searcher, first, found)
+    return [_solution(found, i, *clocks[i].tolist()) for i in range(len(clocks))]
 
 
 def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
@@ -144,54 +123,21 @@ def _searched(env: GridEnv) -> GridEnv:
     return dataclasses.replace(env, **{param_values.FIELD: given})
 
 
-def _like(rows: np.ndarray, array: np.ndarray) -> np.ndarray:
-    return rows.reshape(-1, *[1] * (array.ndim - 1))
-
-
-def _search(
-    env: GridEnv, tables: bounds.Level, most: int, is_short: bool, node_budget: int, batch: int
-) -> _Found:
-    """Search all levels with nodes that hold `most` changed cells.
-
-    is_short: whether states exist that have more changed cells.
-    """
-    begin = jax.vmap(lambda state: nodes.start(state, most).words)(tables.first)
-    domain, levels = _domain(env, most, is_short), PuzzleLevel(board=begin, instance=tables)
-    search = functools.partial(astar, domain, levels, node_budget=node_budget, batch_size=batch)
-    found = jax.device_get(search(max_length=LONG))
-    longest = int(found.length.max())
-    if longest > LONG:
-        found = jax.device_get(search(max_length=longest))
-    cut = found.solved & (found.board[:, 0] & nodes.CUT != 0)
-    bound = np.where(np.isfinite(found.lower_bound), found.lower_bound, 0)
-    return _Found(
-        solved=found.solved & ~cut,
-        cut=cut,
-        length=found.length,
-        actions=found.actions,
-        lower=np.ceil(np.where(found.solved & found.optimal, found.cost, bound)).astype(int),
-        proven=found.optimal & ~cut,
-        unsolvable=found.unsolvable,
-    )
-
-
-def _solution(found: _Found, row: int, time: int, limit: int) -> Solution:
+def _solution(found: Found, row: int, time: int, limit: int) -> Solution:
     """Return the solution of a level that begins at this time, given the results of a search."""
     solved, proven = bool(found.solved[row]), bool(found.proven[row])
     steps = int(found.length[row]) if solved else None
-    best = None
-    if proven and steps is not None:
-        end = time + steps
-        best = 1 - 0.9 * end / limit if end <= limit else 0.0
-    elif found.unsolvable[row] or time + found.lower[row] > limit:
-        best = 0.0
+    lower = max(1, int(found.lower[row]))
+    bound = 1 - 0.9 * (time + lower) / limit if time + lower <= limit else 0.0
+    bound = 0.0 if found.unsolvable[row] else bound
     return Solution(
         steps=steps,
         plan=tuple(found.actions[row, :steps].tolist()) if solved else (),
-        lower=max(1, int(found.lower[row])),
+        lower=lower,
         proven=proven,
         unsolvable=bool(found.unsolvable[row]),
-        optimal_return=best,
+        optimal_return=bound if proven or bound == 0 else None,
+        return_bound=bound,
     )
 
 
@@ -204,58 +150,3 @@ def _first_states(env: GridEnv) -> Any:
 @functools.lru_cache(maxsize=64)
 def _limits(env: GridEnv) -> Any:
     return jax.jit(jax.vmap(lambda state: jnp.asarray(env.time_limit(state, env.default_params))))
-
-
-@functools.lru_cache(maxsize=64)
-def _tables(doors: int) -> Any:
-    return jax.jit(jax.vmap(lambda first: bounds.level_of(first, doors)))
-
-
-@functools.lru_cache(maxsize=64)
-def _domain(env: GridEnv, most: int, is_short: bool) -> Domain:
-    """Return the search problem whose nodes hold `most` changed cells.
-
-    is_short: whether a state may have more changed cells. Such a state becomes a goal; its cost is
-        the lower bound on the steps from there. So a cheaper goal is optimal, and if there is none,
-        the cost is a lower bound.
-    """
-    key, params = jax.random.key(0), env.default_params
-
-    def bound(level: bounds.Level, words: UInt32[Array, " words"]) -> Float32[Array, ""]:
-        is_over = words[0] & (nodes.WON | nodes.CUT) != 0
-        state = nodes.state_of(nodes.Node.of(words), level.first)
-        return jnp.where(is_over, jnp.float32(0), bounds.lower_bound(env, level, state))
-
-    def move(level: bounds.Level, words: UInt32[Array, " words"], action: Array) -> Move:
-        node = nodes.Node.of(words)
-        state = nodes.state_of(node, level.first)
-        after, reward, terminated, _ = env.step_state(key, state, action, params)
-        won = terminated & (reward > 0)
-        made, fits = nodes.after(node, level.first, after, bounds.front_cell(state), action)
-        made = made._replace(agent=made.agent | jnp.where(won, nodes.WON, np.uint32(0)))
-        new, cost = made.words, jnp.float32(1)
-        if is_short:
-            rest = jnp.where(won, jnp.float32(0), bounds.lower_bound(env, level, after))
-            sink = jnp.zeros_like(new).at[0].set(nodes.CUT)
-            new, cost = jnp.where(fits, new, sink), jnp.where(fits, cost, 1 + rest)
-        valid = (won | ~terminated) & (new != words).any() & jnp.isfinite(cost)
-        cost = jnp.where(valid, cost, jnp.float32(1))
-        return Move(board=jnp.where(valid, new, words), cost=cost, valid=valid)
-
-    def neighbours(level: bounds.Level, words: UInt32[Array, " words"]) -> Move:
-        actions = jnp.arange(len(Action), dtype=jnp.int32)
-        return jax.vmap(move, (None, None, 0))(level, words, actions)
-
-    def is_goal(level: bounds.Level, words: UInt32[Array, " words"]) -> Bool[Array, ""]:
-        return words[0] & (nodes.WON | nodes.CUT) != 0
-
-    return Domain(
-        neighbours=neighbours,
-        is_goal=is_goal,
-        pack=lambda words: words,
-        unpack=lambda words: words,
-        num_actions=len(Action),
-        num_words=most + 2,
-        heuristic=bound,
-        unit_cost=not is_short,
-    )

@@ -1,0 +1,94 @@
+"""Regret of an evaluation against full information: the optimum of its levels minus the returns.
+
+The optimum assumes an agent that knows the whole level. A policy that sees a part of it has to
+explore, so even the best policy may keep a regret above 0.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from jaxenvs import Env, levels, make_vec
+from jaxenvs.core.checks import counted
+from jaxenvs.core.stateful import WrappedState
+
+from ..core.episodes import Episodes
+
+ROUNDING = 1e-4  # returns may exceed the optimum by float32 rounding
+
+
+class Optimum(NamedTuple):
+    """Highest returns of the levels of an evaluation, one entry per episode."""
+
+    returns: np.ndarray  # proven upper bound on the return
+    proven: np.ndarray  # bool: the optimal return is proven to be this bound
+
+
+def optimum(env: Env, key: Array, count: int) -> Optimum:
+    """Return the optimum of the levels of `first_episodes(env, act, key, count)`.
+
+    Raises `ValueError` for an environment without an exact solver or without an optimum.
+    """
+    state = jax.device_get(_first(env, key, count))
+    while isinstance(state, WrappedState):
+        state = state.env
+    places, each = _different(state)
+    try:
+        rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), state)
+        found = levels.solve(env, rows)
+    except (NotImplementedError, TypeError) as error:
+        raise ValueError(f"--regret: {error}") from error
+    if any(solution.return_bound is None for solution in found):
+        raise ValueError(f"--regret: the rewards of {env.name} depend on more than the steps")
+    bounds = np.array([solution.return_bound for solution in found], float)
+    proven = np.array([solution.optimal_return is not None for solution in found])
+    return Optimum(bounds[each], proven[each])
+
+
+def _first(env: Env, key: Array, count: int) -> Any:
+    """Return the states in which `first_episodes` begins its episodes."""
+    venv = make_vec(env, count, autoreset="none")
+    return jax.jit(lambda key: venv.reset(jax.random.split(key)[0]).state.env)(key)
+
+
+def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of the different rows of a batch, and the number of each row's place."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
+    rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]
+    first = {row: place for place, row in reversed(list(enumerate(rows)))}
+    places = sorted(first.values())
+    number = {rows[place]: at for at, place in enumerate(places)}
+    return np.array(places), np.array([number[row] for row in rows])
+
+
+def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
+    """Return the mean optimum, the mean regret and its standard error, and the unproven levels.
+
+    If some levels are unproven, the two means are upper bounds.
+    """
+    returns = np.asarray(episodes.returns, float)
+    regret = best.returns - returns
+    if (regret < -ROUNDING).any():
+        raise ValueError(
+            "--regret: a return exceeds the optimum, so a wrapper changes the rewards of this run"
+        )
+    regret = np.maximum(regret, 0.0)
+    return {
+        "optimal_return": round(float(best.returns.mean()), 6),
+        "regret": round(float(regret.mean()), 6),
+        "regret_error": round(float(regret.std(ddof=1) / np.sqrt(len(regret))), 6),
+        "unproven": int((~best.proven).sum()),
+    }
+
+
+def words(found: dict[str, Any]) -> str:
+    """Return the figures as text."""
+    most = "at most " if found["unproven"] else ""
+    unproven = f" ({counted(found['unproven'], 'episode')} unproven)" if most else ""
+    return (
+        f"optimum {most}{found['optimal_return']:.3f}, regret against full information "
+        f"{most}{found['regret']:.3f} +- {found['regret_error']:.3f}{unproven}"
+    )

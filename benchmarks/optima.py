@@ -1,0 +1,82 @@
+"""Share of levels whose fewest steps to success are proven, and the time of the search, by id.
+
+    python -m jaxenvs.benchmarks.optima --ids Grid-DoorKey-8x8-v0 BabyAI-BossLevel-v0 --json out.json
+
+Each row has the levels of `sample_level` with one random key. A level counts as proven if its
+shortest plan is known with a proof, or if it is proven that no plan exists. The node budget of a
+search is `--states` for each of its levels. The time is that of all searches of an id, with
+compilation.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxenvs import levels, make, registry
+from jaxenvs.levels import Solution
+
+from .harness import instrument
+from .tables.text import Column, of, tabulated, whole
+
+FAMILIES = ("Grid", "BabyAI")  # families of the default ids
+COLUMNS: dict[str, Column] = {
+    "id": lambda row: f"`{row['env_id']}`",
+    "levels": of("levels", whole),
+    "proven": of("proven", whole),
+    "without a plan": of("unsolvable", whole),
+    "fewest steps": lambda row: f"{row['fewest']} to {row['most']}" if row["fewest"] else "",
+    "seconds": of("seconds"),
+}
+
+
+def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[str, Any]:
+    """Solve `count` levels of an id, `together` in each search; return a row of figures."""
+    env, began = make(id), time.monotonic()
+    drawn = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(seed), count))
+    found: list[Solution] = []
+    for at in range(0, count, together):
+        places = jnp.minimum(jnp.arange(at, at + together), count - 1)  # the last search is padded
+        group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
+        found += levels.solve(env, group, node_budget=states * together)
+    found = found[:count]
+    steps = [each.steps for each in found if each.proven]
+    return {
+        "env_id": id,
+        "levels": count,
+        "proven": sum(each.proven or each.unsolvable for each in found),
+        "unsolvable": sum(each.unsolvable for each in found),
+        "fewest": min(steps, default=None),
+        "most": max(steps, default=None),
+        "seconds": round(time.monotonic() - began, 2),
+        "steps": [each.steps for each in found],
+        "lower": [each.lower for each in found],
+    }
+
+
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    parser = instrument.parser("optima", __doc__)
+    parser.add_argument("--ids", nargs="+", metavar="ID", help="default: Grid and BabyAI, all ids")
+    parser.add_argument("--levels", type=int, default=8, help="levels of each id (default 8)")
+    parser.add_argument("--states", type=int, default=200_000, help="states stored for each level")
+    parser.add_argument("--together", type=int, default=8, help="levels in a search (default 8)")
+    parser.add_argument("--seed", type=int, default=0, help="key of the levels (default 0)")
+    args = parser.parse_args(argv)
+    rows = []
+    for id in args.ids or [id for family in FAMILIES for id in registry.list(family)]:
+        jax.clear_caches()  # a process cannot hold the programs of all ids
+        try:
+            row = measure(id, args.levels, args.states, args.together, args.seed)
+        except (NotImplementedError, TypeError) as error:  # the id has no optimum
+            print(f"{id}: left out, {error}", file=sys.stderr)
+            continue
+        rows.append(row)
+        print(f"{id}: {row['proven']} of {row['levels']}, {row['seconds']} s", file=sys.stderr)
+        options = {name: getattr(args, name) for name in ("states", "together", "seed")}
+        instrument.write(args.json, {**instrument.about(), **options, "rows": rows})
+    print(tabulated(rows, COLUMNS).plain())

@@ -1,0 +1,120 @@
+"""Searches of many levels with one compiled program, and their results."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...puzzles.puzzle import PuzzleLevel
+from ...search.astar import astar
+from ..env import GridEnv
+from . import bounds, nodes
+from .domain import domain
+
+LONG = 512  # number of actions of a plan that the first search can return
+# Number of changed cells that a node can hold in the first search, in the second, and so on. The
+# last search has nodes that can hold all.
+SIZES = (8, 20)
+
+
+class Found(NamedTuple):
+    """Results of a search, one row per level."""
+
+    solved: np.ndarray
+    cut: np.ndarray  # bool: the search ended at a state that its nodes could not hold
+    length: np.ndarray
+    actions: np.ndarray
+    lower: np.ndarray  # proven lower bound on the steps of every plan
+    proven: np.ndarray
+    unsolvable: np.ndarray
+
+    @property
+    def closed(self) -> np.ndarray:
+        """Return the levels about which everything is known, as a mask."""
+        return self.proven | self.unsolvable
+
+    def updated(self, rows: np.ndarray, other: "Found") -> "Found":
+        """Return the results, with those of a later search in some rows; lower bounds remain."""
+        width = max(self.actions.shape[1], other.actions.shape[1])
+        old, new = (
+            found._replace(actions=_padded(found.actions, width)) for found in (self, other)
+        )
+        new = new._replace(lower=np.maximum(old.lower, new.lower))
+        pairs = zip(new, old, strict=True)
+        return Found(*(np.where(rows.reshape(-1, *[1] * (x.ndim - 1)), x, y) for x, y in pairs))
+
+
+def _padded(actions: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(actions, [(0, 0), (0, width - actions.shape[1])], constant_values=-1)
+
+
+class Searcher(NamedTuple):
+    """Exact search in batches of levels, all with the same number of rows."""
+
+    env: GridEnv
+    doors: int  # number of locked doors to which the tables are padded
+    most: int  # largest number of cells that can differ from the level
+    node_budget: int
+    batch_size: int
+
+    def answers(self, first: Any, left: np.ndarray) -> Found:
+        """Search the levels of the mask `left`, which begin in the states `first`.
+
+        The levels share the node budget. As long as some levels are solved, the others are
+        searched again without them. Other rows of the results have no meaning.
+        """
+        tables = _tables(self.env, self.doors)(first)
+        found = self._once(tables, left)
+        while (rest := left & ~found.closed).any() and rest.sum() < left.sum():
+            found, left = found.updated(rest, self._once(tables, rest)), rest
+        return found
+
+    def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
+        """Search with small nodes; search again where they could not hold a state."""
+        found = None
+        for size in (*(size for size in SIZES if size < self.most), self.most):
+            is_short = size < self.most
+            made = _search(self, tables, size, is_short, left)
+            found = made if found is None else found.updated(left, made)
+            left = left & found.cut
+            if not left.any():
+                break
+        assert found is not None
+        return found
+
+
+def _search(
+    searcher: Searcher, tables: bounds.Level, most: int, is_short: bool, left: np.ndarray
+) -> Found:
+    """Search the levels of the mask `left` with nodes that hold `most` changed cells.
+
+    is_short: whether states exist that have more changed cells.
+    """
+    begin = jax.vmap(lambda state: nodes.start(state, most).words)(tables.first)
+    # A level that starts in a goal is solved at once.
+    begin = begin.at[:, 0].set(jnp.where(left, begin[:, 0], nodes.WON))
+    levels = PuzzleLevel(board=begin, instance=tables)
+    settings = {"node_budget": searcher.node_budget, "batch_size": searcher.batch_size}
+    search = functools.partial(astar, domain(searcher.env, most, is_short), levels, **settings)
+    found = jax.device_get(search(max_length=LONG))
+    longest = int(found.length.max())
+    if longest > LONG:
+        found = jax.device_get(search(max_length=longest))
+    cut = found.solved & (found.board[:, 0] & nodes.CUT != 0)
+    bound = np.where(np.isfinite(found.lower_bound), found.lower_bound, 0)
+    return Found(
+        solved=found.solved & ~cut,
+        cut=cut,
+        length=found.length,
+        actions=found.actions,
+        lower=np.ceil(np.where(found.solved & found.optimal, found.cost, bound)).astype(int),
+        proven=found.optimal & ~cut,
+        unsolvable=found.unsolvable,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(env: GridEnv, doors: int) -> Any:
+    return jax.jit(jax.vmap(lambda first: bounds.level_of(env, first, doors)))

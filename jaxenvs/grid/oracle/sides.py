@@ -1,0 +1,97 @@
+"""Proof from two sides, for levels with many objects that are irrelevant to the mission.
+
+A level without its irrelevant objects gives a lower bound on the steps: every plan of the level has
+a counterpart there that is not longer. A level with walls in place of these objects gives an upper
+bound: its plan also succeeds in the level. If both bounds agree, the optimum is proven.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from .. import tiles
+from ..env import GridEnv
+from ..tiles import Kind
+from .searching import Found, Searcher
+
+
+def prove(searcher: Searcher, first: Any, found: Found) -> Found:
+    """Return the results of a search, with better bounds or proofs where it found no proof."""
+    things = jax.device_get(_irrelevant(searcher.env)(first))
+    left = ~found.closed & things.any(axis=(1, 2))
+    if not left.any():
+        return found
+    below = searcher.answers(_with(first, things, tiles.EMPTY), left)
+    lower = np.where(left, np.maximum(found.lower, below.lower), found.lower)
+    unsolvable = found.unsolvable | (left & below.unsolvable)
+    found = found._replace(lower=lower, unsolvable=unsolvable)
+    left = left & ~unsolvable
+    if left.any():
+        above = searcher.answers(_with(first, things, tiles.WALL), left)
+        shorter = ~found.solved | (above.length < found.length)
+        left = left & above.solved & shorter & _succeeds(searcher.env, first, above.actions)
+        kept = above._replace(lower=found.lower, proven=found.proven, unsolvable=unsolvable)
+        found = found.updated(left, kept)
+    return found._replace(proven=found.proven | (found.solved & (found.length <= found.lower)))
+
+
+def _with(first: Any, things: np.ndarray, tile: int) -> Any:
+    """Return states in which the things of a mask are replaced by a tile."""
+    swapped = jax.vmap(
+        lambda state, mask: state.replace(grid=jnp.where(mask, jnp.uint8(tile), state.grid))
+    )
+    return swapped(first, jnp.asarray(things))
+
+
+def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
+    """Return a mask of the objects that no plan needs: the agent can only move them away.
+
+    An object is relevant if an aim of the mission names its cell, or if it is a key of a locked
+    door, or a box with such a key.
+    """
+    grid = state.grid
+    named = functools.reduce(jnp.logical_or, [aim.cells for aim in env.aims(state) or ()])
+    kinds, colours = tiles.kind(grid), tiles.colour(grid)
+    is_locked = kinds == Kind.LOCKED_DOOR
+    opens = (is_locked[..., None] & (colours[..., None] == np.arange(8, dtype=np.uint8))).any(
+        axis=(0, 1)
+    )
+    is_key = (kinds == Kind.KEY) | (kinds == Kind.KEY_BOX)
+    inside = jnp.asarray(env.contents(state)).astype(jnp.uint8)
+    has_key = (tiles.kind(inside) == Kind.KEY) & opens[tiles.colour(inside)]
+    needed = (is_key & opens[colours]) | ((kinds == Kind.BOX) & has_key)
+    is_under = jnp.zeros(grid.shape, jnp.bool_).at[state.row, state.column].set(True)
+    return tiles.is_portable(grid) & ~named & ~needed & ~is_under
+
+
+@functools.lru_cache(maxsize=64)
+def _irrelevant(env: GridEnv) -> Any:
+    return jax.jit(jax.vmap(functools.partial(irrelevant, env)))
+
+
+def _succeeds(env: GridEnv, first: Any, actions: np.ndarray) -> np.ndarray:
+    """Return which plans succeed from the given states; plans are padded with -1."""
+    return np.asarray(_played(env)(first, jnp.asarray(actions)))
+
+
+@functools.lru_cache(maxsize=64)
+def _played(env: GridEnv) -> Any:
+    key, params = jax.random.key(0), env.default_params
+
+    def play(state: Any, plan: Array) -> Bool[Array, ""]:
+        def step(carry: tuple[Any, Array, Array], action: Array) -> tuple[Any, None]:
+            state, over, won = carry
+            after, reward, terminated, _ = env.step_state(key, state, action, params)
+            goes_on = ~over & (action >= 0)
+            won = won | (goes_on & terminated & (reward > 0))
+            state = jax.tree.map(lambda new, old: jnp.where(goes_on, new, old), after, state)
+            return (state, over | (goes_on & terminated), won), None
+
+        no = jnp.zeros((), jnp.bool_)
+        return jax.lax.scan(step, (state, no, no), plan)[0][2]
+
+    return jax.jit(jax.vmap(play))

@@ -1,0 +1,172 @@
+"""Tests of the oracle's bounds in every state of small levels, also of levels changed at random."""
+
+import functools
+
+import blind
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import levels
+from jaxenvs.babyai import mission as m
+from jaxenvs.grid import tiles
+from jaxenvs.grid.oracle import bounds, nodes, sides
+from jaxenvs.grid.oracle.searching import Found, Searcher
+from jaxenvs.grid.state import Level
+from jaxenvs.grid.tiles import Kind
+
+BATCH = 512  # number of states whose bounds are computed together
+LARGEST = 20_000  # largest number of states of a level
+IDS = ("BabyAI-GoToLocalS5N2-v0", "Grid-PutNear-6x6-N2-v0")
+FULL = (
+    "BabyAI-GoToSeqS5R2-v0",
+    "BabyAI-KeyInBox-v0",
+    "BabyAI-MiniBossLevel-v0",
+    "BabyAI-MoveTwoAcrossS5N2-v0",
+    "BabyAI-OpenDoorsOrderN2-v0",
+    "BabyAI-OpenRedBlueDoors-v0",
+    "BabyAI-OpenTwoDoors-v0",
+    "BabyAI-PickupDist-v0",
+    "BabyAI-PutNextLocalS5N3-v0",
+    "BabyAI-PutNextS4N1-v0",
+    "BabyAI-SynthS5R2-v0",
+    "BabyAI-UnlockLocal-v0",
+    "Grid-DoorKey-6x6-v0",
+    "Grid-Fetch-5x5-N2-v0",
+    "Grid-GoToDoor-5x5-v0",
+    "Grid-KeyCorridorS3R1-v0",
+    "Grid-LavaGapS5-v0",
+    "Grid-MemoryS7-v0",
+    "Grid-MultiRoom-N2-S4-v0",
+    "Grid-RedBlueDoors-6x6-v0",
+    "Grid-Unlock-v0",
+    "Grid-UnlockPickup-v0",
+)
+BOTH = [*IDS, *(pytest.param(id, marks=pytest.mark.full) for id in FULL)]
+
+
+def small(id):
+    """Return the environment of an id with the smallest rooms in which its levels fit."""
+    smaller = {"BabyAI-MiniBossLevel-v0": {"num_rows": 1, "room_size": 4}}
+    return jaxenvs.make(id, **smaller.get(id, {}))
+
+
+def drawn(env, count, seed=0):
+    """Return levels of the generator; half of them are changed at random."""
+    keys = jax.random.split(jax.random.key(seed), count)
+    change = jax.jit(functools.partial(levels.mutate, env))
+    made = [jax.jit(env.sample_level)(key) for key in keys]
+    return [level if i % 2 else change(keys[i], level, 4) for i, level in enumerate(made)]
+
+
+@functools.lru_cache(maxsize=1)
+def compiled_bounds(env):
+    def of(first, states):
+        level = bounds.level_of(env, first, 4)
+        return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
+
+    return jax.jit(of)
+
+
+def bounds_of(env, states):
+    """Return the bounds of stacked states, of which the first one begins the level."""
+    count = len(states.grid)
+    rows = np.minimum(np.arange(-(-count // BATCH) * BATCH), count - 1).reshape(-1, BATCH)
+    first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), states)
+    parts = [jax.tree.map(lambda leaf, r=r: jnp.asarray(leaf[r]), states) for r in rows]
+    return np.concatenate([compiled_bounds(env)(first, part) for part in parts])[:count]
+
+
+def explored(env, count):
+    """Yield levels that have at most `LARGEST` states, with their states and distances."""
+    search = blind.Blind(env)
+    for level in drawn(env, count):
+        try:
+            yield level, *search.distances(level, LARGEST)
+        except blind.TooLargeError:
+            continue
+
+
+@pytest.mark.parametrize("id", BOTH)
+def test_no_bound_exceeds_the_distance_of_any_state(id):
+    env, seen = small(id), 0
+    for _, states, steps in explored(env, 8 if id in FULL else 4):
+        found, reached = bounds_of(env, states), steps > 0
+        assert (found[reached] <= steps[reached]).all()
+        assert (found >= 1).all()
+        seen += reached.sum()
+    print(f"{id}: {seen} states")
+    assert seen > 20
+
+
+def corridor(things, *mission):
+    """Return a level with an agent that looks right, in a corridor of `things`.
+
+    The corridor has a second row, which is empty. Walls fill the rest of the room.
+    """
+    row = [THINGS[thing] for thing in things]
+    grid = np.full((ROOM, ROOM), tiles.WALL, np.uint8)
+    grid[1, 1 : 1 + len(row)], grid[2, 1 : 1 + len(row)] = row, tiles.EMPTY
+    none = jnp.uint32(0)
+    task = jnp.stack([*mission, *[none] * (4 - len(mission))])
+    at = things.index(">")
+    return Level.of(grid, 1, at + 1, 0, task=task).replace(accepted=jnp.bool_(True))
+
+
+ROOM = 11  # number of rows and columns of the room, with walls
+THINGS = {".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k": Kind.KEY}
+BALL, BOX, KEY = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
+NONE = jnp.uint32(0)
+TOURS = {
+    # It is shorter to carry the ball along than to come back for it.
+    "then": ("x.....>b", (m.go_to(BOX), NONE, m.go_to(BALL))),
+    "after": ("x.....>b", (m.go_to(BALL), NONE, m.go_to(BOX) | jnp.uint32(1 << m.AFTER))),
+    # It is shorter to put the box near the ball first.
+    "swap": (">x......b", (m.put_next(BALL, BOX),)),
+    # One pick-up serves both instructions.
+    "serves": (">b...x", (m.put_next(BALL, BOX), m.pick_up(BALL))),
+    "both": ("k.>bx", (m.put_next(BALL, BOX), NONE, m.go_to(KEY))),
+}
+
+
+@pytest.mark.parametrize("name", TOURS)
+def test_no_tour_is_longer_than_the_distance(name):
+    things, mission = TOURS[name]
+    env = jaxenvs.make(
+        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=1, room_size=ROOM, locked_prob=0.0,
+        actions=("goto", "pickup", "putnext"),
+    )  # fmt: skip
+    level = env.marked(corridor(things, *mission))
+    states, steps = shared_blind(env).distances(level)
+    found, reached = bounds_of(env, states), steps > 0
+    print(f"{name}: {len(steps)} states, distance {steps[0]}, bound {found[0]}")
+    assert reached[0] and (found[reached] <= steps[reached]).all()
+    assert found[0] > 3
+
+
+@functools.lru_cache(maxsize=1)
+def shared_blind(env):
+    return blind.Blind(env)
+
+
+@pytest.mark.parametrize("id", BOTH)
+def test_both_sides_of_the_proof_enclose_the_distance(id):
+    env, compared = small(id), 0
+    for level, _, steps in explored(env, 8 if id in FULL else 4):
+        first = env.reset_state(jax.random.key(0), level, env.default_params)
+        first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
+        nothing = np.zeros(1, bool)
+        unknown = Found(
+            *(nothing, nothing, np.zeros(1, int), np.full((1, 1), -1), np.ones(1, int)),
+            *(nothing, nothing),
+        )
+        searcher = Searcher(env, 4, nodes.most_changed(first), 50_000, 64)
+        found = sides.prove(searcher, first, unknown)
+        best = steps[0] if steps[0] > 0 else np.inf
+        assert found.lower[0] <= best and not (found.unsolvable[0] and best < np.inf)
+        assert not found.solved[0] or best <= found.length[0]
+        assert not found.proven[0] or found.length[0] == best
+        compared += bool(found.lower[0] > 1 or found.unsolvable[0])
+    print(f"{id}: {compared} levels with irrelevant objects")
