@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 WIDTH = 330  # width of the panel, in points
 SWATCH, GAP = 34, 4  # side of a tool of the palette and distance between two, in points
+SPRITE = 64  # largest side of a painted sprite, in pixels: an atlas of larger ones takes seconds
 BUTTON = 26  # height of a button, in points
 SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 DESIGNED = (900, 620)  # size of a window, in pixels, for which scale 1 is meant
@@ -132,7 +133,7 @@ class _Parts:
     """Rectangles of the panel's parts in points, relative to its corner."""
 
     def __init__(self, editor: Editor, canvas: Canvas, width: float) -> None:
-        left, right, top = MARGIN, width - MARGIN, 78.0
+        left, right, top = MARGIN, width - MARGIN, 86.0
         self.buttons: dict[str, Box] = {}
         keys = {key for command in (*editor.commands, *_always(editor)) for key in command.keys}
         for name, key in BUTTONS.items():
@@ -193,19 +194,24 @@ def draw(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> pygame.Su
     return surface
 
 
-def picture_of(editor: Editor, tile: int) -> np.ndarray:
-    """Return the picture of the level, uint8 (height, width, 3)."""
+def picture_of(editor: Editor, tile: int) -> pygame.Surface:
+    """Return the picture of the level, with cells of `tile` pixels."""
     model = editor.model
     entry = model.checked().entry
     level = None if entry is None else entry.level
     return _composed(model.env, palette.sprites(model.env, model.picture, level), tile)
 
 
-def _composed(env: Any, indices: np.ndarray, tile: int) -> np.ndarray:
-    sheet = _atlas(env, tile)
-    found = sheet[np.minimum(indices, len(sheet) - 1)]
+def _composed(env: Any, indices: np.ndarray, tile: int) -> pygame.Surface:
+    """Return a picture of sprites, given their indices in the atlas."""
+    side = min(tile, SPRITE)
+    sheet = _atlas(env, side)
     rows, columns = indices.shape
-    return found.transpose(0, 2, 1, 3, 4).reshape(rows * tile, columns * tile, 3)
+    found = sheet[np.minimum(indices, len(sheet) - 1)].transpose(0, 2, 1, 3, 4)
+    picture = surface_of(found.reshape(rows * side, columns * side, 3))
+    if side == tile:
+        return picture
+    return pygame.transform.smoothscale(picture, (columns * tile, rows * tile))
 
 
 @functools.lru_cache(maxsize=16)
@@ -214,7 +220,7 @@ def _atlas(env: Any, tile: int) -> np.ndarray:
 
 
 def _draw_board(surface: pygame.Surface, editor: Editor, where: Layout) -> None:
-    surface.blit(surface_of(picture_of(editor, where.tile)), where.board)
+    surface.blit(picture_of(editor, where.tile), where.board)
     if editor.model.checked().fault:
         pygame.draw.rect(surface, BAD, where.board.inflate(6, 6), 2, 3)
     path = [where.rect_of(cell).center for cell in editor.path]
@@ -266,7 +272,7 @@ def _draw_swatch(
 ) -> None:
     side = max(4, rect.width // 4 * 4)
     env = editor.model.env
-    tile = surface_of(_composed(env, palette.sprites(env, found, None), side))
+    tile = _composed(env, palette.sprites(env, found, None), side)
     canvas.surface.blit(tile, tile.get_rect(center=rect.center))
     colour = ACCENT if is_selected else DIM
     width = max(1, round((3 if is_selected else 1) * canvas.scale))
