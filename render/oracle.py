@@ -57,7 +57,7 @@ class Oracle:
         return found
 
     def status(self, board: int) -> str:
-        """Return the number of steps in words, or what the search does."""
+        """Return the number of steps in words, or the state of the search."""
         if self._session.is_over(board):
             return "episode over"
         found = self.answer(board)

@@ -121,7 +121,7 @@ class Planner:
         return self._answers.get(key)
 
     def status(self, key: Hashable) -> str:
-        """Return the answer in words, or what the solver does."""
+        """Return the answer in words, or the state of the search."""
         found = self._answers.get(key)
         if found is not None:
             return found.words

@@ -1,4 +1,4 @@
-"""`Shown`, the base class of viewers: what the window and the web pages can show.
+"""`Shown`, the base class of everything that the window and the web pages can show.
 
 A `Pointer` passes the positions of one mouse or finger on to a viewer. Needs no display.
 """

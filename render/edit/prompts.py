@@ -34,7 +34,7 @@ class Prompt:
 
 
 class LeavePrompt(Prompt):
-    """The question what becomes of unsaved changes."""
+    """The question whether to save unsaved changes."""
 
     title = "There are unsaved changes."
     choices = ("Save and close (S)", "Discard them (D)", "Go on editing (Esc)")
