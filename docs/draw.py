@@ -36,9 +36,15 @@ from jaxenvs.craft.tables import Item
 from jaxenvs.puzzlescript import collection
 from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.controls import Controller
+from jaxenvs.render.edit.editor import Editor
+from jaxenvs.render.edit.files import File
+from jaxenvs.render.edit.model import Model
+from jaxenvs.render.edit.viewer import EditView
 from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.plans import Planner
 from jaxenvs.render.session import Session
-from jaxenvs.render.viewer import PRESS, Viewer
+from jaxenvs.render.shown import PRESS
+from jaxenvs.render.viewer import Viewer
 
 HERE = Path(__file__).parent
 PLAYED = {  # puzzles whose first board shows little: seed, number of random actions
@@ -56,6 +62,8 @@ TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
 RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN and of the pages of --web
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # keys that open the door in the level of seed 1
+EDITED = "Grid-ObstructedMaze-1Dlhb-v0"  # environment of the picture of the level editor
+EDITS = "down down down right right right right a 4 space v"  # keys pressed in it
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
 FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; brightness of dark cells
 SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
@@ -202,6 +210,17 @@ SHEETS = {
 }
 
 
+def editor_window() -> np.ndarray:
+    """Return the window of the level editor with the shortest plan of a level."""
+    env = jaxenvs.make(EDITED)
+    file = File(Path("mylevels.txt"), env)
+    model = Model(file.first(), file.env_of)
+    view = EditView(Editor(file, model, Planner(waits=True)))
+    for key in EDITS.split():
+        view.run(PRESS, key)
+    return screen.pixels(view.draw((940, 640)))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw the pictures; return the exit code, 2 if RUN is no run of the id."""
     parser = Parser("python docs/draw.py", __doc__)
@@ -231,6 +250,7 @@ def draw_sheets() -> None:
     """Draw the pictures that need no run."""
     for name, picture in SHEETS.items():
         gif.write_png(HERE / f"{name}.png", picture())
+    gif.write_png(HERE / "editor.png", editor_window())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS} --screenshot".split()
     play.main([*shot, f"{HERE}/play-craft.png", "--keys", " ".join(keys)])

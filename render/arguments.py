@@ -40,6 +40,8 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
         help=f"states in the animation (default {outputs.GIF_FRAMES}) or the replay (default "
         f"{replay.FRAMES}); for a single picture the steps before it (default 0)",
     )
+    oracle = "show the fewest steps to success and the next actions of a shortest plan"
+    add("--oracle", action="store_true", help=oracle)
     add("--panel", action="store_true", help="with --gif: draw the whole window, not only boards")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
     add_web(made)

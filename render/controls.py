@@ -8,6 +8,7 @@ from jaxenvs.core.controls import ARROWS, Controls, Place
 from jaxenvs.core.drawing import UNDRAWN, is_drawn
 from jaxenvs.core.env import Env
 
+from .oracle import Oracle
 from .session import Session
 
 
@@ -61,6 +62,7 @@ class Controller:
         self.pointed: float | None = None  # position of the mouse on the history bar, 0 to 1
         self.notice = ""  # message shown until the next key is pressed
         self.open = True
+        self.oracle: Oracle | None = None  # its plan is shown; None: no plan is shown
         self.save: Callable[[], str] | None = None  # saves the session to a file; returns a message
 
     @property

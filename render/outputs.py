@@ -12,6 +12,7 @@ from jaxenvs.core.checks import counted
 
 from . import animation, boards, frames, gif, replay, turning
 from .controls import Controller
+from .oracle import Oracle
 from .session import Session
 
 GIF_FRAMES = 200  # default number of time steps in an animation
@@ -28,6 +29,13 @@ def is_headless(options: argparse.Namespace) -> bool:
 def is_animation(options: argparse.Namespace) -> bool:
     """Return whether --gif names an animation, rather than a PNG of a single picture."""
     return bool(options.gif) and animation.suffix(options.gif) != animation.STILL
+
+
+def with_oracle(controller: Controller, options: argparse.Namespace) -> Controller:
+    """Return the controller, which shows the oracle if --oracle is given."""
+    if options.oracle:
+        controller.oracle = Oracle(controller.session, waits=is_headless(options))
+    return controller
 
 
 def draw_files(

@@ -204,6 +204,31 @@ def _policy(pen: Pen, controller: Controller) -> None:
         pen.bar(controller.actions[action].name, float(probabilities[action]), colour)
 
 
+def _oracle(pen: Pen, controller: Controller) -> None:
+    """Draw the oracle's number of remaining steps, and its next actions."""
+    oracle, board = controller.oracle, controller.selected
+    if oracle is None:
+        return
+    found = oracle.answer(board)
+    names = [controller.actions[action].name for action in found.plan] if found else []
+    pen.space(6)
+    pen.label("oracle (full information)")
+    for name, value in (("steps left", oracle.status(board)), ("next", ", ".join(names) or "-")):
+        left = pen.canvas.write(name, (pen.left, pen.top), MUTED, 15) + 10
+        value = _shortened(pen, value, pen.right - left)
+        pen.canvas.write(value, (pen.right, pen.top), CUT if names else TEXT, 15, right=True)
+        pen.space(21)
+
+
+def _shortened(pen: Pen, words: str, width: float) -> str:
+    """Return the beginning of a text that fits into one line."""
+    if pen.canvas.width(words, 15) <= width:
+        return words
+    while words and pen.canvas.width(f"{words} ...", 15) > width:
+        words = words.rpartition(" ")[0]
+    return f"{words} ..."
+
+
 def end_colour(session: Session, board: int) -> RGB | None:
     """Return the colour of the frame around an environment whose episode has ended, else None.
 
@@ -216,5 +241,5 @@ def end_colour(session: Session, board: int) -> RGB | None:
     return None
 
 
-_BOARD = (_head, _facts, _achievements, _view, _policy)
+_BOARD = (_head, _facts, _achievements, _view, _oracle, _policy)
 _WALL = (_wall,)

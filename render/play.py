@@ -8,7 +8,7 @@ from jaxenvs.commands.parser import UsageError, make_env
 from jaxenvs.core.env import Env
 from jaxenvs.core.typed import program
 
-from . import arguments, outputs, text
+from . import arguments, oracle, outputs, text
 from .controls import Controller, playable, viewable
 from .pilots import RANDOM
 from .session import Session
@@ -54,6 +54,8 @@ def _run(argv: list[str]) -> int:
     env = make_env(options.id, options.fields, options.params)
     viewable(env)
     playable(env)
+    if options.oracle:
+        oracle.check(env)
     if options.web:
         return arguments.pages().open_pages(
             lambda: _controller(env, options), "play", argv, options
@@ -70,6 +72,8 @@ def _run(argv: list[str]) -> int:
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
         raise UsageError("--text plays in the terminal; remove --keys, --gif, --html, --screenshot")
+    if options.oracle:
+        raise UsageError("--oracle shows its plan in a picture; remove --text or --oracle")
     env = make_env(options.id, options.fields, options.params)
     playable(env)
     if sys.stderr.isatty():
@@ -83,7 +87,7 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
     session = Session(
         env, RANDOM if moves_by_itself else None, seed=options.seed, speed=options.fps
     )
-    return Controller(session, options.id, "play")
+    return outputs.with_oracle(Controller(session, options.id, "play"), options)
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:

@@ -6,7 +6,7 @@ right, or below the boards; the history bar is at the bottom. No display is need
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pygame
@@ -257,7 +257,7 @@ def draw(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> p
     panel.draw(surface, controller, where.panel, where.scale)
     bar.draw(canvas, controller, pygame.Rect(*(round(canvas.points(v)) for v in where.bar)))
     if controller.help_shown:
-        _draw_help(surface, controller, where.scale)
+        draw_help(surface, controller.bindings, where.scale)
     return surface
 
 
@@ -314,13 +314,19 @@ def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, flo
         canvas.blit(icon, (at[0] + place * LABEL_HEIGHT, at[1]))
 
 
-def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) -> None:
-    """Draw the list of keys over the window, at a smaller scale if it would not fit."""
-    bindings = [b for b in controller.bindings if b.keys]
+def draw_help(
+    surface: pygame.Surface, listed: Sequence[Any], scale: float, columns: int = 1
+) -> None:
+    """Draw the list of keys over the window, at a smaller scale if it would not fit.
+
+    listed: the commands, with their `keys` and what each one `does`.
+    """
+    bindings = [b for b in listed if b.keys]
+    rows = -(-len(bindings) // columns)
     shade = pygame.Surface(surface.get_size(), pygame.SRCALPHA)
     shade.fill((*INK, 205))
     surface.blit(shade, (0, 0))
-    wide, high, step = HELP_WIDTH, 22 * len(bindings) + 66, 22
+    wide, high, step = HELP_WIDTH * columns, 22 * rows + 66, 22
     width, height = surface.get_size()
     canvas = Canvas(surface, min(scale, width / (wide + 20), height / (high + 20)))
     left, top = (canvas.points(width) - wide) / 2, (canvas.points(height) - high) / 2
@@ -328,7 +334,7 @@ def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) ->
     canvas.rect(LINE, (left, top, wide, high), 2, 10)
     canvas.write("Keys", (left + 20, top + 16), TEXT, 19)
     for i, binding in enumerate(bindings):
-        down = top + 48 + step * i
+        down, right = top + 48 + step * (i % rows), left + HELP_WIDTH * (i // rows)
         names = ", ".join(sign(key) for key in binding.keys)
-        canvas.write(names, (left + 20, down), ACCENT, 15)
-        canvas.write(binding.does, (left + 220, down), TEXT, 15)
+        canvas.write(names, (right + 20, down), ACCENT, 15)
+        canvas.write(binding.does, (right + 220, down), TEXT, 15)

@@ -1,45 +1,61 @@
-"""Commands of a viewer, shared by the window and the web pages; needs no display.
+"""The viewer of a session, shared by the window and the web pages; needs no display.
 
-A `Viewer` applies keys and the passing of time to the controller of a session, and saves GIFs. A
-`Pointer` turns the positions of one mouse or finger into commands.
+A `Viewer` applies keys, the mouse and the passing of time to the controller of a session, and saves
+GIFs.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pygame
 
 from jaxenvs.core.checks import counted
+from jaxenvs.core.controls import sign
 
 from . import gif, screen, turning
 from .controls import Controller
 from .outputs import boards_picture, turning_pictures
+from .shown import CTRL, LEFT_BUTTON, PRESS, Pointer, Shown, Size
 
 # Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
 SAVED_MOMENTS = 500
 NEAR_BAR = (20, 30)  # pixels by which the area of the history bar that reacts is wider and higher
 # Names of the commands in a journal, see `Viewer.note`.
-PRESS, PLACE, SCRUB, ZOOM, FORWARD = "press", "place", "scrub", "zoom", "forward"
+PLACE, SCRUB, ZOOM, FORWARD = "place", "scrub", "zoom", "forward"
 
 
-class Viewer:
+class Viewer(Shown):
     """Applies keys and the passing of time to the controller of a session."""
 
     def __init__(self, controller: Controller) -> None:
+        super().__init__()
         self.controller = controller
         self.seen = controller.session.cursor  # index in the history of the latest time step
-        self.is_saving = False  # whether a GIF is being written
-        self.saved: Path | None = None  # the GIF that was written last
-        # Called with the name and the arguments of each command before it runs, for a journal.
-        self.note: Callable[..., None] = lambda *command: None
         controller.save = self._save
+
+    @property
+    def is_open(self) -> bool:
+        """False after the command that ends the viewer."""
+        return self.controller.open
+
+    def stay(self, notice: str) -> None:
+        """Continue after the command that ends the viewer, and show a notice."""
+        self.controller.open = True
+        self.tell(notice)
+
+    def tell(self, notice: str) -> None:
+        """Show a notice until the next key is pressed."""
+        self.controller.notice = notice
 
     @property
     def goes_on(self) -> bool:
         """True if the picture changes as time passes, even without commands."""
         session = self.controller.session
-        return self.controller.turned < 1 or not (session.human or session.paused)
+        oracle = self.controller.oracle
+        is_asked = oracle is not None and oracle.busy
+        return is_asked or self.controller.turned < 1 or not (session.human or session.paused)
 
     def run(self, name: str, *given: Any) -> None:
         """Run a command of a journal; `given` are its arguments."""
@@ -50,7 +66,7 @@ class Viewer:
             return
         self.note(name, *given)
         if name == PRESS:
-            controller.press(given[0])
+            controller.press(given[0].removeprefix(CTRL))
         elif name == PLACE:
             controller.notice = ""
             controller.point((given[0], given[1]))
@@ -74,7 +90,79 @@ class Viewer:
         moved = session.tick(seconds)
         if moved:
             self.note(FORWARD, session.dropped + session.cursor - before)
-        return self._turn(seconds) or moved
+        came = self.controller.oracle is not None and self.controller.oracle.tick()
+        return self._turn(seconds) or moved or came
+
+    def warm(self) -> None:
+        """Compile the step function, so that the first action does not have to wait."""
+        self.controller.session.warm()
+
+    def draw(self, size: Size, ratio: float = 1.0) -> pygame.Surface:
+        """Draw the whole window, see `screen.draw`."""
+        return screen.draw(self.controller, size, ratio)
+
+    def natural_size(self, tile_size: int) -> Size:
+        """Return the size of the window at which cells have this size, in pixels."""
+        return screen.natural_size(self.controller, tile_size)
+
+    def about(self) -> dict[str, Any]:
+        """Return facts about the session for a page: its title, its moment and its keys."""
+        controller, session = self.controller, self.controller.session
+        first = session.dropped
+        keys = [
+            [[[key, sign(key)] for key in binding.keys], binding.does]
+            for binding in controller.bindings
+            if binding.keys
+        ]
+        return {
+            "title": controller.title,
+            "moment": f"moment {first + session.cursor} of {first + len(session.history) - 1}",
+            "notice": controller.notice,
+            "keys": keys,
+            "saved": self.saved.name if self.saved else "",
+        }
+
+    def described(self) -> str:
+        """Return the state of the selected environment in words."""
+        session = self.controller.session
+        return session.env.describe(session.state(self.controller.selected))
+
+    def click(
+        self, pointer: Pointer, at: Size, size: Size, ratio: float = 1.0, button: int = 1
+    ) -> None:
+        """Press a button of the mouse at a position; only the left one acts."""
+        if button != LEFT_BUTTON:
+            return
+        controller, run = self.controller, self.run
+        where = screen.layout(controller, size, ratio)
+        if where.bar.inflate(*NEAR_BAR).collidepoint(at):
+            pointer.scrubbing = True
+            run(SCRUB, where.scrubbed(at[0]))
+        elif controller.is_wall:
+            board = where.board_at(at)
+            if board is not None:
+                run(ZOOM, board)
+        else:
+            place = where.place_at(controller, at)
+            if place is not None:
+                run(PLACE, *place)
+
+    def move(self, pointer: Pointer, at: Size, size: Size, ratio: float = 1.0) -> None:
+        """Move the mouse to a position, which may be outside the picture."""
+        controller = self.controller
+        where = screen.layout(controller, size, ratio)
+        is_near = where.bar.inflate(*NEAR_BAR).collidepoint(at)
+        controller.pointed = where.scrubbed(at[0]) if is_near else None
+        if pointer.scrubbing:
+            self.run(SCRUB, where.scrubbed(at[0]))
+
+    def release(self, pointer: Pointer) -> None:
+        """Release the button of the mouse."""
+        pointer.scrubbing = False
+
+    def leave(self) -> None:
+        """Note that no mouse is over the history bar any more."""
+        self.controller.pointed = None
 
     def _turn(self, seconds: float) -> bool:
         """Advance the animation (the in-between pictures) of the latest action.
@@ -109,49 +197,6 @@ class Viewer:
             session.cursor, self.is_saving = here, False
         self.saved = path
         return f"saved {path.name}: {counted(count, 'picture')}"
-
-
-class Pointer:
-    """The mouse or finger of one window or page; positions are in pixels of its picture.
-
-    `size` is the (width, height) of the picture, `ratio` its pixels per unit of the desktop.
-    """
-
-    def __init__(self) -> None:
-        self.scrubbing = False  # whether the history bar is being dragged
-
-    def click(
-        self, viewer: Viewer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
-    ) -> None:
-        """Press the button of the mouse at a position."""
-        controller, run = viewer.controller, viewer.run
-        where = screen.layout(controller, size, ratio)
-        if where.bar.inflate(*NEAR_BAR).collidepoint(at):
-            self.scrubbing = True
-            run(SCRUB, where.scrubbed(at[0]))
-        elif controller.is_wall:
-            board = where.board_at(at)
-            if board is not None:
-                run(ZOOM, board)
-        else:
-            place = where.place_at(controller, at)
-            if place is not None:
-                run(PLACE, *place)
-
-    def move(
-        self, viewer: Viewer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
-    ) -> None:
-        """Move the mouse to a position, which may be outside the picture."""
-        controller = viewer.controller
-        where = screen.layout(controller, size, ratio)
-        is_near = where.bar.inflate(*NEAR_BAR).collidepoint(at)
-        controller.pointed = where.scrubbed(at[0]) if is_near else None
-        if self.scrubbing:
-            viewer.run(SCRUB, where.scrubbed(at[0]))
-
-    def release(self, viewer: Viewer) -> None:
-        """Release the button of the mouse."""
-        self.scrubbing = False
 
 
 def _unused(folder: Path, title: str) -> Path:

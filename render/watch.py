@@ -76,7 +76,7 @@ def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Con
     title, env, pilot = load()
     viewable(env)
     session = Session(env, pilot, options.envs, options.seed, options.fps)
-    return Controller(session, title, "watch")
+    return outputs.with_oracle(Controller(session, title, "watch"), options)
 
 
 def _random(options: argparse.Namespace) -> Callable[[], Watched]:

@@ -19,7 +19,8 @@ from jaxenvs.core.background import Background
 
 from . import screen, waiting
 from .controls import Controller
-from .viewer import PRESS, Pointer, Viewer
+from .shown import CTRL, PRESS, QUIT, RIGHT_BUTTON, Pointer, Shown
+from .viewer import Viewer
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
@@ -35,11 +36,14 @@ NO_DISPLAY = (
 )
 
 
-def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | None = None) -> int:
+Prepare = Callable[[], Controller | Shown]  # makes the controller of a session, or a viewer
+
+
+def open_window(prepare: Prepare, title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    `prepare` makes the controller of the session. The window opens before `prepare` runs, because
-    `prepare` may be slow. Exceptions of `prepare` propagate.
+    `prepare` makes the controller of the session, or another viewer. The window opens before
+    `prepare` runs, because `prepare` may be slow. Exceptions of `prepare` propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -52,14 +56,12 @@ def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | 
 
 
 class Window:
-    """A pygame window that shows the session of a controller and handles events.
+    """A pygame window that shows the session of a controller, or another viewer.
 
     Of pygame, only the display and the fonts are initialised.
     """
 
-    def __init__(
-        self, prepare: Callable[[], Controller], title: str, tile_size: int | None = None
-    ) -> None:
+    def __init__(self, prepare: Prepare, title: str, tile_size: int | None = None) -> None:
         start_display()
         pygame.display.set_icon(waiting.icon())
         size = screen.opening_size(pygame.display.get_desktop_sizes()[0])
@@ -67,17 +69,18 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        self.controller: Controller | None = None  # None until `prepare` has returned
+        # The controller of the session; None until `prepare` has returned, and for other viewers.
+        self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
-        self._viewer: Viewer | None = None  # None until `prepare` has returned
+        self._viewer: Shown | None = None  # None until `prepare` has returned
         self._tile_size = tile_size
-        self._queued: list[Callable[[Viewer], None]] = []  # commands that still have to run
+        self._queued: list[Callable[[Shown], None]] = []  # commands that still have to run
         # Real time, in seconds, since the last background job began; the next job advances the
         # session by this time.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
-        self._is_warm = self._shows_busy = False
+        self._is_warm = self._shows_busy = self._is_leaving = False
         self._background: Background[pygame.Surface | None] = Background()
         self._background.begin(functools.partial(self._start, prepare, size))
         self._began = time.monotonic()  # time at which the current background job began
@@ -116,14 +119,14 @@ class Window:
     def _is_saving(self) -> bool:
         return self._viewer is not None and self._viewer.is_saving
 
-    def _begin(self, viewer: Viewer) -> None:
+    def _begin(self, viewer: Shown) -> None:
         """Start the next background job, if there is anything to do."""
         if self._queued or self._stale or viewer.goes_on:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
         elif not self._is_warm:  # compile the step while the user looks at the first picture
-            job, self._is_warm = viewer.controller.session.warm, True
+            job, self._is_warm = viewer.warm, True
         else:
             job = None
         self._elapsed, self._began = 0.0, time.monotonic()
@@ -144,7 +147,7 @@ class Window:
         picture = made or self.picture
         if picture is not None and (made is not None or self._shows_busy):
             self._show(picture)
-        self.open = self.open and (self.controller is None or self.controller.open)
+        self.open = self.open and (self._viewer is None or self._viewer.is_open)
 
     def _show(self, picture: pygame.Surface) -> None:
         """Show a picture, scaled if the window has been resized since it was drawn."""
@@ -168,13 +171,16 @@ class Window:
         name = pygame.key.name(event.key)
         if len(name) == 1 and getattr(event, "mod", 0) & pygame.KMOD_SHIFT:
             name = name.upper()
-        if name == "escape" and self.controller is None:
+        if len(name) == 1 and getattr(event, "mod", 0) & pygame.KMOD_CTRL:
+            name = CTRL + name
+        if name == "escape" and self._viewer is None:
             self.open = False
         self._queue(_press, "return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
-        if event.button == 1:
-            self._queue(self._pointer.click, event.pos, self.display.get_size())
+        if event.button <= RIGHT_BUTTON:  # higher numbers are those of the wheel
+            given = (event.pos, self.display.get_size(), 1.0, event.button)
+            self._queue(self._pointer.click, *given)
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
         self._queue(self._pointer.move, event.pos, self.display.get_size())
@@ -183,7 +189,19 @@ class Window:
         self._queue(self._pointer.release)
 
     def _quit(self, event: pygame.event.Event) -> None:
-        self.open = False
+        """Close the window; an editor with unsaved changes asks first.
+
+        It is closed at once if the question has to wait for a long job.
+        """
+        if self._is_leaving or self._viewer is None or not self._viewer.is_changed:
+            self.open = False
+        else:
+            self._is_leaving = True
+            self._queue(self._ask_to_leave)
+
+    def _ask_to_leave(self, viewer: Shown) -> None:
+        self._is_leaving = False
+        viewer.run(PRESS, QUIT)
 
     def _resized(self, event: pygame.event.Event) -> None:
         """Request a picture of the new size; pygame has already resized the display surface."""
@@ -192,20 +210,21 @@ class Window:
 
     # Methods that run in the background thread.
 
-    def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
-        """Create the controller with its session, and return the first picture."""
-        controller = prepare()
-        viewer = Viewer(controller)
+    def _start(self, prepare: Prepare, size: tuple[int, int]) -> pygame.Surface:
+        """Create the viewer, for example with its session, and return the first picture."""
+        made = prepare()
+        viewer = Viewer(made) if isinstance(made, Controller) else made
         if self._tile_size is not None:
-            size = screen.natural_size(controller, self._tile_size)
-        picture = screen.draw(controller, size)
-        self.controller, self._viewer = controller, viewer
+            size = viewer.natural_size(self._tile_size)
+        picture = viewer.draw(size)
+        self.controller = made if isinstance(made, Controller) else None
+        self._viewer = viewer
         return picture
 
     def _go_on(
         self,
-        viewer: Viewer,
-        queued: list[Callable[[Viewer], None]],
+        viewer: Shown,
+        queued: list[Callable[[Shown], None]],
         seconds: float,
         size: tuple[int, int],
     ) -> pygame.Surface | None:
@@ -213,12 +232,11 @@ class Window:
 
         Returns a picture of the window of this size, or None if nothing has changed.
         """
-        controller = viewer.controller
         for command in queued:
             command(viewer)
         stale = bool(queued) or self.picture is None or self.picture.get_size() != size
         stale |= viewer.tick(seconds)
-        return screen.draw(controller, size) if stale and controller.open else None
+        return viewer.draw(size) if stale and viewer.is_open else None
 
 
 def start_display() -> None:
@@ -233,7 +251,7 @@ def start_display() -> None:
         raise UsageError(f"{NO_DISPLAY} ({error})") from error
 
 
-def _press(viewer: Viewer, name: str) -> None:
+def _press(viewer: Shown, name: str) -> None:
     viewer.run(PRESS, name)
 
 

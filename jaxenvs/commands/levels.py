@@ -1,4 +1,4 @@
-"""`jaxenvs levels show|convert|mutate|check|solve FILE`: read, change and solve levels."""
+"""`jaxenvs levels show|edit|convert|mutate|check|solve FILE`: read, change and solve levels."""
 
 import argparse
 import functools
@@ -15,19 +15,21 @@ from ..core.checks import counted
 from ..core.env import Env
 from ..levels import Entry
 from ..levels.files import text_files
-from . import solving
+from . import solving, table
 from .parser import Parser, UsageError, guarded, make_env, number, unwritable
 
-SUMMARY = """Read files of levels: show, convert, mutate, check or solve them.
+SUMMARY = """Read files of levels: show, edit, convert, mutate, check or solve them.
 
-show prints each level in the usual form. convert writes the levels in another form. mutate applies
-random edits to each level. check reports faults and oddities; exit code 1: a level has a fault.
-solve finds the fewest steps to success with a proof, or bounds on them; exit code 1: a level has no
-proven plan.
+show prints each level in the usual form. edit opens a window, or a page with --web; a file that
+does not exist begins with the first level of --id. convert writes the levels in another form.
+mutate applies random edits to each level. check reports faults and oddities; exit code 1: a level
+has a fault. solve finds the fewest steps to success with a proof, or bounds on them; exit code 1: a
+level has no proven plan.
 
 A level without a line `id:` needs --id. A folder stands for all its .txt files."""
 EXAMPLES = (
     "levels show mylevels.txt",
+    "levels edit mylevels.txt --id Grid-DoorKey-8x8-v0",
     "levels check boxoban/ --id Puzzle-Sokoban-10x10-v0",
     "levels convert maze.txt --id Grid-Empty-8x8-v0 --out level.txt",
     "levels convert level.txt --form minigrid",
@@ -35,6 +37,7 @@ EXAMPLES = (
     "levels solve mylevels.txt --json plans.json",
 )
 FORMS = ("minigrid", "maze")
+EDIT = "edit"  # the action that opens the editor
 
 
 def main(argv: list[str]) -> int:
@@ -46,6 +49,8 @@ def _run(argv: list[str]) -> int:
     options = _parser().read(argv)
     try:
         env = make_env(options.id, options.fields, options.params) if options.id else None
+        if options.action == EDIT:
+            return table.editor()(options, env, argv)
         return ACTIONS[options.action](options, env)
     except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles it
         raise
@@ -58,7 +63,8 @@ def _run(argv: list[str]) -> int:
 def _parser() -> Parser:
     made = Parser("jaxenvs levels", SUMMARY, EXAMPLES)
     add = made.add_argument
-    add("action", choices=tuple(ACTIONS), metavar="ACTION", help=", ".join(ACTIONS))
+    actions = (*ACTIONS, EDIT)
+    add("action", choices=actions, metavar="ACTION", help=", ".join(actions))
     add("file", metavar="FILE", help="file or folder with levels")
     add("--id", metavar="ID", help="environment of the levels (default: their lines `id:`)")
     add("--form", choices=FORMS, help="convert: minigrid's picture alone, or a maze without walls")
@@ -69,6 +75,7 @@ def _parser() -> Parser:
     add("--copies", type=number(1, 1_000_000), default=1, metavar="N", help=copies)
     add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="mutate: random seed")
     add_solving(made)
+    add_editing(made)
     made.add_fields("size=9")
     return made
 
@@ -79,6 +86,18 @@ def add_solving(made: Parser) -> None:
     made.add_argument("--node-budget", type=number(1, 2**31 - 1), metavar="N", help=budget)
     made.add_argument("--json", metavar="FILE", help="solve: write steps, bounds and plans")
     made.add_argument("--gif", metavar="FILE", help="solve: draw the plan of a single level")
+
+
+def add_editing(made: Parser) -> None:
+    """Add the options of `edit`."""
+    add = made.add_argument
+    add("--web", action="store_true", help="edit: in a browser instead of a window")
+    port = "with --web: port on this machine (default 8700, or a free one)"
+    add("--port", type=number(1, 65_535), metavar="N", help=port)
+    resume = "with --web: continue the session of the same command that was ended or killed"
+    add("--resume", action="store_true", help=resume)
+    size = "edit: side of a cell (default: fits the window)"
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help=size)
 
 
 def _read(file: str | Path, env: Env | None) -> list[Entry]:

@@ -4,11 +4,12 @@
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..core.extras import MissingExtraError
+from ..core.extras import MissingExtraError, require
 from ..core.typed import PROGRAM
 
 
@@ -89,7 +90,7 @@ COMMANDS = {
         computes=True,
     ),
     "levels": Command(
-        "show, convert, mutate, check and solve files of levels",
+        "show, edit, convert, mutate, check and solve files of levels",
         "jaxenvs.commands.levels",
         {"--id": "ids"},
         keeps=True,
@@ -123,6 +124,8 @@ COMMANDS = {
         "check that environments satisfy the contract", "jaxenvs.commands.checking", {"...": "ids"}
     ),
 }
+# Module whose function `edit` runs `jaxenvs levels edit`; it needs the extra `play`.
+EDITOR = "jaxenvs.render.edit.command"
 # Shell -> (folder, file) in which the shell looks for a completion script.
 SCRIPTS = {
     "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
@@ -148,3 +151,10 @@ def load(name: str) -> Callable[[list[str]], int] | None:
         missing = MissingExtraError([error.name or ""], command.extra)
     print(f"{PROGRAM} {name}: {missing}", file=sys.stderr)
     return None
+
+
+def editor() -> Callable[..., int]:
+    """Import the editor of levels and return its function `edit`."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    require(["pygame"], "play")
+    return importlib.import_module(EDITOR).edit

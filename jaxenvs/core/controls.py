@@ -118,4 +118,6 @@ def sign(key: str) -> str:
     """Return the label of a key, for the help; a capital letter such as U gives `Shift U`."""
     if len(key) == 1 and key.isupper():
         return f"Shift {key}"
+    if key.startswith("ctrl "):
+        return f"Ctrl+{sign(key.removeprefix('ctrl ')).replace('Shift ', 'Shift+').title()}"
     return SIGNS.get(key, key.capitalize())

@@ -3,7 +3,7 @@
 from .api import Entry, check, mutate, parse, read, stack, write
 from .errors import LevelError, LevelWarning
 from .files import load, save
-from .solving import Solution, solve
+from .solving import Solution, check_solver, env_of, has_solver, solve
 from .source import from_levels
 from .states import load_state, save_state
 
@@ -13,7 +13,10 @@ __all__ = [
     "LevelWarning",
     "Solution",
     "check",
+    "check_solver",
+    "env_of",
     "from_levels",
+    "has_solver",
     "load",
     "load_state",
     "mutate",

@@ -112,14 +112,23 @@ def _of_file(file: Path, env: Env | None, strict: bool) -> Iterator[Entry]:
 
 def _of_id(text: str, first: int) -> Env:
     """Return the environment of the line `id:` of a text."""
+    return registry.make(id_in(text, first))
+
+
+def id_in(text: str, first: int) -> str:
+    """Return the id in the line `id:` of a text; raise `LevelError` if there is no such id.
+
+    first: line number of the text in its file.
+    """
     for number, line in enumerate(text.split("\n"), first):
         name, colon, value = line.removeprefix(";").partition(":")
         if name.strip() == "id" and colon:
             api.check_no_module(value.strip(), number, 5)
             try:
-                return registry.make(value.strip())
+                registry.spec(value.strip())
             except registry.UnknownIdError as error:
                 raise LevelError(str(error), number, 5) from None
+            return value.strip()
     raise LevelError(
         "the level has no line `id:`; add one, or name its environment (`--id`)", first
     )

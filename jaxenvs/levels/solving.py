@@ -40,26 +40,30 @@ def solve(
     *,
     node_budget: int = 1_000_000,
     batch_size: int = 256,
+    shared: bool = False,
 ) -> list[Solution]:
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
     levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
-        Grid and BabyAI also take states, from which the plan then starts.
+        Grid, BabyAI and puzzles also take states, from which the plan then starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
+    shared: whether levels of an environment that differ in their numbers of objects share a
+        compiled program. The search is a little slower, but editors and viewers, which solve one
+        level after the other, seldom wait for a compilation.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
     `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
     an optimum, such as one with obstacles that move at random.
     """
-    settings = {"node_budget": node_budget, "batch_size": batch_size}
+    settings = {"node_budget": node_budget, "batch_size": batch_size, "shared": shared}
     if isinstance(levels, Entry):
         levels = [levels]
     if not isinstance(levels, (list, tuple)):
         return _solver(env)(env, levels, **settings)
     found: dict[int, Solution] = {}
     for places, group in _groups(levels):
-        made = _made(env, group[0])
+        made = env_of(env, group[0])
         found |= zip(places, _solver(made)(made, api.stack(group), **settings), strict=True)
     return [found[place] for place in range(len(levels))]
 
@@ -69,14 +73,32 @@ def has_solver(env: Env) -> bool:
     return bool(api.bare(env).level_solver)
 
 
+def check_solver(env: Env, states: bool = False) -> None:
+    """Raise an error if `solve` cannot solve levels of an environment, as `solve` does.
+
+    states: whether states in the middle of an episode have to be solved, too.
+    """
+    module = _module(env)
+    if hasattr(module, "check"):
+        module.check(env)
+    if states and not getattr(module, "TAKES_STATES", False):
+        raise NotImplementedError(
+            f"levels.solve: {type(api.bare(env)).__name__} has plans only from the start of a level"
+        )
+
+
 def _solver(env: Env) -> Any:
+    return _module(env).solve_levels
+
+
+def _module(env: Env) -> Any:
     name = api.bare(env).level_solver
     if not name:
         raise NotImplementedError(
             f"levels.solve: {type(api.bare(env)).__name__} has no exact solver; families with one "
             "are Grid, BabyAI, XLand and Puzzle"
         )
-    return importlib.import_module(name).solve_levels
+    return importlib.import_module(name)
 
 
 def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
@@ -91,7 +113,7 @@ def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
         yield places, [entries[place] for place in places]
 
 
-def _made(env: Env, entry: Entry) -> Env:
+def env_of(env: Env, entry: Entry) -> Env:
     """Return the environment with the fields and params of an entry."""
     made = dataclasses.replace(api.bare(env), **entry.fields) if entry.fields else env
     return made.with_params(**entry.params) if entry.params else made

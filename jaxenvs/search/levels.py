@@ -12,19 +12,29 @@ from .astar import astar
 
 TOGETHER = 64  # number of levels that one search solves
 LONG = 4096  # number of actions of a plan that a search returns
+TAKES_STATES = True  # whether `solve_levels` also takes states
 
 
-def solve_levels(env: Env, levels: Any, *, node_budget: int, batch_size: int) -> list[Solution]:
-    """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
-
-    Raises `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
-    """
+def check(env: Env) -> None:
+    """Raise `TypeError` for a puzzle whose actions differ in cost."""
     puzzle: Any = getattr(env, "unwrapped", env)
     if not puzzle.unit_cost:
         raise TypeError(
             f"levels.solve: actions of {env.name} differ in cost, so the fewest steps are not the "
             "cheapest; use jaxenvs.search.astar"
         )
+
+
+def solve_levels(
+    env: Env, levels: Any, *, node_budget: int, batch_size: int, shared: bool = False
+) -> list[Solution]:
+    """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
+
+    All levels of a puzzle share a compiled program anyway. Raises `TypeError` for a puzzle that
+    cannot be searched, or whose actions differ in cost.
+    """
+    puzzle: Any = getattr(env, "unwrapped", env)
+    check(env)
     levels = PuzzleLevel(board=levels.board, instance=levels.instance)
     wanted = jax.tree.leaves(puzzle.level_shape)
     if np.ndim(jax.tree.leaves(levels)[0]) == len(wanted[0].shape):

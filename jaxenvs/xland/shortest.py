@@ -13,7 +13,9 @@ from .solver import solve
 from .state import Level
 
 
-def solve_levels(env: Env, levels: Any, *, node_budget: int, batch_size: int) -> list[Solution]:
+def solve_levels(
+    env: Env, levels: Any, *, node_budget: int, batch_size: int, shared: bool = False
+) -> list[Solution]:
     """Find the shortest plan of each level for the task of the environment's default params.
 
     See `jaxenvs.levels.solve`. Raises `TypeError` for states, because a state has no task.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..viewer import Pointer
+from ..shown import Pointer
 from . import protocol
 
 # Messages per second that a page may send, and how many it may send at once.

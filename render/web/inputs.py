@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ..viewer import PRESS
+from ..shown import PRESS
 from . import protocol
 from .clients import MOST_IGNORED, Client
 from .show import Show
@@ -24,6 +24,17 @@ def _key(show: Show, client: Client, name: str) -> None:
 
 def _click(show: Show, client: Client, x: int, y: int) -> None:
     _point(show, client, client.pointer.click, (x, y))
+
+
+def _button(show: Show, client: Client, x: int, y: int, button: int) -> None:
+    if client.frame is not None:
+        height, width, _ = client.frame.picture.shape
+        given = ((x, y), (width, height), client.frame.ratio, button)
+        show.queue(lambda viewer: client.pointer.click(viewer, *given))
+
+
+def _text(show: Show, client: Client, text: str) -> None:
+    show.queue(lambda viewer: viewer.type(text))
 
 
 def _move(show: Show, client: Client, x: int, y: int) -> None:
@@ -60,6 +71,8 @@ def _words(show: Show, client: Client, wanted: bool) -> None:
 _HANDLERS: dict[str, Callable[..., None]] = {
     "key": _key,
     "click": _click,
+    "button": _button,
+    "text": _text,
     "move": _move,
     "release": _release,
     "size": _resize,

@@ -15,20 +15,24 @@ from typing import Any, NamedTuple
 
 from jaxenvs.core.files import cache_folder, is_private
 
-from .. import viewer
+from .. import shown, viewer
+from ..edit import model
 
 FOLDER = "web"  # subfolder of the cache folder
 MAX_BYTES = 2**20  # maximum length of a journal
 MAX_FILES = 50  # journals that are kept; the oldest ones are removed
 MAX_NUMBER = 10**6  # largest number of a command
 EVERY = 1.0  # seconds between lines about automatic steps
+FULL = "the journal is full"
+OPENED = model.OPENED  # command with which a journal of the editor of levels begins
 # Name of each command in a journal, with the types of its arguments.
 COMMANDS = {
-    viewer.PRESS: (str,),
+    shown.PRESS: (str,),
     viewer.PLACE: (int, int),
     viewer.SCRUB: (float,),
     viewer.ZOOM: (int,),
     viewer.FORWARD: (int,),
+    **model.COMMANDS,
 }
 
 
@@ -54,6 +58,7 @@ class Journal:
         os.ftruncate(self._file, length)
         os.lseek(self._file, 0, os.SEEK_END)
         self._length = length
+        self._about = about
         if not length:
             self._line(about)
 
@@ -66,6 +71,16 @@ class Journal:
             return
         self.flush()
         self._line([name, *given])
+
+    def restart(self) -> None:
+        """Forget all commands: a file contains their result."""
+        if self.problem.startswith(FULL):
+            self.problem = ""
+        if not self.problem:
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            self._length = self._steps = 0
+            self._line(self._about)
 
     def flush(self) -> None:
         """Write the automatic steps that were counted."""
@@ -84,7 +99,7 @@ class Journal:
         if self.problem:
             return
         if self._length + len(line) > MAX_BYTES:
-            self.problem = f"the journal is full ({MAX_BYTES >> 20} MiB)"
+            self.problem = f"{FULL} ({MAX_BYTES >> 20} MiB)"
             return
         try:
             os.write(self._file, line)

@@ -15,6 +15,7 @@ from jaxenvs.core import extras
 from jaxenvs.core.typed import program
 
 from ..controls import Controller
+from ..shown import Shown
 from ..viewer import Viewer
 from . import journal
 
@@ -30,16 +31,16 @@ def require() -> None:
 
 
 def open_pages(
-    prepare: Callable[[], Controller],
+    prepare: Callable[[], Controller | Shown],
     command: str,
     argv: Sequence[str],
     options: argparse.Namespace,
 ) -> int:
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
-    `prepare` makes the controller of the session; it runs after the server has started, and its
-    exceptions propagate. `argv` are the arguments of the command, to type again; without them
-    there is no journal.
+    `prepare` makes the controller of the session, or another viewer; it runs after the server has
+    started, and its exceptions propagate. `argv` are the arguments of the command, to type again;
+    without them there is no journal.
     """
     require()
     from . import server
@@ -68,15 +69,16 @@ def open_pages(
 
 
 def _viewer(
-    prepare: Callable[[], Controller],
+    prepare: Callable[[], Controller | Shown],
     earlier: journal.Earlier | None,
     book: journal.Journal | None,
-) -> Viewer:
+) -> Shown:
     """Make the session, run the commands of an earlier journal, and write the later ones."""
-    made = Viewer(prepare())
+    found = prepare()
+    made = Viewer(found) if isinstance(found, Controller) else found
     made.replay(earlier.commands if earlier else ())
     if book is not None:
-        made.note = _noting(made, book)
+        made.keep(_noting(made, book))
     return made
 
 
@@ -91,14 +93,16 @@ def _journal(
     return journal.Journal(journal.new(place, identity), about)
 
 
-def _noting(viewer: Viewer, book: journal.Journal) -> Callable[..., None]:
+def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
     """Return a function that writes commands to the journal, and shows an error once."""
 
     def note(*command: Any) -> None:
         was = book.problem
+        if command[0] == journal.OPENED:
+            book.restart()
         book.write(*command)
         if book.problem != was:
-            viewer.controller.notice = f"{book.problem}; later commands cannot be resumed"
+            viewer.tell(f"{book.problem}; later commands cannot be resumed")
 
     return note
 

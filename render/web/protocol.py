@@ -17,6 +17,7 @@ MAX_SIDE = 16_384  # largest coordinate that a page may send
 MIN_SIDE, MAX_PIXELS = 64, 2560 * 1600
 MAX_RATIO = 4.0  # most pixels per CSS pixel
 LONGEST_KEY = 20  # maximum length of the name of a key
+LONGEST_TEXT = 300  # maximum length of a typed text
 
 
 def _is_key(value: Any) -> bool:
@@ -39,6 +40,16 @@ def _is_ratio(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and 0 < value <= 16
 
 
+def _is_text(value: Any) -> bool:
+    return (
+        isinstance(value, str) and len(value) <= LONGEST_TEXT and (value.isprintable() or not value)
+    )
+
+
+def _is_button(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= 3
+
+
 def _is_switch(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -47,6 +58,8 @@ def _is_switch(value: Any) -> bool:
 MESSAGES: dict[str, tuple[Callable[[Any], bool], ...]] = {
     "key": (_is_key,),  # name of a pressed key
     "click": (_is_pixel, _is_pixel),  # x and y
+    "button": (_is_pixel, _is_pixel, _is_button),  # like click; 1 left, 2 middle, 3 right button
+    "text": (_is_text,),  # text of the input field
     "move": (_is_pixel, _is_pixel),
     "release": (),
     "size": (_is_length, _is_length, _is_ratio),  # width and height (pixels), pixels per CSS pixel

@@ -13,11 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from jaxenvs.core import background
-from jaxenvs.core.controls import sign
 
 from .. import screen
-from ..controls import Controller
-from ..viewer import Viewer
+from ..shown import Shown
 from . import diffs
 from .clients import Client, Frame
 
@@ -26,7 +24,7 @@ LONG = 0.15  # duration of a job, in seconds, after which pages show that the se
 MAX_QUEUED = 200  # maximum number of commands queued while a job runs
 WORDS_EVERY = 1.0  # seconds between two descriptions in words
 STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # answer to Esc
-Command = Callable[[Viewer], None]
+Command = Callable[[Shown], None]
 Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]  # arguments of `Client.send`
 
 
@@ -37,9 +35,9 @@ class Show:
     `resume` is the command that resumes the session, and `stays` the notice after Esc.
     """
 
-    def __init__(self, prepare: Callable[[], Viewer], resume: str = "", stays: str = STAYS) -> None:
+    def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
         self.clients: set[Client] = set()
-        self.viewer: Viewer | None = None  # None until `prepare` has returned
+        self.viewer: Shown | None = None  # None until `prepare` has returned
         self.busy = ""  # "compiling" or "saving" while a long job runs
         self.version = 0  # number of changes of the picture
         self._prepare, self._resume, self._stays = prepare, resume, stays
@@ -66,7 +64,7 @@ class Show:
     def remove(self, client: Client) -> None:
         """Remove a page; the mouse of a page that has gone is nowhere."""
         self.clients.discard(client)
-        self.queue(lambda viewer: setattr(viewer.controller, "pointed", None))
+        self.queue(lambda viewer: viewer.leave())
 
     async def run(self) -> None:
         """Show the session until the task is cancelled. Exceptions of `prepare` propagate."""
@@ -86,7 +84,7 @@ class Show:
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
             elif not warm:  # compile the step while the user looks at the first picture
-                warm = await self._job(viewer.controller.session.warm) is None
+                warm = await self._job(viewer.warm) is None
             else:
                 await self._pause()
                 began = time.monotonic()
@@ -132,25 +130,24 @@ class Show:
     # Methods that run in the background thread.
 
     def _go_on(
-        self, viewer: Viewer, commands: Iterable[Command], seconds: float, due: list[Client]
+        self, viewer: Shown, commands: Iterable[Command], seconds: float, due: list[Client]
     ) -> list[Update]:
         """Run commands, let time pass, and return the updates of the pages that are `due`."""
-        controller = viewer.controller
         for command in commands:
             command(viewer)
             self.version += 1
-            if not controller.open:  # one page must not end the session of the others
-                controller.open, controller.notice = True, self._stays
+            if not viewer.is_open:  # one page must not end the session of the others
+                viewer.stay(self._stays)
         if viewer.tick(seconds):
             self.version += 1
         stale = [client for client in due if self._is_stale(client)]
         if any(client.wants_words for client in stale) and self._owes_words():
-            self._words = (_described(controller), self.version, time.monotonic())
+            self._words = (viewer.described(), self.version, time.monotonic())
         return self._updates(viewer, stale)
 
-    def _updates(self, viewer: Viewer, clients: Iterable[Client]) -> list[Update]:
+    def _updates(self, viewer: Shown, clients: Iterable[Client]) -> list[Update]:
         """Draw for these pages. Pages of the same size share the work."""
-        facts = {"busy": "", "resume": self._resume, **_about(viewer)}
+        facts = {"busy": "", "resume": self._resume, **viewer.about()}
         draw, encode = functools.cache(_draw), functools.cache(_encoded)
         updates = []
         for client in clients:
@@ -180,8 +177,8 @@ def _size(frame: Frame) -> tuple[tuple[int, int], float]:
     return (frame.picture.shape[1], frame.picture.shape[0]), frame.ratio
 
 
-def _draw(viewer: Viewer, size: tuple[int, int], ratio: float) -> Frame:
-    return Frame(screen.pixels(screen.draw(viewer.controller, size, ratio)), ratio)
+def _draw(viewer: Shown, size: tuple[int, int], ratio: float) -> Frame:
+    return Frame(screen.pixels(viewer.draw(size, ratio)), ratio)
 
 
 def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
@@ -192,28 +189,3 @@ def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
     height, width, _ = picture.shape
     shape = {"width": width, "height": height, "block": diffs.BLOCK, "blocks": numbers.tolist()}
     return shape, diffs.encoded(picture, numbers)
-
-
-def _about(viewer: Viewer) -> dict[str, Any]:
-    """Return facts about the session for a page: its title, its state in words and its keys."""
-    controller, session = viewer.controller, viewer.controller.session
-    first = session.dropped
-    moment = f"moment {first + session.cursor} of {first + len(session.history) - 1}"
-    keys = [
-        [[[key, sign(key)] for key in binding.keys], binding.does]
-        for binding in controller.bindings
-        if binding.keys
-    ]
-    return {
-        "title": controller.title,
-        "moment": moment,
-        "notice": controller.notice,
-        "keys": keys,
-        "saved": viewer.saved.name if viewer.saved else "",
-    }
-
-
-def _described(controller: Controller) -> str:
-    """Return the state of the selected environment in words."""
-    session = controller.session
-    return session.env.describe(session.state(controller.selected))

@@ -9,6 +9,11 @@ const MARKUP = `
   <p id="busy" role="status" hidden></p>
   <section id="gone" role="alert" hidden></section>
 </main>
+<form id="typing" hidden>
+  <label for="field">Mission</label>
+  <input id="field" autocomplete="off" autocapitalize="off" spellcheck="false" maxlength="300">
+  <button type="submit">OK</button>
+</form>
 <nav id="keys" aria-label="keys"></nav>
 <footer>
   <button id="listing" type="button" aria-expanded="false" aria-controls="keys">Buttons</button>
@@ -137,6 +142,7 @@ class Viewer {
     if (label) this.canvas.setAttribute("aria-label", label);
     if (head.keys) this.list(head.keys);
     if (head.words !== undefined) this.at("words").textContent = head.words;
+    if (head.typing !== undefined) this.ask(head.typing);
     this.channel.tell(head);
   }
 
@@ -157,6 +163,20 @@ class Viewer {
       button.dataset.key = keys[0][0];
       return button;
     }));
+  }
+
+  // Show the input field with this text while the editor of levels asks for one; false: hide it.
+  ask(text) {
+    const form = this.at("typing"), field = this.at("field");
+    if (text === false) {
+      if (!form.hidden) this.canvas.focus();
+      form.hidden = true;
+    } else if (form.hidden) {
+      form.hidden = false;
+      field.value = text;
+      field.focus();
+      field.select();
+    }
   }
 
   // Ask for a picture that fits; not while the viewer is hidden.
@@ -187,12 +207,13 @@ class Viewer {
     const name = nameOf(event);
     this.held = SIDED[event.key] ? name : "";
     const isCombined = (event.ctrlKey || event.altKey) && !event.getModifierState("AltGraph");
-    if (this.held || !name || event.metaKey || isCombined) return;
+    const isControl = (event.ctrlKey || event.metaKey) && this.isUsed(`ctrl ${name}`);
+    if (this.held || !name || ((event.metaKey || isCombined) && !isControl)) return;
     if (name === "tab" && (event.shiftKey || !this.isUsed(name))) return;
     if (this.channel.leaves && this.channel.leaves(event)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    this.send("key", name);
+    this.send("key", isControl ? `ctrl ${name}` : name);
   }
 
   // Shift acts when it is released, unless it was part of a combination such as Shift+Tab.
@@ -218,11 +239,16 @@ class Viewer {
   listenToPointer() {
     const {canvas} = this;
     this.on(canvas, "pointerdown", event => {
-      if (event.button !== 0) return;
+      if (event.button !== 0 && !this.facts.edits) return;
       canvas.focus();
       canvas.setPointerCapture(event.pointerId);
       this.flush();
-      this.send("click", ...this.pixel(event));
+      if (event.button) this.send("button", ...this.pixel(event), event.button + 1);
+      else this.send("click", ...this.pixel(event));
+      if (event.button === 1) event.preventDefault();
+    });
+    this.on(canvas, "contextmenu", event => {
+      if (this.facts.edits) event.preventDefault();
     });
     this.on(canvas, "pointermove", event => {
       if (this.pending === null) setTimeout(() => this.flush(), MOVES);
@@ -230,7 +256,7 @@ class Viewer {
     });
     for (const name of ["pointerup", "pointercancel"]) {
       this.on(canvas, name, event => {
-        if (event.button > 0) return;
+        if (event.button > 0 && !this.facts.edits) return;
         this.flush();
         this.send("release");
       });
@@ -242,6 +268,18 @@ class Viewer {
   }
 
   listenToButtons() {
+    this.on(this.at("field"), "input", () => this.send("text", this.at("field").value));
+    this.on(this.at("field"), "keydown", event => {
+      const name = nameOf(event);
+      if (["escape", "up", "down"].includes(name)) {
+        event.preventDefault();
+        this.send("key", name);
+      }
+    });
+    this.on(this.at("typing"), "submit", event => {
+      event.preventDefault();
+      this.send("key", "return");
+    });
     this.on(this.at("keys"), "click", event => {
       const button = event.target.closest("button");
       if (button) this.send("key", button.dataset.key);

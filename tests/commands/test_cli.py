@@ -294,7 +294,7 @@ def test_words_come_from_the_help(scripts):
     assert known["bench"].places["--ids ..."] == ("families", "all", *ids)
     assert all("--help" in word.options for word in known.values())
     valued = {option for option, takes_value in known["watch"].options.items() if takes_value}
-    flags = {"--panel", "--greedy", "--best", "--help", "--web", "--resume"}
+    flags = {"--panel", "--greedy", "--best", "--help", "--web", "--resume", "--oracle"}
     assert valued == set(known["watch"].options) - flags
     assert known["train"].options["--resume"] and not known["train"].options["--overwrite"]
 

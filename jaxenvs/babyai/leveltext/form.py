@@ -16,12 +16,13 @@ from ...core.random import Key
 from ...grid import tiles
 from ...grid.env import GridEnv
 from ...grid.leveltext import form as grids
-from ...grid.leveltext import goals, picture
+from ...grid.leveltext import goals, painting, picture
 from ...grid.state import Level
 from ...grid.tiles import Kind
 from ...levels import cells
 from ...levels.blocks import Block, Header
 from ...levels.errors import LevelError
+from ...levels.palette import Headers, Picture
 from .. import mission as m
 from ..env import BabyEnv, BabyLevel, BabyState
 from . import mutation, sentences
@@ -36,6 +37,39 @@ def shared_contents(env: BabyEnv) -> bool:
 
 
 FORMS, block = grids.FORMS, grids.block
+palette, sprites, place = painting.palette, painting.sprites, painting.place
+
+
+def missions(env: BabyEnv) -> tuple[str, ...]:
+    """Return examples of missions; a level can have others."""
+    return tuple(sentences.EXAMPLES[verb] for verb in env.verbs)
+
+
+def unpacked(env: BabyEnv, block: Block) -> Picture:
+    """Return the picture of a block, see `painting.unpacked`.
+
+    A line `contents:` of boxes with shared contents keeps only the name of these contents.
+    """
+    if not shared_contents(env):
+        return painting.unpacked(env, block)
+    found = painting.unpacked_with(env, block, fills=False)
+    rest = [header for header in found.headers if header[0] != "contents"]
+    held = {value.partition(" ")[2]: None for name, value in found.headers if name == "contents"}
+    return found._replace(headers=(*rest, *(("contents", content) for content in held)))
+
+
+def packed(env: BabyEnv, found: Picture) -> tuple[Headers, list[str]]:
+    """Return the headers and the rows of a picture."""
+    headers, rows = painting.packed(env, found)
+    if not shared_contents(env):
+        return headers, rows
+    boxes = [
+        f"{r},{c}" for r, row in enumerate(found.cells) for c, sign in enumerate(row)
+        if sign[0] == "B"
+    ]  # fmt: skip
+    rest = tuple(header for header in headers if header[0] != "contents")
+    held = [value for name, value in headers if name == "contents"]
+    return (*rest, *(("contents", f"{box} {one}") for one in held for box in boxes)), rows
 
 
 def names(env: BabyEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:

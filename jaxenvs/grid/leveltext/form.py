@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.gridworld import AgentState, packed, pose_of, unpacked
+from ...core import gridworld
+from ...core.gridworld import AgentState, pose_of
 from ...levels import cells
 from ...levels.blocks import Block, Header
 from ...levels.errors import LevelError, warn
@@ -18,10 +19,12 @@ from .. import tiles
 from ..env import GridEnv
 from ..state import REJECTED, GridState, Level
 from ..tiles import Colour, Kind
-from . import goals, kinds, maze, mutation, picture
+from . import goals, kinds, maze, mutation, painting, picture
 
 COMMON = ("mission", "grey", "under", "carrying", "task", "time", "rejected")
 FORMS = (None, "minigrid", "maze")
+palette, unpacked, packed = painting.palette, painting.unpacked, painting.packed
+sprites, missions, place = painting.sprites, painting.missions, painting.place
 GREY_BOX = Kind.BOX | Colour.GREY << 4
 # Name of a carried object -> tile byte; a box can hold a key.
 HELD = {
@@ -99,7 +102,7 @@ def level(env: Any, block: Block, found: Parsed, task: Any) -> Level:
 
 def agent(block: Block, found: Parsed) -> Any:
     """Return the field `agent` of a state."""
-    pose = packed(*found.seen.cell, found.seen.direction, found.carried)
+    pose = gridworld.packed(*found.seen.cell, found.seen.direction, found.carried)
     return pose | jnp.int32(REJECTED if _rejected(block) else 0)
 
 
@@ -255,7 +258,7 @@ def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]
 
 
 def _state_headers(state: GridState) -> list[tuple[str, str]]:
-    carried = unpacked(state.agent)[3]
+    carried = gridworld.unpacked(state.agent)[3]
     name = next((name for name, code in HELD.items() if code == carried), "")
     headers = [("time", str(int(state.time)))]
     headers += [("carrying", name)] if carried else []

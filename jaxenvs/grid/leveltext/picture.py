@@ -58,7 +58,7 @@ def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
     grey: cells whose second letter `G` means grey; None: the text does not say, so `G` means green,
         with a warning if there are such cells (an error if `strict`).
     """
-    rows = [_pairs(block, number) for number in range(len(block.picture))]
+    rows = [pairs(block, number) for number in range(len(block.picture))]
     row, column = _agent(block, rows)
     direction = AGENT.index(rows[row][column])
     rows[row][column] = "  "
@@ -109,7 +109,7 @@ def _warn_of_grey(block: Block, unclear: list[Cell], *, strict: bool) -> None:
     )
 
 
-def _pairs(block: Block, number: int) -> list[str]:
+def pairs(block: Block, number: int) -> list[str]:
     """Return the pairs of one row of the picture; raise `LevelError`."""
     line, width, place = block.picture[number], len(block.picture[0]), block.line + number
     if len(line) % 2:
@@ -126,11 +126,11 @@ def _pairs(block: Block, number: int) -> list[str]:
             place,
             min(len(line), width) + 1,
         )
-    pairs = [line[i : i + 2] for i in range(0, width, 2)]
-    for column, pair in enumerate(pairs):
+    found = [line[i : i + 2] for i in range(0, width, 2)]
+    for column, pair in enumerate(found):
         if pair not in PAIRS and pair not in AGENT:
             raise LevelError(f"unknown pair {pair!r}; known are {MEANING}", place, 1 + 2 * column)
-    return pairs
+    return found
 
 
 def write(grid: np.ndarray, agent: Cell, direction: int, *, minigrid: bool = False) -> list[str]:
@@ -138,7 +138,7 @@ def write(grid: np.ndarray, agent: Cell, direction: int, *, minigrid: bool = Fal
 
     Raises `ValueError` for a tile byte that has no pair.
     """
-    table = _MINIGRID if minigrid else _OURS
+    table = _MINIGRID if minigrid else OURS
     rows = [[_pair(table, int(code)) for code in row] for row in np.asarray(grid)]
     rows[agent[0]][agent[1]] = AGENT[direction]
     return ["".join(row) for row in rows]
@@ -162,9 +162,10 @@ def _letters(*, minigrid: bool) -> Iterator[tuple[int, str]]:
             yield kind | colour << 4, "__" if opened else letter + upper
 
 
-_OURS, _MINIGRID = dict(_letters(minigrid=False)), dict(_letters(minigrid=True))
+# Tile byte -> pair, in the exact form and in minigrid's.
+OURS, _MINIGRID = dict(_letters(minigrid=False)), dict(_letters(minigrid=True))
 # Name of a tile -> tile byte, for headers such as `under: open red door`.
-NAMES = {tiles.name(code): code for code in _OURS if tiles.name(code)}
+NAMES = {tiles.name(code): code for code in OURS if tiles.name(code)}
 PORTABLE = {
     name: code for name, code in NAMES.items() if code & 15 in (Kind.KEY, Kind.BALL, Kind.BOX)
 }

@@ -20,13 +20,19 @@ from ..dynamicobstacles import DynamicObstacles
 from ..env import GridEnv
 from ..state import GridState
 from . import nodes, sides
-from .searching import Found, Searcher
+from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # number of levels that one search solves
+DOORS = 2  # number of locked doors for which a shared program has room at least
 
 
 def solve(
-    env: Env, levels: Any, *, node_budget: int = 1_000_000, batch_size: int = 256
+    env: Env,
+    levels: Any,
+    *,
+    node_budget: int = 1_000_000,
+    batch_size: int = 256,
+    shared: bool = False,
 ) -> list[Solution]:
     """Find the shortest plan of each level, for a Grid or BabyAI environment.
 
@@ -34,6 +40,8 @@ def solve(
         leading axis, are solved from there.
     node_budget: largest number of states that a search of up to 64 levels stores.
     batch_size: number of states that the search expands together.
+    shared: whether levels with other numbers of objects share a compiled program, see
+        `jaxenvs.levels.solve`.
 
     The plan ignores the time limit; `optimal_return` takes it into account. Raises `TypeError` for
     an environment without an optimum, such as one with moving obstacles.
@@ -46,11 +54,17 @@ def solve(
     for at in range(0, count, TOGETHER):
         rows = np.minimum(np.arange(at, at + min(TOGETHER, count)), count - 1)
         group = _rows(levels, rows)
-        found += _solve_together(world, group, node_budget, batch_size)[: count - at]
+        found += _solve_together(world, group, node_budget, batch_size, shared)[: count - at]
     return found
 
 
 solve_levels = solve  # the name that `jaxenvs.levels.solve` calls
+TAKES_STATES = True  # whether `solve_levels` also takes states
+
+
+def check(env: Env) -> None:
+    """Raise `TypeError` if the environment has no optimum."""
+    _checked(env)
 
 
 def _rows(levels: Any, rows: np.ndarray) -> Any:
@@ -72,13 +86,19 @@ def _checked(env: Env) -> GridEnv:
     return world
 
 
-def _solve_together(env: GridEnv, levels: Any, node_budget: int, batch_size: int) -> list[Solution]:
+def _solve_together(
+    env: GridEnv, levels: Any, node_budget: int, batch_size: int, shared: bool
+) -> list[Solution]:
     """Solve levels in one search, and those without a proof from two sides."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
     kinds = first.grid & jnp.uint8(15)
     doors = int((kinds == tiles.Kind.LOCKED_DOOR).sum((1, 2)).max())
-    searcher = Searcher(env, doors, nodes.most_changed(first), node_budget, batch_size)
+    most = nodes.most_changed(first)
+    if shared:  # round the sizes up, so that few different programs are compiled
+        most = next((size for size in SIZES if size >= most), -(-most // SIZES[0]) * SIZES[0])
+        doors = max(doors, DOORS)
+    searcher = Searcher(env, doors, most, node_budget, batch_size)
     found = searcher.answers(first, np.ones(len(clocks), bool))
     found = sides.prove(searcher, first, found)
     return [_solution(found, i, *clocks[i].tolist()) for i in range(len(clocks))]

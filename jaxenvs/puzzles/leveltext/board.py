@@ -5,8 +5,11 @@ from typing import Any
 from ...levels.blocks import GRID, Block, Header, trimmed
 from ...levels.errors import LevelError
 from ..puzzle import Puzzle, PuzzleLevel
+from . import painting
 
 FORMS = (None,)
+palette, unpacked, packed = painting.palette, painting.unpacked, painting.packed
+sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -17,12 +17,15 @@ from ...core.random import Key, below, choose, words
 from ...levels import cells
 from ...levels.blocks import GRID, NOTES, SEPARATOR, Block, Header
 from ...levels.errors import LevelError
+from ...levels.palette import Picture
 from ..puzzle import PuzzleLevel
 from ..sokoban import Sokoban
 from ..sokoban_levels import CHARACTERS, WALL, push_distances
-from . import board
+from . import board, painting
 
 FORMS = (None,)
+palette, packed, sprites = painting.palette, painting.packed, painting.sprites
+place = painting.place
 KNOWN = (
     "known are # wall, space - or _ floor, @ player, $ box, . target, * box on target and + player "
     "on target"
@@ -81,6 +84,17 @@ def _note(line: str, number: int) -> Header:
     if found and found[1].lower() in (*NOTES, "id", "limit"):
         return Header(found[1].lower(), found[2], number)
     return Header("title", line.removeprefix(";").strip(), number)
+
+
+def unpacked(env: Sokoban, block: Block) -> Picture:
+    """Return the picture of a block without run lengths, as large as the grid if it fits.
+
+    Raises `LevelError` for an unknown character and for a second player.
+    """
+    rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
+    wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)
+    rows = [row.ljust(wide) for row in rows] + ["#" * wide] * high
+    return painting.unpacked(env, Block(block.headers, tuple(rows), block.line))
 
 
 def read(env: Sokoban, block: Block, *, strict: bool) -> PuzzleLevel:

@@ -1,0 +1,107 @@
+"""The boards of puzzles for editors, see `jaxenvs.levels.palette`: a character is a sign."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...levels.blocks import Block
+from ...levels.cells import Cell
+from ...levels.palette import Headers, Palette, Picture, Tool, joined, split
+from ..puzzle import Puzzle, PuzzleState
+
+PLAYER = {"@": (0, " "), "+": (0, ".")}
+
+
+class Signs(NamedTuple):
+    """The characters of a puzzle's boards."""
+
+    tools: tuple[Tool, ...]
+    empty: str
+    order: str  # characters in the order of the sprites
+    outside: str = ""
+    has_player: bool = False
+
+
+DIGITS = tuple(Tool(f"digit {digit}", str(digit), (str(digit),)) for digit in range(1, 10))
+SIGNS = {
+    "LightsOut": Signs((Tool("dark", "d", (".",)), Tool("lit", "l", ("O",))), ".", ".O"),
+    "Maze": Signs(
+        (Tool("floor", "f", (" ",)), Tool("wall", "w", ("#",)), Tool("target", "g", (".",))),
+        *(" ", " #.@+"),
+        has_player=True,
+    ),
+    "PegSolitaire": Signs((Tool("hole", "o", (".",)), Tool("peg", "k", ("O",))), ".", " .O", " "),
+    "Sokoban": Signs(
+        (
+            Tool("floor", "f", (" ",)),
+            Tool("wall", "w", ("#",)),
+            Tool("box", "b", ("$",)),
+            Tool("target", "g", (".",)),
+            Tool("box on a target", "d", ("*",)),
+        ),
+        *(" ", " #.$*@+"),
+        has_player=True,
+    ),
+    "Sudoku": Signs((Tool("empty", "0", (".",)), *DIGITS), ".", ".123456789"),
+}
+
+
+def _signs(env: Puzzle) -> Signs:
+    """Return the characters of a puzzle's boards; raise `NotImplementedError`."""
+    for kind in type(env).__mro__:
+        if kind.__name__ in SIGNS and kind.__module__.startswith(_PUZZLES):
+            return SIGNS[kind.__name__]
+    if not env.characters:
+        raise NotImplementedError(
+            f"levels of {type(env).__name__} cannot be edited cell by cell: their text has no sign "
+            "for each cell that could change alone; change the text of the file"
+        )
+    tools = (Tool(sign, "", (sign,)) for sign in env.characters)
+    return Signs(tuple(tools), env.characters[0], env.characters)
+
+
+_PUZZLES = __name__.removesuffix("leveltext.painting")  # beginning of the puzzles' modules
+
+
+def palette(env: Puzzle) -> Palette:
+    """Return the signs of a puzzle's boards; raise `NotImplementedError` if it has none."""
+    return _palette(_signs(env))
+
+
+@functools.cache
+def _palette(signs: Signs) -> Palette:
+    agents = PLAYER if signs.has_player else {}
+    return Palette(signs.tools, signs.empty, 1, signs.outside, agents, "player")
+
+
+def unpacked(env: Puzzle, block: Block) -> Picture:
+    """Return the picture of a block; raise `LevelError` for a second player."""
+    headers = tuple((header.name, header.value) for header in block.headers)
+    return split(palette(env), block, headers)
+
+
+def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
+    """Return the headers and the rows of a picture."""
+    rows = joined(palette(env), picture)
+    outside = _signs(env).outside
+    return picture.headers, [row.rstrip(outside) for row in rows] if outside else rows
+
+
+def sprites(env: Puzzle, picture: Picture, level: Any) -> np.ndarray:
+    """Return the index of each cell's sprite; unknown signs have the sprite of an empty cell."""
+    if level is not None:
+        state = PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
+        return np.asarray(jax.device_get(env.tiles(state)))
+    order, rows = _signs(env).order, joined(palette(env), picture)
+    return np.array([[max(0, order.find(sign)) for sign in row] for row in rows], np.int32)
+
+
+def place(env: Puzzle, state: PuzzleState) -> Cell | None:
+    """Return the row and the column of the player in a state; None without a player."""
+    rows, order = np.asarray(env.observe_board(state.instance, state.board)), _signs(env).order
+    found = [order.find(sign) for sign in palette(env).agents]
+    cells = np.argwhere(np.isin(rows, found)).tolist()
+    return (cells[0][0], cells[0][1]) if cells else None

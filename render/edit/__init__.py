@@ -1,0 +1,1 @@
+"""The editor of levels: its model, its keys, its pictures and its command."""

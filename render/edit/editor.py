@@ -1,0 +1,401 @@
+"""The level editor without its pictures: keys, tools, prompts, play and the solver's answer.
+
+Needs no display. `EditView` draws it and passes on the mouse.
+"""
+
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxenvs import levels
+from jaxenvs.core.checks import counted
+from jaxenvs.levels import palette
+from jaxenvs.levels.palette import Tool
+
+from ..controls import Controller
+from ..pilots import RANDOM
+from ..plans import Planner, no_solver
+from ..session import Session
+from ..solve import Plan
+from . import prompts
+from .files import File, drawn
+from .model import (
+    INSERT,
+    OPENED,
+    PAINT,
+    PLACE,
+    REMOVE,
+    REPLACE,
+    SHOW,
+    TURN,
+    Model,
+    RefusedError,
+    line_between,
+)  # fmt: skip
+
+AGENT = -1  # `Editor.tool` while the agent is placed
+COLOUR_KEYS = "123456"
+ARROWS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
+PLAN_SPEED = 4.0  # steps per second at which the plan is played
+
+
+class Command(NamedTuple):
+    """A command of the editor and the keys that run it."""
+
+    keys: tuple[str, ...]
+    does: str  # description for the help and for buttons
+    run: Callable[["Editor"], object]
+
+
+class Editor:
+    """An open file in the editor."""
+
+    def __init__(self, file: File, model: Model, planner: Planner | None = None) -> None:
+        self.file, self.model = file, model
+        self.planner = planner or Planner()
+        self.tool, self.variant = 1, 0  # index of the selected tool, and of its variant
+        self.cell = (1, 1)  # row and column of the cursor
+        self.pointed: tuple[int, int] | None = None  # cell below the mouse
+        self.notice = ""  # message until the next command
+        self.help_shown = self.plan_shown = False
+        self.open = True
+        self.prompt: prompts.Prompt | None = None  # question that takes all keys
+        self.play: Callable[[Controller], None] = lambda controller: None  # set by `EditView`
+        self._path: tuple[str, tuple[tuple[int, int], ...]] = ("", ())  # question, cells
+        self._seed = 1  # of the next random level or edit
+        self._overwrites = False  # whether the next save may replace another program's changes
+        self.ask()
+
+    # State
+
+    @property
+    def title(self) -> str:
+        """Name of the file, with a star if it has unsaved changes."""
+        return f"{self.file.path.name}{' *' if self.model.is_changed else ''}"
+
+    @property
+    def id(self) -> str:
+        """Id of the environment of the level that is shown, or its class."""
+        return dict(self.model.picture.headers).get("id") or self.model.env.name
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools of the level that is shown."""
+        return self.model.palette.tools
+
+    @property
+    def sign(self) -> str:
+        """The sign that the selected tool paints."""
+        tool = self.tools[min(max(self.tool, 0), len(self.tools) - 1)]
+        return tool.signs[min(self.variant, len(tool.signs) - 1)]
+
+    @property
+    def question(self) -> str:
+        """Key of the solver's question about the level that is shown."""
+        page = self.model.page
+        text = f"{page.id}\n{self.model.text_of(page)}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def verdict(self) -> str:
+        """The solver's answer about the level that is shown, in words; "" without one."""
+        if self.model.checked().fault:
+            return ""
+        return "no solver" if no_solver(self.model.env) else self.planner.status(self.question)
+
+    @property
+    def plan(self) -> tuple[int, ...]:
+        """The actions of the plan of the level that is shown; () if none is known."""
+        found = self.planner.answer(self.question)
+        return found.plan if found else ()
+
+    @property
+    def path(self) -> tuple[tuple[int, int], ...]:
+        """The cells that the agent of the plan visits, in order; () unless the plan is shown."""
+        entry = self.model.checked().entry
+        if not self.plan_shown or not self.plan or entry is None:
+            return ()
+        if self._path[0] != self.question:
+            self._path = (self.question, tuple(_visited(self.model.env, entry, self.plan)))
+        return self._path[1]
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """All commands that are possible now."""
+        if self.prompt is not None:
+            return ()
+        return (*self._tool_commands(), *(c for c in COMMANDS if self._has(c)))
+
+    def _has(self, command: Command) -> bool:
+        if command.run in (Editor.select_agent, _turn(1), _turn(3)):
+            return self.model.palette.directions > (0 if command.run is Editor.select_agent else 1)
+        if command.run is Editor.ask_mission:
+            return prompts.has_mission(self.model)
+        return True
+
+    def _tool_commands(self) -> Iterator[Command]:
+        for number, tool in enumerate(self.tools):
+            if tool.key:
+                select = functools.partial(Editor.select, tool=number)
+                yield Command((tool.key,), tool.name, select)
+        most = max(len(tool.signs) for tool in self.tools)
+        if most > 1:
+            for number, key in enumerate(COLOUR_KEYS[:most]):
+                name = next(t.variants[number] for t in self.tools if len(t.signs) == most)
+                paint = functools.partial(Editor.select_variant, variant=number)
+                yield Command((key,), name, paint)
+
+    # Commands
+
+    def press(self, key: str) -> bool:
+        """Run the command of a key; return whether the key has a command."""
+        self.notice = ""
+        if self.prompt is not None:
+            return self.prompt.press(self, key)
+        if key == prompts.QUIT:
+            self.leave()
+            return True
+        if self.help_shown and key != "h":
+            self.help_shown = False
+            return True
+        commands = self.commands
+        known = any(key in command.keys for command in commands)
+        name = key if known else key.lower()
+        for command in commands:
+            if name in command.keys:
+                self.attempt(functools.partial(command.run, self))
+                return True
+        return False
+
+    def attempt(self, run: Callable[[], Any]) -> None:
+        """Run a command; show why the level does not allow it."""
+        try:
+            run()
+        except RefusedError as error:
+            self.notice = str(error)
+        self.ask()
+
+    def ask(self) -> None:
+        """Ask the solver about the level that is shown, if it can be read."""
+        entry = self.model.checked().entry
+        if entry is not None and not no_solver(self.model.env):
+            self.planner.ask(self.question, levels.env_of(self.model.env, entry), entry.level)
+
+    def tick(self) -> bool:
+        """Move the solver on; return whether the picture changes."""
+        return self.planner.tick()
+
+    def select(self, tool: int) -> None:
+        """Select a tool."""
+        self.tool = tool
+
+    def select_variant(self, variant: int) -> None:
+        """Select a variant, such as a colour."""
+        self.variant = variant
+
+    def select_agent(self) -> None:
+        """Select the agent as the tool."""
+        self.tool = AGENT
+
+    def paint(self, cell: tuple[int, int], joined: bool = False) -> None:
+        """Use the selected tool on a cell. `joined`: undo it together with the change before."""
+        self.cell = cell
+        if self.tool == AGENT:
+            if not joined:
+                self.model.change(PLACE, *cell)
+            return
+        self.model.change(PAINT, *cell, self.sign, joined)
+
+    def erase(self, cell: tuple[int, int], joined: bool = False) -> None:
+        """Erase a cell."""
+        self.cell = cell
+        self.model.change(PAINT, *cell, self.model.palette.empty, joined)
+
+    def pick(self, cell: tuple[int, int]) -> None:
+        """Select the tool that painted a cell; the agent if it is there."""
+        picture = self.model.picture
+        if picture.agent is not None and picture.agent[:2] == cell:
+            self.tool = AGENT
+            return
+        sign = picture.cells[cell[0]][cell[1]]
+        for number, tool in enumerate(self.tools):
+            if sign in tool.signs:
+                self.tool = number
+                if len(tool.signs) > 1:
+                    self.variant = tool.signs.index(sign)
+
+    def stroke(self, start: tuple[int, int], end: tuple[int, int], erases: bool) -> None:
+        """Paint or erase the cells from one position of the mouse to the next one."""
+        act = self.erase if erases else self.paint
+        for cell in line_between(start, end):
+            self.attempt(functools.partial(act, cell, self.model.joins))
+
+    def ask_mission(self) -> None:
+        """Ask for the mission."""
+        self.prompt = prompts.MissionPrompt(self.model)
+
+    def save(self) -> bool:
+        """Save the file; return whether it was saved."""
+        if self.file.has_changed and not self._overwrites:
+            self._overwrites = True
+            self.notice = f"{self.file.path.name} has changed on disk: Ctrl+S again overwrites it"
+            return False
+        document = self.model.document
+        try:
+            self.file.write([self.model.text_of(page) for page in document.pages])
+        except OSError as error:
+            self.notice = f"not saved: {error}"
+            return False
+        self._overwrites = False
+        self.model.mark_saved()
+        self.note_file()
+        faults = [n for n, p in enumerate(document.pages, 1) if self.model.checked(p).fault]
+        fault = f"; level {faults[0]} has a fault" if faults else ""
+        self.notice = f"saved {counted(len(document.pages), 'level')}{fault}"
+        return True
+
+    def note_file(self) -> None:
+        """Begin the journal again: the file has the document that is shown."""
+        self.model.note(OPENED, self.file.digest)
+        self.model.note(SHOW, self.model.document.at)
+
+    def leave(self) -> None:
+        """Close the editor; ask first if there are unsaved changes."""
+        if self.model.is_changed:
+            self.prompt = prompts.LeavePrompt()
+        else:
+            self.open = False
+
+    def add(self) -> None:
+        """Add a random level."""
+        self.model.change(INSERT, self._drawn())
+
+    def redraw(self) -> None:
+        """Replace the level by a random one."""
+        self.model.change(REPLACE, self._drawn())
+
+    def duplicate(self) -> None:
+        """Add a copy of the level."""
+        self.model.change(INSERT, self.model.text_of(self.model.page))
+
+    def mutate(self) -> None:
+        """Apply a random edit, see `levels.mutate`."""
+        entry = self._entry()
+        key = jax.random.key(self._next_seed())
+        try:
+            changed = jax.device_get(_mutated(self.model.env)(key, entry.level))
+        except NotImplementedError as error:
+            raise RefusedError(str(error).partition(": ")[2]) from error
+        notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
+        made = levels.Entry(changed, entry.params, notes, entry.fields)
+        self.model.change(REPLACE, levels.write(self.model.env, made))
+
+    def test(self) -> None:
+        """Play the level."""
+        self.play(Controller(self._session(None), f"play {self.id}", "play"))
+
+    def watch(self) -> None:
+        """Watch the solver's plan."""
+        if not self.plan:
+            raise RefusedError("no plan is known yet")
+        name = "shortest plan" if self._is_proven() else "plan"
+        plan = Plan(name, RANDOM.think, actions=self.plan)
+        self.play(Controller(self._session(plan), f"plan of {self.id}", "watch"))
+
+    def _is_proven(self) -> bool:
+        found = self.planner.answer(self.question)
+        return found is not None and found.proven
+
+    def _session(self, pilot: Any) -> Session:
+        entry = self._entry()
+        made = levels.env_of(self.model.env, entry)
+        if type(entry.level) is not type(made.level_shape):
+            raise RefusedError("a text with a line `time:` is a state; play begins in levels")
+        return Session(made, pilot, speed=PLAN_SPEED, level=entry.level)
+
+    def _entry(self) -> levels.Entry:
+        found = self.model.checked()
+        if found.entry is None:
+            raise RefusedError("the level has a fault; remove it first")
+        return found.entry
+
+    def _drawn(self) -> str:
+        id = dict(self.model.picture.headers).get("id", "")
+        return drawn(self.model.env, self._next_seed(), id)
+
+    def _next_seed(self) -> int:
+        self._seed += 1
+        return self._seed
+
+    def move(self, down: int, right: int) -> None:
+        """Move the cursor."""
+        rows = len(self.model.picture.cells)
+        columns = len(self.model.picture.cells[0])
+        self.cell = ((self.cell[0] + down) % rows, (self.cell[1] + right) % columns)
+
+    def go(self, by: int) -> None:
+        """Show another level of the file."""
+        self.model.show(self.model.document.at + by)
+
+
+def _visited(env: Any, entry: levels.Entry, plan: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the cells of the agent before and after each action of a plan."""
+    made, key = levels.env_of(env, entry), jax.random.key(0)
+    state = entry.level
+    if type(state) is type(made.level_shape):
+        state = made.reset_to(key, entry.level).state
+    for action in (None, *plan):
+        if action is not None:
+            state = made.step(key, state, np.int32(action)).state
+        cell = palette.place(made, state)
+        if cell is None:
+            return
+        yield cell
+
+
+@functools.lru_cache(maxsize=8)
+def _mutated(env: Any) -> Callable[..., Any]:
+    return jax.jit(lambda key, level: levels.mutate(env, key, level))
+
+
+@functools.cache
+def _turn(by: int) -> Callable[[Editor], object]:
+    return lambda editor: editor.model.change(TURN, by)
+
+
+def _toggle(name: str) -> Callable[[Editor], object]:
+    return lambda editor: setattr(editor, name, not getattr(editor, name))
+
+
+COMMANDS = (
+    Command(("x",), "agent", Editor.select_agent),
+    Command(("t",), "turn right", _turn(1)),
+    Command(("T",), "turn left", _turn(3)),
+    *(
+        Command((name,), f"cursor {name}", functools.partial(Editor.move, down=d, right=r))
+        for name, (d, r) in ARROWS.items()
+    ),
+    Command(("space", "return"), "paint", lambda e: e.paint(e.cell)),
+    Command(("backspace", "delete"), "erase", lambda e: e.erase(e.cell)),
+    Command(("c",), "pick the tool of the cell", lambda e: e.pick(e.cell)),
+    Command(("u", "ctrl z"), "undo", lambda e: e.model.travel(-1)),
+    Command(("y", "ctrl y", "ctrl Z"), "redo", lambda e: e.model.travel(1)),
+    Command(("m",), "mission", Editor.ask_mission),
+    Command(("p",), "play", Editor.test),
+    Command(("v",), "draw the plan", _toggle("plan_shown")),
+    Command(("V",), "watch the plan", Editor.watch),
+    Command(("r",), "random edit", Editor.mutate),
+    Command(("R",), "random level", Editor.redraw),
+    Command(("page down", "."), "next level", lambda e: e.go(1)),
+    Command(("page up", ","), "previous level", lambda e: e.go(-1)),
+    Command(("n", "insert"), "add a level", Editor.add),
+    Command(("D",), "duplicate the level", Editor.duplicate),
+    Command(("X",), "delete the level", lambda e: e.model.change(REMOVE)),
+    Command(("ctrl s", "S"), "save", lambda e: e.save()),
+    Command(("h",), "these keys", _toggle("help_shown")),
+    Command(("escape",), "close", Editor.leave),
+)

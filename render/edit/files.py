@@ -1,0 +1,118 @@
+"""Files of levels for the editor: levels that were not changed keep their text."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import jax
+
+from jaxenvs import levels
+from jaxenvs.core import registry
+from jaxenvs.core.env import Env
+from jaxenvs.core.files import replacing, target
+from jaxenvs.levels import LevelError, api, blocks
+from jaxenvs.levels import files as level_files
+
+from .model import Document, Page, page_of
+
+NEW_SEED = 0  # seed of the first level of a new file
+
+
+class File:
+    """A file of levels. `digest` is the hash of the content that the editor knows.
+
+    env: environment of all levels; None: the environment of the line `id:` of each level.
+    """
+
+    def __init__(self, path: str | Path, env: Env | None) -> None:
+        self.path, self.env = target(path), env
+        self.tail = ""  # comments after the last level
+        self._newline = "\n"
+        self.digest = self._digest()
+
+    @property
+    def exists(self) -> bool:
+        """True if there is such a file."""
+        return self.path.exists()
+
+    @property
+    def has_changed(self) -> bool:
+        """True if another program has changed the file since it was read or written."""
+        return self._digest() != self.digest
+
+    def env_of(self, id: str) -> Env:
+        """Return the environment of an id; "" is the one of the command line."""
+        if id:
+            return registry.make(id)
+        assert self.env is not None
+        return self.env
+
+    def read(self) -> Document:
+        """Read all levels; raise `ValueError` for a file without levels or with unknown signs."""
+        content = self.path.read_bytes()
+        if len(content) > level_files.LARGEST:
+            raise ValueError(f"{self.path} has more than {level_files.LARGEST:,} bytes")
+        self._newline = "\r\n" if b"\r\n" in content else "\n"
+        try:
+            text = content.decode().replace("\r\n", "\n").replace("\r", "\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{self.path} is no UTF-8 text ({error})") from None
+        try:
+            pages = tuple(self._pages(text))
+        except LevelError as error:
+            place = (error.line, error.column, str(self.path))
+            raise LevelError(error.message, *place) from None
+        if not pages:
+            raise ValueError(f"{self.path} contains no level")
+        self.tail = _tail(text, pages[-1].text or "")
+        return Document(pages)
+
+    def _pages(self, text: str) -> Iterator[Page]:
+        split = blocks.split if self.env is None else api.splitter(self.env)
+        for part, first in split(text):
+            id = "" if self.env is not None else level_files.id_in(part, first)
+            yield page_of(self.env_of(id), id, part, first)
+
+    def first(self) -> Document:
+        """Return the document of a new file: the first level that the environment draws."""
+        assert self.env is not None
+        text = drawn(self.env, NEW_SEED)
+        return Document((page_of(self.env, "", text),))
+
+    def write(self, texts: Sequence[str]) -> None:
+        """Write the file at once, so that a crash leaves the old one; raise `OSError`."""
+        separator = f"\n{blocks.SEPARATOR}\n"
+        if self.env is not None and api.splitter(self.env) is not blocks.split:
+            separator = "\n\n"
+        text = separator.join(text.strip("\n") for text in texts) + "\n"
+        if self.tail:
+            text += f"{self.tail}\n"
+        with replacing(self.path) as temporary:
+            temporary.write_text(text, "utf-8", newline=self._newline)
+        self.digest = self._digest()
+
+    def _digest(self) -> str:
+        try:
+            return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        except OSError:
+            return ""
+
+
+def drawn(env: Env, seed: int, id: str = "") -> str:
+    """Return the text of a level that the environment draws.
+
+    id: value of its line `id:`; "" looks for the id of the environment.
+    """
+    level = jax.device_get(env.sample_level(jax.random.key(seed)))
+    name, params = (id, {}) if id else level_files.id_of(env)
+    notes = {"id": name} if name else {}
+    return levels.write(env, levels.Entry(level, params, notes))
+
+
+def _tail(text: str, last: str) -> str:
+    """Return the comments after the last level, which no level has."""
+    end = last.strip("\n").split("\n")[-1]
+    lines = text.rstrip("\n").split("\n")
+    found = next((i for i in range(len(lines) - 1, -1, -1) if lines[i] == end), len(lines))
+    rest = [line for line in lines[found + 1 :] if line.strip() != blocks.SEPARATOR]
+    return "\n".join(rest).strip("\n")

@@ -1,0 +1,123 @@
+"""Questions of the editor that take all keys until they are answered: the mission, unsaved work."""
+
+from typing import TYPE_CHECKING
+
+from jaxenvs.levels import palette
+
+from ..shown import QUIT
+from .model import SAY, Model, RefusedError
+
+if TYPE_CHECKING:
+    from .editor import Editor
+
+LONGEST = 300  # maximum length of a mission, in characters
+SHOWN = 8  # number of suggestions that are shown
+
+
+class Prompt:
+    """A question. `text` is what was typed, `None` if nothing can be typed."""
+
+    title = ""
+    text: str | None = None
+    choices: tuple[str, ...] = ()
+    chosen = -1  # index of the marked choice; -1 for none
+
+    def press(self, editor: "Editor", key: str) -> bool:
+        """Handle a key; return whether it has an effect."""
+        raise NotImplementedError
+
+    def type(self, text: str) -> None:
+        """Replace the typed text, as the input field of a page does."""
+
+    def choose(self, editor: "Editor", index: int) -> None:
+        """Answer with a choice."""
+
+
+class LeavePrompt(Prompt):
+    """The question whether to save unsaved changes."""
+
+    title = "There are unsaved changes."
+    choices = ("Save and close (S)", "Discard them (D)", "Go on editing (Esc)")
+    KEYS = ("s", "d", "escape")
+
+    def press(self, editor: "Editor", key: str) -> bool:
+        """Handle a key; closing the window a second time discards the changes."""
+        name = "d" if key == QUIT else "s" if key == "ctrl s" else key.lower()
+        if name not in self.KEYS:
+            return False
+        self.choose(editor, self.KEYS.index(name))
+        return True
+
+    def choose(self, editor: "Editor", index: int) -> None:
+        """Save and close, discard and close, or go on."""
+        editor.prompt = None
+        if index == 1 or (index == 0 and editor.save()):
+            editor.open = False
+
+
+def has_mission(model: Model) -> bool:
+    """Return whether levels have a mission that can be chosen."""
+    return palette.missions(model.env) is not None
+
+
+class MissionPrompt(Prompt):
+    """The mission, to type or to choose."""
+
+    title = "Mission"
+
+    def __init__(self, model: Model) -> None:
+        self._known = palette.missions(model.env) or ()
+        self.text = model.mission or ""
+        self._filters = False  # whether something was typed, so that it selects choices
+
+    @property
+    def _found(self) -> list[str]:
+        words = (self.text or "").lower().split() if self._filters else []
+        return [one for one in self._known if all(word in one for word in words)]
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # they depend on the text
+        """The missions that contain all typed words."""
+        first = max(0, min(self.chosen - SHOWN // 2, len(self._found) - SHOWN))
+        return tuple(self._found[first : first + SHOWN])
+
+    @property
+    def marked(self) -> str | None:
+        """The marked choice."""
+        return self._found[self.chosen] if 0 <= self.chosen < len(self._found) else None
+
+    def type(self, text: str) -> None:
+        """Replace the typed text."""
+        self.text, self.chosen, self._filters = text[:LONGEST], -1, True
+
+    def press(self, editor: "Editor", key: str) -> bool:
+        """Handle a key: a character, or one that edits, chooses or answers."""
+        text = self.text or ""
+        if key in ("escape", QUIT):
+            editor.prompt = None
+        elif key == "return":
+            self._answer(editor, self.marked or text)
+        elif key in ("up", "down"):
+            count = len(self._found)
+            self.chosen = (self.chosen + (1 if key == "down" else -1)) % count if count else -1
+        elif key == "backspace":
+            self.type(text[:-1])
+        elif key in ("delete", "ctrl u"):
+            self.type("")
+        elif key == "space" or len(key) == 1:
+            self.type(text + (" " if key == "space" else key))
+        else:
+            return False
+        return True
+
+    def choose(self, editor: "Editor", index: int) -> None:
+        """Answer with a choice that is shown."""
+        self._answer(editor, self.choices[index])
+
+    def _answer(self, editor: "Editor", mission: str) -> None:
+        editor.prompt = None
+        try:
+            editor.model.change(SAY, mission)
+        except RefusedError as error:
+            editor.notice = str(error)
+        editor.ask()

@@ -1,0 +1,207 @@
+"""The editor as a viewer of the window and of the pages."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pygame
+
+from ..controls import Controller
+from ..shown import LEFT_BUTTON, MIDDLE_BUTTON, PRESS, QUIT, RIGHT_BUTTON, Pointer, Shown
+from ..viewer import Viewer
+from . import look
+from .editor import AGENT, Editor
+from .model import OPENED, RefusedError
+
+
+class EditView(Shown):
+    """Shows an editor, or a session in which its level is played."""
+
+    def __init__(self, editor: Editor) -> None:
+        super().__init__()
+        self.editor, self._resumed = editor, False  # whether a journal was repeated
+        self.playing: Viewer | None = None  # the session that is shown instead of the editor
+        editor.play = self._play
+
+    def _play(self, controller: Controller) -> None:
+        self.playing = Viewer(controller)
+
+    @property
+    def is_changed(self) -> bool:
+        """True if there are unsaved changes."""
+        return self.editor.model.is_changed
+
+    @property
+    def is_open(self) -> bool:
+        """False after the command that ends the editor."""
+        return self.editor.open
+
+    def stay(self, notice: str) -> None:
+        """Continue after the command that ends the editor, and show a notice."""
+        self.editor.open = True
+        self.tell(notice)
+
+    def tell(self, notice: str) -> None:
+        """Show a notice."""
+        self.editor.notice = notice
+
+    def keep(self, note: Callable[..., None]) -> None:
+        """Write the changes to a journal from now on."""
+        self.editor.model.note = note
+        if not self._resumed:
+            self.editor.note_file()
+
+    def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
+        """Repeat the changes of a journal, if the file is still the one that it begins with."""
+        model = self.editor.model
+        for name, *given in commands:
+            if name == OPENED:
+                self._resumed = given[0] == self.editor.file.digest
+                if not self._resumed:
+                    self.tell("the file has changed, so the unsaved changes were not restored")
+                    return
+            else:
+                with contextlib.suppress(RefusedError, LookupError, TypeError, ValueError):
+                    model.run(name, *given)
+        self.editor.ask()
+
+    @property
+    def goes_on(self) -> bool:
+        """True if time changes the picture, or the solver works."""
+        return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
+
+    def run(self, name: str, *given: Any) -> None:
+        """Run the command `PRESS` with a key, or a command of the session that is played."""
+        if self.playing is not None and given != (QUIT,):
+            self.playing.run(name, *given)
+            if not self.playing.is_open:
+                self.playing = None
+        elif name == PRESS:
+            self.playing = None
+            self.editor.press(given[0])
+
+    def type(self, text: str) -> None:
+        """Replace the text that is typed."""
+        if self.editor.prompt is not None:
+            self.editor.prompt.type(text)
+
+    def tick(self, seconds: float) -> bool:
+        """Let time pass; return whether the picture changes."""
+        came = self.editor.tick()
+        if self.playing is not None:
+            return self.playing.tick(seconds)
+        return came
+
+    def draw(self, size: tuple[int, int], ratio: float = 1.0) -> pygame.Surface:
+        """Draw the editor, or the session that is played."""
+        if self.playing is not None:
+            return self.playing.draw(size, ratio)
+        return look.draw(self.editor, size, ratio)
+
+    def natural_size(self, tile_size: int) -> tuple[int, int]:
+        """Return the size of a window at which cells have about this size, in pixels."""
+        cells = self.editor.model.picture.cells
+        width = len(cells[0]) * tile_size + look.WIDTH + 40
+        return max(560, width), max(620, len(cells) * tile_size + 40)
+
+    def about(self) -> dict[str, Any]:
+        """Return facts for a page: title, position, notice, keys, and the typed text."""
+        if self.playing is not None:
+            return {**self.playing.about(), "typing": False, "edits": False}
+        editor, document = self.editor, self.editor.model.document
+        prompt = editor.prompt
+        place = f"level {document.at + 1} of {len(document.pages)}, {editor.verdict}"
+        return {
+            "title": f"{editor.title} - {editor.id}",
+            "moment": place.removesuffix(", "),
+            "notice": editor.notice or editor.model.checked().fault,
+            "keys": look.keys_of(editor),
+            "saved": "",
+            "typing": False if prompt is None or prompt.text is None else prompt.text,
+            "edits": True,
+        }
+
+    def described(self) -> str:
+        """Return the text of the level, or of the state that is played."""
+        if self.playing is not None:
+            return self.playing.described()
+        return self.editor.model.text_of(self.editor.model.page)
+
+    def click(
+        self,
+        pointer: Pointer,
+        at: tuple[int, int],
+        size: tuple[int, int],
+        ratio: float = 1.0,
+        button: int = LEFT_BUTTON,
+    ) -> None:
+        """Press a button: the left one paints, the right one erases, the middle one picks."""
+        if self.playing is not None:
+            self.playing.click(pointer, at, size, ratio, button)
+            return
+        editor, where = self.editor, look.layout(self.editor, size, ratio)
+        pointer.button, pointer.cell = 0, None
+        if editor.prompt is not None:
+            chosen = _hit(where.choices, at)
+            if chosen is not None:
+                editor.prompt.choose(editor, chosen)
+            return
+        editor.help_shown = False
+        if where.board.collidepoint(at):
+            self._begin(pointer, where.cell_at(at), button)
+        elif button == LEFT_BUTTON:
+            self._choose(where, at)
+
+    def _begin(self, pointer: Pointer, cell: tuple[int, int], button: int) -> None:
+        """Begin to paint, erase or pick at a cell."""
+        editor = self.editor
+        editor.notice, editor.model.joins = "", False
+        if button == MIDDLE_BUTTON:
+            editor.pick(cell)
+            return
+        pointer.button, pointer.cell = button, cell
+        act = editor.erase if button == RIGHT_BUTTON else editor.paint
+        editor.attempt(lambda: act(cell))
+
+    def _choose(self, where: look.Layout, at: tuple[int, int]) -> None:
+        """Press a button of the panel, or select a tool."""
+        editor = self.editor
+        key = next((key for key, rect in where.buttons.items() if rect.collidepoint(at)), None)
+        if key is not None:
+            self.run(PRESS, key)
+            return
+        tool, variant = _hit(where.tools, at), _hit(where.variants, at)
+        if tool is not None:
+            editor.select(AGENT if tool == len(editor.tools) else tool)
+        elif variant is not None:
+            editor.select_variant(variant)
+
+    def move(
+        self, pointer: Pointer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
+    ) -> None:
+        """Move the mouse: paint or erase up to it while a button is held."""
+        if self.playing is not None:
+            self.playing.move(pointer, at, size, ratio)
+            return
+        editor, where = self.editor, look.layout(self.editor, size, ratio)
+        editor.pointed = where.cell_at(at) if where.board.collidepoint(at) else None
+        if pointer.button and pointer.cell is not None:
+            cell = where.cell_at(at)
+            if cell != pointer.cell:
+                editor.stroke(pointer.cell, cell, pointer.button == RIGHT_BUTTON)
+                pointer.cell = cell
+
+    def release(self, pointer: Pointer) -> None:
+        """Release the button of the mouse."""
+        pointer.button, pointer.cell = 0, None
+        if self.playing is not None:
+            self.playing.release(pointer)
+
+    def leave(self) -> None:
+        """Note that no mouse is over the picture any more."""
+        self.editor.pointed = None
+
+
+def _hit(rects: tuple[pygame.Rect, ...], at: tuple[int, int]) -> int | None:
+    """Return the index of the rectangle at a position; None if there is none."""
+    return next((i for i, rect in enumerate(rects) if rect.collidepoint(at)), None)
