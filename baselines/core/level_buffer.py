@@ -61,7 +61,7 @@ def hashes_of(levels: PyTree[Array]) -> UInt32[Array, "levels 2"]:
     """Return a hash of 64 bits of each level; the first axis of every leaf is the level."""
     words = [_words(leaf) for leaf in jax.tree.leaves(levels)]
     joined = jnp.concatenate(words, axis=1)
-    index = np.arange(joined.shape[1], dtype=np.uint32)
+    index = jnp.arange(joined.shape[1], dtype=jnp.uint32)
     found = [
         mix(mix(joined ^ mix(index * np.uint32(salt) + np.uint32(1))).sum(1, dtype=jnp.uint32))
         for salt in SALTS
@@ -101,7 +101,8 @@ def probabilities(
     by_score = _ranked(buffer, temperature)
     age = jnp.where(buffer.filled, now - buffer.time, 0).astype(jnp.float32)
     ages = age.sum()
-    even = buffer.filled / jnp.maximum(buffer.filled.sum(dtype=jnp.float32), 1.0)
+    filled = buffer.filled.astype(jnp.float32)
+    even = filled / jnp.maximum(filled.sum(), 1.0)
     by_age = jnp.where(ages > 0.0, age / jnp.maximum(ages, 1.0), even)
     return (1.0 - staleness) * by_score + staleness * by_age
 
@@ -138,10 +139,7 @@ def inserted(
     hashes = hashes_of(levels)
     played, first = _merged(played, hashes)
     slot, known = find(buffer, hashes)
-    kept = played.best
-    played = played._replace(
-        best=jnp.maximum(kept, jnp.where(known, buffer.played.best[slot], -jnp.inf))
-    )
+    played = played._replace(best=best_returns(buffer, hashes, played.best))
     slots = len(buffer.filled)
     given = (levels, hashes, jnp.ones_like(first), jnp.full_like(slot, now), played)
     buffer = _written(buffer, jnp.where(first & known, slot, slots), given)
@@ -153,7 +151,8 @@ def inserted(
 def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, Bool[Array, " n"]]:
     """Return the mean facts of equal levels (`best`: the largest), and the mask of first copies."""
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
-    share = same / same.sum(axis=1, keepdims=True, dtype=jnp.float32)
+    share = same.astype(jnp.float32)
+    share = share / share.sum(axis=1, keepdims=True)
     means = {name: share @ getattr(played, name) for name in ("score", "returned", "success")}
     best = jnp.where(same, played.best, -jnp.inf).max(axis=1)
     first = jnp.argmax(same, axis=1) == np.arange(len(hashes))

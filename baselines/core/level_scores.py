@@ -86,7 +86,7 @@ def mean_over_episodes(
     # Length of the episode of each step; 0 if it has not ended in this rollout.
     nothing = jnp.zeros_like(rollout.lengths[0])
     _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
-    weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1), 0.0)
-    ended = done.sum(axis=0)
-    means = (weight * values).sum(axis=0) / jnp.maximum(ended, 1)
+    weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)
+    ended = done.sum(axis=0).astype(jnp.float32)
+    means = (weight * values).sum(axis=0) / jnp.maximum(ended, 1.0)
     return jnp.where(ended > 0, means, values.mean(axis=0))

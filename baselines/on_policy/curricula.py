@@ -88,12 +88,20 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def check_env(learner: Learner[Any], steps: int, name: str) -> None:
-    """Raise `ValueError` if an episode cannot end within `steps`, the setting `name`."""
+    """Raise `ValueError` if an episode cannot end within `steps`, the setting `name`.
+
+    Also raise it if all episodes begin in the same level.
+    """
     env = learner.env.env
+    if not jax.tree.leaves(env.level_shape):
+        raise ValueError(
+            f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to choose; "
+            f"give --algo ppo or ppo-rnn"
+        )
     limit = env.shortest_limit(env.default_params)
     if steps < limit:
         raise ValueError(
-            f"{name}={steps}: {env.name} has a time limit of {limit} steps, and every play of a "
+            f"{name}={steps}: {env.unwrapped.name} has a time limit of {limit} steps, and every play of a "
             f"level begins anew; give --{name.replace('_', '-')} {limit} or more"
         )
 
@@ -102,7 +110,7 @@ def check_success(learner: Learner[Any], what: str) -> None:
     """Raise `ValueError` if the environment does not define success; `what` needs it."""
     if not defines_success(learner.env.env):
         raise ValueError(
-            f"{what} needs episodes that succeed or fail, and {learner.env.env.name} has a score "
+            f"{what} needs episodes that succeed or fail, and {learner.env.env.unwrapped.name} has a score "
             f"only; give another score, such as --algo plr --score pvl"
         )
 
@@ -288,7 +296,7 @@ def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Arra
     steps = jnp.where(solvable, played.optimal_steps, 0).sum(dtype=jnp.float32)
     number = solvable.sum().astype(jnp.float32)
     found["buffer_unsolvable"] = (filled & ~solvable).sum().astype(jnp.float32) / count
-    found |= _known("buffer_optimal_steps", steps / jnp.maximum(number, 1.0), number > 0)
+    found |= _known("buffer_optimal_steps", steps / jnp.maximum(number, 1.0), number > 0.0)
     regret = played.optimal_return - played.returned
     return found | _known("score_regret", *correlated(regret))
 
@@ -301,7 +309,7 @@ def _correlation(
     mask: Bool[Array, " n"], a: Float32[Array, " n"], b: Float32[Array, " n"]
 ) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
     """Return the correlation of two arrays where the mask is true, and whether it is defined."""
-    weight = mask / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
+    weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
     a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))
     spread = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())
     value = (weight * a * b).sum() / jnp.maximum(spread, 1e-12)

@@ -13,6 +13,7 @@ also those that only score levels.
 """
 
 import dataclasses
+import math
 from typing import Annotated, NamedTuple
 
 import jax
@@ -79,7 +80,7 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
     if settings.score == "regret" and not curricula.has_optima(env):
         raise ValueError(
             f"score=regret needs the best return of each level inside the compiled program, which "
-            f"{env.name} does not compute; give another score, such as maxmc"
+            f"{env.unwrapped.name} does not compute; give another score, such as maxmc"
         )
     if settings.edits:
         check_edits(learner)
@@ -137,8 +138,8 @@ def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
     settings, envs = learner.settings, len(plan.rows)
     key_kind, key_rows = jax.random.split(key)
     # Duplicates never fill a buffer, so this counts the levels played and not the slots filled.
-    is_ready = plan.updates * envs >= settings.fill * settings.buffer
-    replays = is_ready & (jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob)
+    first = math.ceil(settings.fill * settings.buffer / envs)
+    replays = (plan.updates >= max(first, 1)) & (jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob)
     kind = jnp.where(replays, REPLAY, NEW).astype(jnp.int32)
     if settings.edits:
         kind = jnp.where(plan.kind == REPLAY, jnp.int32(EDIT), kind)
