@@ -14,7 +14,8 @@ from pathlib import Path
 from jaxenvs.commands.parser import Parser, number
 
 MAZES = "Grid-AMaze-13x13-v0 --set size=11 walls=20 --param max_steps_in_episode=100"
-COMMON = "--rollout-steps 100 --num-envs 32 --minibatches 4 --hidden 64 64 --chunk 4"
+COMMON = "--rollout-steps 100 --num-envs 32 --minibatches 4 --hidden 64 64 --embed 16 --chunk 4"
+COMMON += " --learning-rate 5e-4 --no-anneal"
 PLR = "--algo plr --memory 0 --buffer 500"
 SFL = "--algo sfl --memory 0 --candidates 500 --candidate-envs 100 --candidate-steps 200 --kept 100"
 SCORES = ("pvl", "maxmc", "l1", "learnability", "regret")
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
 
     parser = Parser("python -m jaxenvs.benchmarks.curricula", str(__doc__))
     parser.add_argument("--out", type=Path, default=Path("runs/curricula"), metavar="DIR")
-    parser.add_argument("--steps", type=number(1, 10**9), default=1_000_000, metavar="N")
+    parser.add_argument("--steps", type=number(1, 10**9), default=800_000, metavar="N")
     parser.add_argument("--seeds", type=number(1, 100), default=5, metavar="N")
     parser.add_argument("--levels", type=number(100, 10**6), default=1000, metavar="N")
     parser.add_argument("--only", choices=METHODS, nargs="*", default=list(METHODS))

@@ -95,22 +95,23 @@ def check_env(learner: Learner[Any], steps: int, name: str) -> None:
     env = learner.env.env
     if not jax.tree.leaves(env.level_shape):
         raise ValueError(
-            f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to choose; "
-            f"give --algo ppo or ppo-rnn"
+            f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to "
+            f"choose; give --algo ppo or ppo-rnn"
         )
     limit = env.shortest_limit(env.default_params)
     if steps < limit:
         raise ValueError(
-            f"{name}={steps}: {env.unwrapped.name} has a time limit of {limit} steps, and every play of a "
-            f"level begins anew; give --{name.replace('_', '-')} {limit} or more"
+            f"{name}={steps}: {env.unwrapped.name} has a time limit of {limit} steps, and every "
+            f"play of a level begins anew; give --{name.replace('_', '-')} {limit} or more"
         )
 
 
 def check_success(learner: Learner[Any], what: str) -> None:
     """Raise `ValueError` if the environment does not define success; `what` needs it."""
-    if not defines_success(learner.env.env):
+    env = learner.env.env
+    if not defines_success(env):
         raise ValueError(
-            f"{what} needs episodes that succeed or fail, and {learner.env.env.unwrapped.name} has a score "
+            f"{what} needs episodes that succeed or fail, and {env.unwrapped.name} has a score "
             f"only; give another score, such as --algo plr --score pvl"
         )
 

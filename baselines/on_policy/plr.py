@@ -139,7 +139,9 @@ def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
     key_kind, key_rows = jax.random.split(key)
     # Duplicates never fill a buffer, so this counts the levels played and not the slots filled.
     first = math.ceil(settings.fill * settings.buffer / envs)
-    replays = (plan.updates >= max(first, 1)) & (jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob)
+    replays = (plan.updates >= max(first, 1)) & (
+        jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob
+    )
     kind = jnp.where(replays, REPLAY, NEW).astype(jnp.int32)
     if settings.edits:
         kind = jnp.where(plan.kind == REPLAY, jnp.int32(EDIT), kind)
