@@ -2,8 +2,8 @@
 
 python -m jaxenvs.benchmarks.curricula --out runs/curricula
 
-It trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps, with the
-same feed-forward network, and evaluates the policies on solvable levels, see `jaxenvs eval
+It trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps. All have
+the same feed-forward network. It then evaluates the policies on solvable levels, see `jaxenvs eval
 --worst`. A method whose directory has an evaluation is left out, so the command continues an
 interrupted series. Record the runs with `python -m jaxenvs.baselines.evaluation.record`.
 """

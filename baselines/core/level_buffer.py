@@ -1,7 +1,7 @@
 """Buffer of levels from which a curriculum replays, as arrays in the compiled program.
 
-Replay probabilities are those of prioritised level replay (Jiang et al., 2021): with probability
-1 - staleness by the rank of the score, else by the time since the level was last played.
+Replay probabilities follow prioritised level replay (Jiang et al., 2021). With probability
+1 - staleness, a level is drawn by the rank of its score, else by the time since its last play.
 
 Deliberate difference from jaxued, which inserts the levels of a batch one after another: here the
 whole batch is inserted at once. The new levels, best score first, meet the slots in the order of

@@ -77,7 +77,8 @@ def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bo
         levels = new_levels(env, key, count)
         if not is_checked:
             return levels, jnp.ones(count, jnp.bool_)
-        return levels, jax.vmap(env.optimal_return, (0, None))(levels, params) > 0.0
+        best: Any = jax.vmap(env.optimal_return, (0, None))(levels, params)
+        return levels, best > 0.0
 
     found, missing = [], count
     for number in range(TRIES):

@@ -62,7 +62,7 @@ class OverLevels(ppo_rnn.Settings):
 
 
 class Play(NamedTuple):
-    """What an update's rollout in given levels returned."""
+    """Result of an update's rollout in given levels."""
 
     rollout: Rollout
     memory: PyTree[Array]  # recurrent states before the rollout

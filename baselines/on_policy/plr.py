@@ -72,7 +72,7 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 
 
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the environment lacks what the score or the edits need."""
+    """Raise `ValueError` if the score or the edits do not fit the environment."""
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
     if settings.score == "learnability":
@@ -114,13 +114,9 @@ def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array
     levels = chosen(learner, plan, key_plan)
     runner, played = curricula.play(learner, runner, key_act, levels)
     found = judged(learner, runner, plan, played, levels)
-    buffer = level_buffer.inserted(
-        plan.buffer,
-        *curricula.gathered(learner, (levels, found)),
-        plan.updates,
-        settings.temperature,
-        settings.staleness,
-    )
+    levels, found = curricula.gathered(learner, (levels, found))
+    weights = settings.temperature, settings.staleness
+    buffer = level_buffer.inserted(plan.buffer, levels, found, plan.updates, *weights)
     trains = plan.kind == REPLAY if settings.robust else True
     runner, losses = curricula.learn_where(learner, runner, played, key_learn, trains)
     kinds = {"replayed": plan.kind == REPLAY, "edited": plan.kind == EDIT}

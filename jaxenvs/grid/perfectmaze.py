@@ -34,7 +34,7 @@ class PerfectMaze(MazeEnv):
     """
 
     min_size: ClassVar[int] = 5
-    reset_source: ClassVar[str] = "exact"  # a level takes twice as many iterations as rooms
+    reset_source: ClassVar[str] = "exact"  # a level takes two iterations per room
     steps_per_cell: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
