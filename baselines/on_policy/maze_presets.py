@@ -7,8 +7,8 @@ from ..core.preset import MAZES, rows
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
 # The standard experiment on mazes: 30,000 updates with minimax's settings (Jiang et al., 2023,
-# commit d053054; a GRU instead of an LSTM, no 3 x 3 convolution). SFL has the settings of Rutherford
-# et al. (2024, commit 8b14e2e), with the same number of steps.
+# commit d053054; a GRU instead of an LSTM, no 3 x 3 convolution). SFL has the settings of
+# Rutherford et al. (2024, commit 8b14e2e), with the same number of steps.
 STANDARD = {
     "total_steps": 245_760_000,
     "num_envs": 32,

@@ -205,7 +205,7 @@ def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
 
 def test_an_environment_needs_levels():
     """There is nothing to choose if the levels of an environment have no arrays."""
-    with pytest.raises(ValueError, match="all episodes of Endless.* begin in the same level"):
+    with pytest.raises(ValueError, match=r"all episodes of Endless.* begin in the same level"):
         plr.check(tiny.learner(Endless(), "plr"), 1, 1)
 
 
