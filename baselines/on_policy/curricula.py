@@ -90,7 +90,8 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 def check_env(learner: Learner[Any], steps: int, name: str) -> None:
     """Raise `ValueError` if an episode cannot end within `steps`, the setting `name`.
 
-    Also raise it if all episodes begin in the same level.
+    Also raise it if all episodes begin in the same level, and for a recurrent network of the user
+    without `memory`.
     """
     env = learner.env.env
     if not jax.tree.leaves(env.level_shape):
@@ -98,6 +99,8 @@ def check_env(learner: Learner[Any], steps: int, name: str) -> None:
             f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to "
             f"choose; give --algo ppo or ppo-rnn"
         )
+    if jax.tree.leaves(learner.network.begin()) and not learner.settings.memory:
+        raise ValueError(f"network={learner.settings.network} is recurrent: omit --memory 0")
     limit = env.shortest_limit(env.default_params)
     if steps < limit:
         raise ValueError(
