@@ -57,6 +57,14 @@ class Settings(curricula.OverLevels):
 
     swept = (*ppo.Settings.swept, "replay_prob", "temperature", "staleness")
 
+    def check(self) -> None:
+        super().check()
+        if self.robust and isinstance(self.replay_prob, float) and not self.replay_prob:
+            raise ValueError(
+                "replay_prob=0.0: a robust curriculum learns from replayed levels only, so it would "
+                "never learn; give --replay-prob 0.5, or --no-robust"
+            )
+
 
 class Plan(NamedTuple):
     """State of the curriculum."""

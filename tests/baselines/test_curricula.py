@@ -191,6 +191,7 @@ def test_levels_of_other_families(id, edits):
             "score=regret needs the best",
         ),
         ("Grid-DoorKey-5x5-v0", "--rollout-steps 200", "give --rollout-steps 250 or more"),
+        ("Grid-AMaze-13x13-v0", "--replay-prob 0", "it would never learn; give --replay-prob"),
         ("Grid-AMaze-13x13-v0", "--bonus 0.1", "bonus=0.1: curricula score"),
         ("Grid-AMaze-13x13-v0", "--reset-source pool", "the curriculum gives the levels"),
         ("Craft-Classic-Ids-v0", "--score learnability --rollout-steps 10000", "has a score only"),
