@@ -61,8 +61,8 @@ class Settings(curricula.OverLevels):
         super().check()
         if self.robust and isinstance(self.replay_prob, float) and not self.replay_prob:
             raise ValueError(
-                "replay_prob=0.0: a robust curriculum learns from replayed levels only, so it would "
-                "never learn; give --replay-prob 0.5, or --no-robust"
+                "replay_prob=0.0: a robust curriculum learns from replayed levels only, so it "
+                "would never learn; give --replay-prob 0.5, or --no-robust"
             )
 
 
