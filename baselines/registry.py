@@ -175,6 +175,12 @@ ALGORITHMS = {
         Algorithm(
             "rl2", "RL²", ".on_policy.rl2", shape=RECURRENT, fits=lambda env: bool(env.task_sets)
         ),
+        Algorithm(
+            "plr", "prioritised level replay", ".on_policy.plr", shape=RECURRENT, actions=ANY
+        ),
+        Algorithm(
+            "sfl", "sampling for learnability", ".on_policy.sfl", shape=RECURRENT, actions=ANY
+        ),
         Algorithm("pqn", "PQN", ".on_policy.pqn"),
         Algorithm("pqn-rnn", "recurrent PQN", ".on_policy.pqn_rnn", shape=RECURRENT),
         Algorithm("dqn", "DQN", ".off_policy.dqn", shape=OF_VALUES),

@@ -47,6 +47,30 @@ MUTATIONS = {
         "1.0 - 0.8 * share",
         "grid/test_differential.py -k every_family",
     ),
+    "a level is replayed by the rank of the worst score": Mutation(
+        "baselines/core/level_buffer.py",
+        "jnp.where(buffer.filled, -buffer.played.score, jnp.inf)",
+        "jnp.where(buffer.filled, buffer.played.score, jnp.inf)",
+        "baselines/test_level_buffer.py",
+    ),
+    "a full buffer takes every new level": Mutation(
+        "baselines/core/level_buffer.py",
+        "(score[best_first] > buffer.played.score[places])",
+        "(score[best_first] > -jnp.inf)",
+        "baselines/test_level_buffer.py",
+    ),
+    "a robust curriculum learns from new levels": Mutation(
+        "baselines/on_policy/plr.py",
+        "trains = plan.kind == REPLAY if settings.robust else True",
+        "trains = plan.kind != EDIT if settings.robust else True",
+        "baselines/test_curricula.py -k robust",
+    ),
+    "a shortest plan turns for nothing": Mutation(
+        "jaxenvs/grid/floodfill.py",
+        "jnp.minimum(jnp.roll(best, 1, 0), jnp.roll(best, -1, 0))",
+        "jnp.roll(best, 1, 0)",
+        "grid/test_mazes.py -k named",
+    ),
     "a door in the last row": Mutation(
         "jaxenvs/grid/doorkey.py",
         "below(word_door, size - 3)",

@@ -42,18 +42,24 @@ class Episodes(NamedTuple):
 
 
 def first_episodes(
-    env: Env, act: Callable[..., Any], key: Array, count: int, memory: Any = None
+    env: Env,
+    act: Callable[..., Any],
+    key: Array,
+    count: int,
+    memory: Any = None,
+    params: Any = None,
 ) -> Episodes:
     """Play one episode in each of `count` environments, until the last of them ends.
 
     `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
     recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
     and recurrent states. The environments have no autoreset. With autoreset, there would be too
-    many short episodes among the first `count` episodes to end.
+    many short episodes among the first `count` episodes to end. `params` are environment params,
+    with or without a value for each environment.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
-    first = venv.reset(key_reset)
+    first = venv.reset(key_reset, params)
     nothing = Episodes(
         returns=jnp.zeros(count, jnp.float32),
         lengths=jnp.zeros(count, jnp.int32),
@@ -71,7 +77,7 @@ def first_episodes(
         key, obs, state, memory, playing, episodes = carry
         key, key_act, key_step = jax.random.split(key, 3)
         action, memory = choose(key_act, obs, state.env, memory)
-        step = venv.step(key_step, state, action)
+        step = venv.step(key_step, state, action, params)
         succeeds = jax.vmap(env.succeeded)(step._replace(state=step.state.env))
         earned = playing[:, None] & step.info["achievements"] if names else None
         episodes = Episodes(

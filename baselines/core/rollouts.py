@@ -60,6 +60,10 @@ class Runner(NamedTuple):
     memories: PyTree[Array] = ()  # (*seeds, envs, sequences, ...), R2D2's stored recurrent states
     # float32 (*seeds, envs, slots, actions), action probabilities that MuZero's searches returned
     found: PyTree[Array] = ()
+    # state of a curriculum over levels, such as `plr.Plan`; equal on all devices
+    levels: PyTree[Array] = ()
+    # int32 (*seeds, envs), successes in a curriculum's rollout; set only inside an update
+    wins: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 
     @property

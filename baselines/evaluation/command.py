@@ -38,7 +38,7 @@ from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
 from ..storage.runs import Run, load_policy
-from . import regret, upstream
+from . import regret, upstream, worst
 
 SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
@@ -50,7 +50,10 @@ printed in units of its standard error.
 
 With --regret the optimum of the very levels played is computed, where an exact solver exists (Grid,
 BabyAI, puzzles). Regret is the optimum minus the return. The optimum assumes that the whole level
-is known, so a policy that sees a part of it may keep a regret above 0."""
+is known, so a policy that sees a part of it may keep a regret above 0.
+
+--worst also reports success on solvable levels: the mean, and the mean of the 10 % and the 1 % with
+the least success. These are chosen by one set of episodes and evaluated by another."""
 EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
@@ -59,6 +62,7 @@ EXAMPLES = (
     "eval runs/games --set levels=test --random",
     "eval runs/muzero --simulations 0",
     "eval runs/doorkey --regret",
+    "eval runs/maze --worst 10000",
 )
 MOST = 1_000_000
 _play_randomly = jax.jit(random_episodes, static_argnums=(0, 2))  # compiled once for all seeds
@@ -160,6 +164,16 @@ def _parser() -> Parser:
     made.add_argument("--random", action="store_true", help="also play random legal actions")
     regret = "also print the optimum of the levels played, and the regret against it"
     made.add_argument("--regret", action="store_true", help=regret)
+    made.add_argument(
+        "--worst", type=number(100, MOST), metavar="N", help="also report the worst of N levels"
+    )
+    made.add_argument(
+        "--attempts",
+        type=number(1, 1000),
+        default=10,
+        metavar="N",
+        help="--worst: episodes of each level, for choosing and again for evaluating (default: 10)",
+    )
     made.add_best()
     made.add_fields("levels=test")
     made.add_levels()
@@ -171,8 +185,9 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    `here` holds the results in jaxenvs, `random` the results of random play with `--random`, and
-    `there` the results in the package of `--in`.
+    `here` holds the results in jaxenvs, `random` the results of random play with `--random`,
+    `worst` success on the worst levels with `--worst`, and `there` the results in the package of
+    `--in`.
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
@@ -188,6 +203,11 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
         result["random"] = _figures(played)
         line += f"; random play {_words(result['random'])}"
         line += _with_regret(result["random"], best, played)
+    if args.worst:
+        with activity(policy.env_id, "evaluating"):
+            given = args.worst, args.attempts, greedy
+            result["worst"] = worst.figures(policy, key_here, *given)
+        line += f"; {worst.as_text(result['worst'])}"
     if package is not None:
         played = upstream.play(policy, package, key_there, count, greedy)
         result["there"] = there = _figures(played)

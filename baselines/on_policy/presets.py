@@ -16,10 +16,7 @@ from ..core.preset import (
     rows,
     steps,
 )
-
-# Tasks whose only reward is at the goal. Most early rollouts contain no reward, so advantages need
-# a lower bound for the standard deviation that normalises them (see `advantage_floor` in ppo.py).
-RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
+from .maze_presets import CURRICULA, RARE_REWARD
 
 # PQN's settings for tasks whose only reward is at the goal. PQN learns action values, and a reward
 # must propagate back over many steps, so lambda is larger than by default.
@@ -367,4 +364,4 @@ RL2 = (
     ),
 )
 
-PRESETS = (*PPO, *PPO_WITH_MEMORY, *PQN, *RL2)
+PRESETS = (*PPO, *PPO_WITH_MEMORY, *PQN, *RL2, *CURRICULA)

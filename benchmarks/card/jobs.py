@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from .. import kernels, torch_steps
 from ..harness import timing
-from . import gpu_tests, profiles, search, steps, training
+from ..tables.card import MAZES
+from . import gpu_tests, mazes, profiles, search, steps, training
 from .results import Work
 
 XLA_DEFAULTS = MappingProxyType({"XLA_FLAGS": ""})
@@ -66,6 +67,10 @@ JOBS = (
     Job("families", "steps/s of the classes of Grid and BabyAI", steps.families, 7),
     Job("torch", "steps/s of tensors compared with NumPy", torch_steps.card, 3, **SHARED),
     Job("billion", "1 B steps of PPO, a slice", training.billion, 6, **SLICES),
+    *(
+        Job(f"maze-{name}", f"{title} in mazes, a slice", mazes.job(name), 6, **SLICES)
+        for name, title in MAZES.items()
+    ),
     Job("graphs", "without flags for XLA", steps.job("graphs"), 3, environment=XLA_DEFAULTS),
     Job("tests", "tests that need a GPU", gpu_tests.run, 5, **ON_BOTH),
 )

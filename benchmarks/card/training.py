@@ -107,11 +107,34 @@ recurrent = job(
 )
 
 
-def billion(work: Work) -> None:
-    """Train one slice of the billion-step run.
+def sliced(
+    words: Sequence[str],
+    later: Sequence[str],
+    tiny: Sequence[str],
+    judged: Callable[[Path], Records] | None = None,
+) -> Callable[[Work], None]:
+    """Return the function of a job that trains one slice of a long run.
+
+    `words` are the arguments of `jaxenvs train`, and `later` those that resumed slices repeat. In a
+    tiny run, `tiny` takes the place of both; its last two words are repeated. `judged` returns
+    records about the finished run, given its directory.
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
     """
+
+    def run(work: Work) -> None:
+        path = work.scratch / work.file.stem
+        given, again = (tiny, tiny[-2:]) if work.tiny else (words, later)
+        if not (path / "eval.json").is_file():
+            _train_slice(work, path, given, again)
+        if judged is not None:
+            work.measure(functools.partial(judged, path), part="judged")
+
+    return run
+
+
+def _train_slice(work: Work, path: Path, words: Sequence[str], again: Sequence[str]) -> None:
+    """Train until the run ends or the time is up; `OutOfTimeError` if the run is not at its end."""
     from jaxenvs.baselines.run import train
     from jaxenvs.baselines.storage.checkpoints import RunError, newest
     from jaxenvs.baselines.storage.runs import Run
@@ -119,13 +142,10 @@ def billion(work: Work) -> None:
     from . import carried
 
     carrier = work.file.with_suffix(".checkpoint")
-    path = work.scratch / work.file.stem
-    if (path / "eval.json").is_file():
-        return
     before = _found(path, carrier)
-    words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
+    words = [*words, "--out", str(path), "--overwrite"]
     if before:
-        words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
+        words = ["--resume", str(path), *again]
     with device_lock.held():
         if work.left() < SAVING + FREE:
             raise OutOfTimeError
@@ -142,6 +162,9 @@ def billion(work: Work) -> None:
     work.keep(_slice(path, before, after, time.monotonic() - begun, str(work.header["commit"])))
     if ended:
         raise OutOfTimeError
+
+
+billion = sliced(RUN, LATER, TINY)
 
 
 def _found(path: Path, carrier: Path) -> int:
@@ -196,7 +219,7 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
         | {"part": "slice", "steps_per_second": speed, "times_s": [seconds], "commit": commit}
     ]
     for record in log[:: max(1, len(log) // POINTS)]:
-        point = {name: record[name][0] for name in ("return", "length", "episodes")}
+        point = {name: _mean(record[name]) for name in ("return", "length", "episodes")}
         if point["return"] is not None:  # None if no episode has ended
             records.append({**case, "part": "curve", "steps": record["steps"], **point})
     if (path / "eval.json").is_file():
@@ -204,3 +227,9 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
         figures = {name: value for name, value in found.items() if name != "per_seed"}
         records.append({**case, "part": "evaluation", "steps": after * each, **figures})
     return records
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean over the seeds that have a value; None if no seed has one."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -8,6 +8,7 @@ from . import (  # noqa: F401 - each registers its tables
     card,
     commands,
     cpu,
+    curricula,
     families,
     gpu,
     held_out,

@@ -14,6 +14,15 @@ from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabulated, whole
 from .turns import OWN
 
+SCORES = ("pvl", "maxmc", "l1", "learnability", "regret")
+# Curricula over mazes: name of a method, after `maze-` in its job's name -> title.
+MAZES = {
+    "dr": "Domain randomisation",
+    **{f"plr-{score}": f"Robust PLR by {score}" for score in SCORES},
+    "accel-maxmc": "ACCEL by maxmc",
+    "sfl": "SFL",
+}
+
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 COMMAND = "python -m jaxenvs.benchmarks.card"
 DONE = "done"  # state of a job that ran to its end
@@ -241,6 +250,19 @@ def billion(documents: Documents) -> Table:
     return plain(columns, lambda row: row.get("part") == "slice")(documents)
 
 
+mazes = plain(
+    {
+        **WHERE,
+        "seed": of("seed", whole),
+        "return": of("mean_return", fixed(3)),
+        "success": of("mean", fixed(3)),
+        "worst 10 %": of("worst_10_percent", fixed(3)),
+        "worst 1 %": of("worst_1_percent", fixed(3)),
+    },
+    lambda row: row.get("part") == "judged",
+)
+
+
 def tests(documents: Documents) -> Table:
     """Build a table with the number of tests that passed on each device, and those that failed."""
 
@@ -334,5 +356,6 @@ SECTIONS = (
     Section("graphs", "Without flags for XLA, steps per second", beside),
     Section("torch", "A loop in PyTorch, steps per second by adapter", torch),
     Section("billion", "PPO on Craft-Classic-Ids, in slices", billion),
+    *(Section(f"maze-{n}", f"{title}, AMaze 13 x 13", mazes) for n, title in MAZES.items()),
     Section("tests", "Tests that need a GPU", tests),
 )

@@ -41,6 +41,7 @@ class Crossing(SquareGridEnv):
     min_size: ClassVar[int] = 5
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""

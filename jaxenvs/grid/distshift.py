@@ -33,6 +33,7 @@ class DistShift(FixedGridEnv):
     mission: ClassVar[str] = "get to the green goal square"
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Return the level, which is always the same."""

@@ -31,6 +31,7 @@ class Empty(SquareGridEnv):
     mission: ClassVar[str] = "get to the green goal square"
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Place the agent; everything else is the same in all levels."""

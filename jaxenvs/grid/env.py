@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, PyTree, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
 from ..core.env import Ending, Params, Step, Transition
@@ -24,6 +24,7 @@ from ..core.registry import register
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, missions, tiles
 from .aims import Aim
+from .floodfill import steps_to_goal
 from .rules import EMPTY, act
 from .sprites import SPRITES
 from .state import REJECTED, Action, GridState, Level
@@ -67,6 +68,9 @@ class GridEnv(GridWorld):
     # the tile below the agent, the contents of boxes and the mission. This field is True only where
     # all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
+    # Whether levels have only walls, lava and goals, and the agent must walk onto a goal. A flood
+    # fill then finds the shortest plan.
+    has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
     level_solver: ClassVar[str] = "jaxenvs.grid.oracle.solve"
     # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
@@ -221,6 +225,19 @@ class GridEnv(GridWorld):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Return whether the episode terminated with a positive reward."""
         return step.terminated & (step.reward > 0)
+
+    def optimal_steps(self, level: Level) -> Int32[Array, ""] | None:
+        """Return the length of the shortest plan if the map is static, else None."""
+        return steps_to_goal(level.grid, level.pose) if self.has_static_map else None
+
+    def optimal_return(self, level: Level, params: Params) -> Float32[Array, ""] | None:
+        """Return the return of the shortest plan; 0 if it exceeds the time limit or none exists."""
+        steps = self.optimal_steps(level)
+        if steps is None:
+            return None
+        limit = jnp.maximum(jnp.asarray(params.max_steps_in_episode), 1)
+        best = 1.0 - 0.9 * steps.astype(jnp.float32) / limit.astype(jnp.float32)
+        return jnp.where(steps <= limit, best, 0.0)
 
     def ending(self, level: Level) -> Ending | None:
         """Return a level with a goal in front of the agent, and an action that walks onto the goal.

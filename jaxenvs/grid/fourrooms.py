@@ -28,6 +28,7 @@ class FourRooms(FixedGridEnv):
     mission: ClassVar[str] = "reach the goal"
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Draw the positions of the gaps, the agent and the goal."""

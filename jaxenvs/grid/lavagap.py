@@ -26,6 +26,7 @@ class LavaGap(SquareGridEnv):
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:
         """Draw the column of lava, and the row of the gap in it."""

@@ -196,6 +196,7 @@ class WFC(SquareGridEnv):
     word_count: ClassVar[int] = len(missions.WORDS)
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
     full_shows_all: ClassVar[bool] = True
+    has_static_map: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""

@@ -2,7 +2,7 @@
 
 from .api import Entry, check, mutate, parse, read, stack, write
 from .errors import LevelError, LevelWarning
-from .files import load, save
+from .files import load, save, shipped
 from .solving import Solution, check_solver, env_of, has_solver, solve
 from .source import from_levels
 from .states import load_state, save_state
@@ -24,6 +24,7 @@ __all__ = [
     "read",
     "save",
     "save_state",
+    "shipped",
     "solve",
     "stack",
     "write",

@@ -9,6 +9,7 @@ from typing import Any
 from jaxtyping import PyTree
 
 from ..core import param_values, registry
+from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.files import read_text, replacing
 from . import api, blocks
@@ -17,12 +18,15 @@ from .errors import LevelError
 
 # Fields that change only observations, or that the text of a level has.
 OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
+SHIPPED = Path(__file__).parent / "shipped"  # levels that come with jaxenvs
 LARGEST = 256 * 2**20  # largest size of a file, bytes
 
 
 def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = False) -> list[Entry]:
     """Return the levels of a file, or of all `.txt` files of a folder, sorted by path.
 
+    path: a path, or a name in `shipped()` of levels that come with jaxenvs, such as `mazes` or
+        `mazes/Labyrinth`; a file or folder of this name has priority.
     env: environment of the levels; None: the environment of the `id:` of each level.
 
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
@@ -90,7 +94,7 @@ def text_files(path: str | os.PathLike[str]) -> list[Path]:
     """Return the file, or all `.txt` files of the folder; raise `ValueError` if there is none."""
     path = Path(path).expanduser()
     if not os.path.exists(path):  # Path.exists raises an error for a name that is too long
-        raise ValueError(f"levels={str(path)!r}: no such file or folder")
+        path = _shipped(path)
     if not path.is_dir():
         return [path]
     # A pipe would wait for its writer; a broken link is an error where it is read.
@@ -98,6 +102,22 @@ def text_files(path: str | os.PathLike[str]) -> list[Path]:
     if not files:
         raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")
     return files
+
+
+def shipped() -> list[str]:
+    """Return the names of the sets of levels, and of the levels, that come with jaxenvs."""
+    found = [*SHIPPED.iterdir(), *SHIPPED.glob("*/*.txt")]
+    return sorted(path.relative_to(SHIPPED).with_suffix("").as_posix() for path in found)
+
+
+def _shipped(name: Path) -> Path:
+    """Return the path of levels that come with jaxenvs; raise `ValueError` for another name."""
+    known = shipped()
+    if name.as_posix() not in known:
+        near = suggestion(name.as_posix(), known)
+        raise ValueError(f"levels={str(name)!r}: no such file or folder{near}")
+    path = SHIPPED / name
+    return path if path.is_dir() else path.with_name(f"{path.name}.txt")
 
 
 def _of_file(file: Path, env: Env | None, strict: bool) -> Iterator[Entry]:

@@ -260,6 +260,14 @@ def test_one_device_has_no_exchange_in_its_program():
             "dyna --imagined-envs 8 --imagined-steps 3 --model-steps 2 --model-batch 8 --width 8 "
             "--num-heads 2 --depth 1 --memory 8 --warm-up 128",
         ),
+        (
+            "Grid-AMaze-13x13-v0 --param max_steps_in_episode=8",
+            "plr --memory 4 --buffer 8 --edits 2",
+        ),
+        (
+            "Grid-AMaze-13x13-v0 --param max_steps_in_episode=8",
+            "sfl --memory 4 --candidates 8 --candidate-envs 4 --candidate-steps 8 --kept 4",
+        ),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],
 )
@@ -270,7 +278,7 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     minibatches = [] if has_replay else ["--minibatches", "2"]
     warm = ["--warm-up", "128", "--capacity", "512"] if has_replay else []
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []
-    argv = [id, "--algo", *flags.split(), *small.split()]
+    argv = [*id.split(), "--algo", *flags.split(), *small.split()]
     argv += [str(tmp_path / "two"), "--devices", "2", *minibatches, *warm]
     # With the tests' XLA flags, XLA's library YNNPACK fails on the gradient of a layer norm's
     # scale.

@@ -148,6 +148,11 @@ TINY = {
         **{"imagined_steps": 5},
     },
     "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "plr": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8, "buffer": 12},
+    "sfl": {
+        **{"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8, "every": 2},
+        **{"candidates": 12, "candidate_envs": 6, "candidate_steps": 24, "kept": 5},
+    },
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
     "pqn-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "dqn": REPLAY,
@@ -180,7 +185,9 @@ def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settin
     known = {field.name for field in dataclasses.fields(kind)}
     usual = {name: value for name, value in USUAL.items() if name in known}
     chosen = {"hidden": (8,), "embed": 2} | TINY.get(algorithm, usual) | settings
-    return registry.build(algorithm, env, kind(**chosen), devices)
+    made = kind(**chosen)
+    env = registry.training_env(algorithm, env, made) if algorithm in ("plr", "sfl") else env
+    return registry.build(algorithm, env, made, devices)
 
 
 def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import functools
 from typing import Any, ClassVar
 
 import jax
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from ..facts import Features, identity
 from ..transitions import Step
@@ -69,6 +69,22 @@ class LearnerPart(Part):
 
         An episode with such a step counts as a success. The default is None, for tasks in which the
         return is a score and no event counts as success.
+        """
+        return None
+
+    def optimal_steps(self, level: PyTree[Array]) -> Int32[Array, ""] | None:
+        """Return the number of steps of the shortest plan in a level; very large if none exists.
+
+        Works inside `jit`. The default is None, for environments in which this is expensive; see
+        `jaxenvs solve` for their levels.
+        """
+        return None
+
+    def optimal_return(self, level: PyTree[Array], params: Any) -> Float32[Array, ""] | None:
+        """Return the largest undiscounted return that a plan can have in a level.
+
+        A plan knows the whole level, of which an agent may observe only a part. The default is
+        None, see `optimal_steps`.
         """
         return None
 

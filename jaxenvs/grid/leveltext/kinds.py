@@ -9,6 +9,7 @@ _DOORS = (Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 _THINGS = (Kind.KEY, Kind.BALL, Kind.BOX)
 # Class -> kinds of objects in its levels, besides walls and empty cells.
 KINDS = {
+    "AMaze": (Kind.GOAL,),
     "BabyEnv": (*_THINGS, *_DOORS),
     "Crossing": (Kind.GOAL, Kind.LAVA),
     "DistShift": (Kind.GOAL, Kind.LAVA),
@@ -25,6 +26,7 @@ KINDS = {
     "Memory": (Kind.KEY, Kind.BALL),
     "MultiRoom": (Kind.GOAL, *_DOORS),
     "ObstructedWorld": (Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX, *_DOORS),
+    "PerfectMaze": (Kind.GOAL,),
     "PutNear": _THINGS,
     "RedBlueDoors": _DOORS,
     "Unlock": (Kind.KEY, *_DOORS),

@@ -1,0 +1,92 @@
+"""Scores of levels from a rollout: how much a policy may learn from playing them again.
+
+| score | definition |
+| --- | --- |
+| `pvl` | positive value loss: mean of max(GAE, 0) |
+| `l1` | mean of the absolute GAE |
+| `maxmc` | largest return so far on the level minus the value, mean over the steps |
+| `learnability` | p (1 - p), where p is the share of episodes that succeed |
+| `regret` | return of the shortest plan minus the mean return, against full information |
+
+The first three are means over the steps of each episode, then over the episodes that ended in the
+rollout. If none ended, they are means over all steps.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32
+
+Score = Literal["pvl", "maxmc", "l1", "learnability", "regret"]
+
+
+class Episodes(NamedTuple):
+    """Results of the episodes that each environment finished in a rollout."""
+
+    ended: Int32[Array, " envs"]  # number of finished episodes
+    returned: Float32[Array, " envs"]  # mean return; of the unfinished episode if none has ended
+    best: Float32[Array, " envs"]  # largest return, likewise
+    success: Float32[Array, " envs"]  # share of successes, 0 if none has ended
+
+
+def episodes(rollout: Any, wins: Int32[Array, " envs"]) -> Episodes:
+    """Return the results of each environment's episodes; `wins` are its successes."""
+    done = rollout.terminated | rollout.truncated
+    ended = done.sum(axis=0, dtype=jnp.int32)
+    count = jnp.maximum(ended, 1).astype(jnp.float32)
+    total = jnp.where(done, rollout.returns, 0.0).sum(axis=0)
+    largest = jnp.where(done, rollout.returns, -jnp.inf).max(axis=0)
+    return Episodes(
+        ended=ended,
+        returned=jnp.where(ended > 0, total / count, rollout.returns[-1]),
+        best=jnp.where(ended > 0, largest, rollout.returns[-1]),
+        success=wins.astype(jnp.float32) / count,
+    )
+
+
+def score(
+    kind: Score,
+    rollout: Any,
+    advantage: Float32[Array, "steps envs"],
+    found: Episodes,
+    best: Float32[Array, " envs"],
+    optimal_return: Any = None,
+) -> Float32[Array, " envs"]:
+    """Return the score of each environment's level.
+
+    `best` is the largest return so far on the level. `optimal_return` is needed for `regret` only.
+    """
+    if kind == "learnability":
+        return found.success * (1.0 - found.success)
+    if kind == "regret":
+        return optimal_return - found.returned
+    each = {
+        "pvl": lambda: jnp.maximum(advantage, 0.0),
+        "l1": lambda: jnp.abs(advantage),
+        "maxmc": lambda: best - rollout.value,
+    }[kind]()
+    return mean_over_episodes(rollout, each)
+
+
+def mean_over_episodes(
+    rollout: Any, values: Float32[Array, "steps envs"]
+) -> Float32[Array, " envs"]:
+    """Return the mean over finished episodes of the mean over each episode's steps.
+
+    If no episode has ended, return the mean over all steps.
+    """
+    done = rollout.terminated | rollout.truncated
+
+    def back(length: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        ends, so_far = step
+        length = jnp.where(ends, so_far, length)
+        return length, length
+
+    # Length of the episode of each step; 0 if it has not ended in this rollout.
+    nothing = jnp.zeros_like(rollout.lengths[0])
+    _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
+    weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)
+    ended = done.sum(axis=0).astype(jnp.float32)
+    means = (weight * values).sum(axis=0) / jnp.maximum(ended, 1.0)
+    return jnp.where(ended > 0, means, values.mean(axis=0))

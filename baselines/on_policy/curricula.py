@@ -1,0 +1,320 @@
+"""Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
+
+An update begins new episodes in chosen levels, one level for each environment, and collects a
+rollout. An episode that ends begins again in the same level, as in jaxued. The policy learns by PPO
+(ppo.py) or recurrent PPO (ppo_rnn.py), as the setting `memory` says.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, PyTree
+
+from jaxenvs import Env
+from jaxenvs.core.masking import Mask
+from jaxenvs.core.parts.learner import defines_success
+
+from ..core import level_buffer, level_scores, metrics, minibatches, rollouts
+from ..core.bounds import Bounds, Count
+from ..core.given_levels import GivenLevel, new_levels
+from ..core.learner import Learner
+from ..core.level_buffer import LevelBuffer, Played
+from ..core.rollouts import Rollout, Runner
+from ..networks.policies import ActorCritic
+from . import ppo, ppo_rnn
+
+PLAN = 0x91A7  # folded into the key from which an update chooses its levels
+
+
+@dataclasses.dataclass(frozen=True)
+class OverLevels(ppo_rnn.Settings):
+    """Settings shared by the learners with a curriculum over levels."""
+
+    # size of the GRU's state; 0: the policy has no recurrent state, as with --algo ppo
+    memory: Annotated[int, Bounds()] = 128
+    # steps that each environment makes in an update, all in the same level
+    rollout_steps: Count = 256
+    reset_source: str | None = "fresh"  # fresh or exact: environments restart in their level
+
+    def check(self) -> None:
+        super().check()
+        fixed = {"bonus": 0.0, "reward_scaling": False}
+        for name, value in fixed.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)}: curricula score levels by the environment's "
+                    f"rewards; omit it"
+                )
+        if self.reset_source not in ("fresh", "exact", "auto"):
+            raise ValueError(
+                f"reset_source={self.reset_source}: the curriculum gives the levels; omit it"
+            )
+        if self.neighbours and not self.memory:
+            raise ValueError(f"neighbours={self.neighbours} needs a recurrent network; omit it")
+
+    def items(self, num_envs: int) -> int:
+        """Return the number of items to shuffle: sequences, or single steps without memory."""
+        return num_envs if self.memory else num_envs * self.rollout_steps
+
+
+class Play(NamedTuple):
+    """Result of an update's rollout in given levels."""
+
+    rollout: Rollout
+    memory: PyTree[Array]  # recurrent states before the rollout
+    episodes: level_scores.Episodes
+
+
+def network(env: Env, **given: Any) -> Any:
+    """Return the network of recurrent PPO, or of PPO if `memory` is 0."""
+    if given.get("memory"):
+        return ppo_rnn.network(env, **given)
+    left_out = ("memory", "neighbours")
+    return ActorCritic.of(env, **{k: v for k, v in given.items() if k not in left_out})
+
+
+def training_env(env: Env, settings: OverLevels) -> GivenLevel:
+    """Return the environment in which a curriculum trains: its params hold the level."""
+    return GivenLevel(env=wrapped(env, vars(settings)))
+
+
+def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
+    """Return the environment in which the trained policy acts."""
+    return ppo_rnn.wrapped(env, settings)
+
+
+def check_env(learner: Learner[Any], steps: int, name: str) -> None:
+    """Raise `ValueError` if an episode cannot end within `steps`, the setting `name`.
+
+    Also raise it if all episodes begin in the same level, and for a recurrent network of the user
+    without `memory`.
+    """
+    env = learner.env.env
+    if not jax.tree.leaves(env.level_shape):
+        raise ValueError(
+            f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to "
+            f"choose; give --algo ppo or ppo-rnn"
+        )
+    if jax.tree.leaves(learner.network.begin()) and not learner.settings.memory:
+        raise ValueError(f"network={learner.settings.network} is recurrent: omit --memory 0")
+    limit = env.shortest_limit(env.default_params)
+    if steps < limit:
+        raise ValueError(
+            f"{name}={steps}: {env.unwrapped.name} has a time limit of {limit} steps, and every "
+            f"play of a level begins anew; give --{name.replace('_', '-')} {limit} or more"
+        )
+
+
+def check_success(learner: Learner[Any], what: str) -> None:
+    """Raise `ValueError` if the environment does not define success; `what` needs it."""
+    env = learner.env.env
+    if not defines_success(env):
+        raise ValueError(
+            f"{what} needs episodes that succeed or fail, and {env.unwrapped.name} has a score "
+            f"only; give another score, such as --algo plr --score pvl"
+        )
+
+
+def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, Array, Array]:
+    """Begin an update; return the runner and keys for choosing levels, acting and learning.
+
+    The first of the keys is equal on all devices.
+    """
+    runner, key_act, key_learn = rollouts.next_update(learner, runner)
+    key_plan = jax.random.fold_in(jax.random.wrap_key_data(runner.key), PLAN)
+    return runner, key_plan, key_act, key_learn
+
+
+def begin_levels(
+    learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
+) -> Runner:
+    """Begin a new episode in each environment's level."""
+    params, envs = learner.env.env.params_for(levels), learner.env.num_envs
+    obs, world = learner.env.reset(key, params)
+    memory = learner.network.begin()
+    return runner._replace(
+        params=params,
+        obs=obs,
+        world=world,
+        returns=jnp.zeros(envs, jnp.float32),
+        lengths=jnp.zeros(envs, jnp.int32),
+        memory=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
+        wins=jnp.zeros(envs, jnp.int32),
+    )
+
+
+def play(
+    learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
+) -> tuple[Runner, Play]:
+    """Play each environment's level for `rollout_steps` steps, from new episodes on."""
+    key_begin, key_act = jax.random.split(key)
+    runner = begin_levels(learner, runner, key_begin, levels)
+    memory = runner.memory
+    runner, rollout = rollouts.collect(learner, runner, key_act, ppo.choose, count_wins)
+    return runner, Play(rollout, memory, level_scores.episodes(rollout, runner.wins))
+
+
+def count_wins(
+    learner: Learner[Any], runner: Runner, mask: Mask, action: Array, step: Any, successor: Any
+) -> Runner:
+    """Add the successes of a step to the runner's `wins`."""
+    env = learner.env.env
+    if not defines_success(env):
+        return runner
+    won = jax.vmap(env.succeeded)(step._replace(state=successor))
+    return runner._replace(wins=runner.wins + won.astype(jnp.int32))
+
+
+def tried(
+    learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array], steps: int
+) -> level_scores.Episodes:
+    """Return the episodes that the policy finishes in each level within `steps` steps.
+
+    It stores no rollout, so `steps` may be large.
+    """
+    key_begin, key_act = jax.random.split(key)
+    runner = begin_levels(learner, runner, key_begin, levels)
+    nothing = jnp.zeros_like(runner.returns)
+
+    def step(number: Array, carry: Any) -> Any:
+        runner, ended, total, best = carry
+        key_action, key_step = jax.random.split(jax.random.fold_in(key_act, number))
+        mask = rollouts.legal_now(learner, runner.world.env)
+        memory, action, _ = ppo.choose(learner, runner, key_action, mask)
+        runner = runner._replace(memory=memory)
+        step, successor = rollouts.advance(learner, runner, key_step, action)
+        runner = count_wins(learner, runner, mask, action, step, successor)
+        runner, ends = rollouts.after_step(learner, runner, step)
+        found = jnp.where(step.done, ends["returns"], 0.0)
+        best = jnp.where(step.done, jnp.maximum(best, ends["returns"]), best)
+        return runner, ended + step.done.astype(jnp.int32), total + found, best
+
+    carry = (runner, nothing.astype(jnp.int32), nothing, nothing - jnp.inf)
+    runner, ended, total, best = jax.lax.fori_loop(0, steps, step, carry)
+    count = jnp.maximum(ended, 1).astype(jnp.float32)
+    return level_scores.Episodes(
+        ended=ended,
+        returned=jnp.where(ended > 0, total / count, runner.returns),
+        best=jnp.where(ended > 0, best, runner.returns),
+        success=runner.wins.astype(jnp.float32) / count,
+    )
+
+
+def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelBuffer]:
+    """Return the initial training state, in new levels, and an empty buffer of `slots` slots."""
+    env, envs = learner.env.env, learner.env.num_envs
+    levels = new_levels(env, learner.devices.local_key(jax.random.fold_in(key, PLAN)), envs)
+    runner = Runner(**rollouts.begin(learner, key, env.params_for(levels)))
+    nothing = jnp.zeros(envs, jnp.float32)
+    blank = Played(nothing, nothing, nothing, nothing, *optima(learner, levels))
+    return runner, level_buffer.empty(levels, blank, slots)
+
+
+def optima(learner: Learner[Any], levels: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Return the optimal steps and returns of levels; () if the environment has no fast oracle."""
+    env = learner.env.env
+    if not has_optima(env):
+        return (), ()
+    steps = jax.vmap(env.optimal_steps)(levels)
+    return steps, jax.vmap(env.optimal_return, (0, None))(levels, env.default_params)
+
+
+def has_optima(env: Env) -> bool:
+    """Return whether an environment computes optimal returns inside the compiled program."""
+    shape = jax.eval_shape(env.optimal_return, env.level_shape, env.default_params)
+    return shape is not None
+
+
+def learn_where(
+    learner: Learner[Any], runner: Runner, play: Play, key: Array, trains: Bool[Array, ""] | bool
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from a rollout if `trains`; return the runner and the losses, unknown otherwise."""
+
+    def learned() -> tuple[PyTree, PyTree, dict[str, Array]]:
+        after, losses = learn(learner, runner, play, key)
+        after, _ = rollouts.finish_update(learner, after, play.rollout, {})
+        return after.weights, after.optimiser, losses
+
+    def skipped() -> tuple[PyTree, PyTree, dict[str, Array]]:
+        blank = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        return runner.weights, runner.optimiser, blank
+
+    if trains is True:
+        weights, optimiser, losses = learned()
+    else:
+        shapes = jax.eval_shape(learned)[2]
+        weights, optimiser, losses = jax.lax.cond(trains, learned, skipped)
+    known = jnp.asarray(trains, jnp.float32)
+    losses |= {f"{name}{metrics.KNOWN}": known for name in losses}
+    return runner._replace(weights=weights, optimiser=optimiser), losses
+
+
+def learn(
+    learner: Learner[Any], runner: Runner, play: Play, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from a rollout by recurrent PPO, or by PPO if the policy has no recurrent state."""
+    if learner.settings.memory:
+        return ppo_rnn.learn(learner, runner, play.memory, play.rollout, key)
+    runner, batch = ppo.scaled_targets(learner, runner, play.rollout)
+    return ppo.learn(learner, runner, minibatches.as_steps(batch), key, ppo.loss)
+
+
+def finished(
+    runner: Runner, play: Play, found: dict[str, Array]
+) -> tuple[Runner, dict[str, Array]]:
+    """Return the runner without its temporary parts, and all metrics of the update."""
+    runner = runner._replace(params=None, wins=())
+    return runner, {**rollouts.episode_sums(play.rollout), **found}
+
+
+def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:
+    """Return the rows of all devices, in the order of devices."""
+    return jax.tree.map(learner.devices.all_gather, tree)
+
+
+def own_rows(learner: Learner[Any], rows: Array) -> Array:
+    """Return this device's part of an array with one row for each environment of all devices."""
+    envs = learner.env.num_envs
+    return jax.lax.dynamic_slice_in_dim(rows, learner.devices.index * envs, envs)
+
+
+def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Array]:
+    """Return metrics of the levels in a buffer.
+
+    `score_success` and `score_regret` are Pearson correlations. The regret is against full
+    information. Levels count as unsolvable if no plan succeeds within the time limit.
+    """
+    filled, played = buffer.filled, buffer.played
+    found = {"buffer_filled": filled.mean(dtype=jnp.float32)}
+    correlated = functools.partial(_correlation, filled, played.score)
+    if defines_success(learner.env.env):
+        found |= _known("score_success", *correlated(played.success))
+    if isinstance(played.optimal_return, tuple):
+        return found
+    solvable = filled & (played.optimal_return > 0.0)
+    count = jnp.maximum(filled.sum(), 1).astype(jnp.float32)
+    steps = jnp.where(solvable, played.optimal_steps, 0).sum(dtype=jnp.float32)
+    number = solvable.sum().astype(jnp.float32)
+    found["buffer_unsolvable"] = (filled & ~solvable).sum().astype(jnp.float32) / count
+    found |= _known("buffer_optimal_steps", steps / jnp.maximum(number, 1.0), number > 0.0)
+    regret = played.optimal_return - played.returned
+    return found | _known("score_regret", *correlated(regret))
+
+
+def _known(name: str, value: Array, known: Array) -> dict[str, Array]:
+    return {name: value, f"{name}{metrics.KNOWN}": known.astype(jnp.float32)}
+
+
+def _correlation(
+    mask: Bool[Array, " n"], a: Float32[Array, " n"], b: Float32[Array, " n"]
+) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
+    """Return the correlation of two arrays where the mask is true, and whether it is defined."""
+    weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
+    a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))
+    spread = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())
+    value = (weight * a * b).sum() / jnp.maximum(spread, 1e-12)
+    return jnp.clip(value, -1.0, 1.0), spread > 1e-9

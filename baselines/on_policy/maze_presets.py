@@ -1,0 +1,41 @@
+"""Presets of the learners with a curriculum over levels, and of the standard maze experiment."""
+
+from ..core.preset import MAZES, rows
+
+# Tasks whose only reward is at the goal. Most early rollouts contain no reward, so advantages need
+# a lower bound for the standard deviation that normalises them (see `advantage_floor` in ppo.py).
+RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
+
+# The standard experiment on mazes: 30,000 updates with minimax's settings (Jiang et al., 2023,
+# commit d053054; a GRU instead of an LSTM, no 3 x 3 convolution). SFL has the settings of
+# Rutherford et al. (2024, commit 8b14e2e), with the same number of steps.
+STANDARD = {
+    "total_steps": 245_760_000,
+    "num_envs": 32,
+    "rollout_steps": 256,
+    "learning_rate": 1e-4,
+    "anneal": False,
+    "gamma": 0.995,
+    "gae_lambda": 0.98,
+    "epochs": 5,
+    "minibatches": 1,
+    "entropy": 1e-3,
+    "advantage_floor": 1e-8,
+    "hidden": (32,),
+    "memory": 256,
+    "chunk": 16,
+}
+STANDARD_PLR = {**STANDARD, "learning_rate": 3e-4, "gamma": 0.999, "entropy": 0.0}
+STANDARD_SFL = {
+    **{**STANDARD, "num_envs": 256, "learning_rate": 2.5e-4, "anneal": True, "gamma": 0.99},
+    **{"gae_lambda": 0.95, "clip": 0.04, "epochs": 4, "minibatches": 4, "entropy": 0.0},
+    **{"hidden": (512,), "memory": 512, "chunk": 2, "every": 100, "candidates": 25_000},
+    **{"candidate_steps": 2000, "candidate_envs": 5000, "kept": 1000},
+}
+AMAZES = r"Grid-AMaze-.*"
+CURRICULA = (
+    *rows("plr sfl", (MAZES, RARE_REWARD)),
+    *rows("ppo-rnn", (AMAZES, STANDARD), name="standard"),
+    *rows("plr", (AMAZES, STANDARD_PLR), name="standard"),
+    *rows("sfl", (AMAZES, STANDARD_SFL), name="standard"),
+)

@@ -1,0 +1,188 @@
+"""Prioritised level replay (Jiang et al., 2021), robust PLR and ACCEL (Parker-Holder et al., 2022).
+
+A buffer keeps the levels with the highest scores (core/level_scores.py). An update plays new levels
+or, with probability `replay_prob` once the buffer is filled, levels from the buffer; see
+core/level_buffer.py for their probabilities. Robust PLR learns from replayed levels only. With
+`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); good ones
+enter the buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with
+`jaxenvs train ID --algo plr`.
+
+Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
+are edited; a level's learnability counts the episodes of one rollout. All updates count as steps,
+also those that only score levels.
+"""
+
+import dataclasses
+import math
+from typing import Annotated, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, PyTree
+
+from ..core import level_buffer, level_scores
+from ..core.bounds import Bounds, Count, NonNegativeInt, Share, Swept
+from ..core.given_levels import edited, new_levels
+from ..core.learner import Learner
+from ..core.level_buffer import LevelBuffer, Played
+from ..core.level_scores import Score
+from ..core.rollouts import Runner
+from . import curricula, ppo
+
+NEW, REPLAY, EDIT = range(3)  # kinds of updates: from where they have their levels
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(curricula.OverLevels):
+    """Hyperparameters of prioritised level replay.
+
+    Presets (presets.py) change some defaults per environment; command-line flags override presets.
+    """
+
+    # score of a level: pvl, maxmc, l1, learnability, or regret against the shortest plan
+    score: Score = "maxmc"
+    # probability that an update replays levels of the buffer, once it is filled
+    replay_prob: Swept[Share] = 0.5
+    buffer: Count = 4000  # largest number of levels in the buffer
+    # replays begin once this share of the buffer's size has been played as new levels
+    fill: Share = 0.5
+    # temperature of the ranks; a lower one replays the highest scores more often
+    temperature: Swept[Annotated[float, Bounds(open=True)]] = 0.3
+    # share of the replay probability that depends on the time since a level was last played
+    staleness: Swept[Share] = 0.3
+    edits: NonNegativeInt = 0  # random edits of each replayed level (ACCEL); 0: no edited levels
+    robust: bool = True  # whether the policy learns from replayed levels only
+    # whether the learning rate falls, by the share of the run's gradient steps
+    anneal: bool = False
+
+    swept = (*ppo.Settings.swept, "replay_prob", "temperature", "staleness")
+
+    def check(self) -> None:
+        super().check()
+        if self.robust and isinstance(self.replay_prob, float) and not self.replay_prob:
+            raise ValueError(
+                "replay_prob=0.0: a robust curriculum learns from replayed levels only, so it "
+                "would never learn; give --replay-prob 0.5, or --no-robust"
+            )
+
+
+class Plan(NamedTuple):
+    """State of the curriculum."""
+
+    buffer: LevelBuffer
+    updates: Int32[Array, "*seeds"]  # number of updates made so far
+    kind: Int32[Array, "*seeds"]  # kind of this update or, between updates, of the last one
+    rows: Int32[Array, "*seeds envs"]  # slots that were replayed last, for all devices' envs
+
+
+PLRLearner = Learner[Settings]
+network, training_env, wrapped = curricula.network, curricula.training_env, curricula.wrapped
+
+
+def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
+    """Raise `ValueError` if the score or the edits do not fit the environment."""
+    settings, env = learner.settings, learner.env.env
+    curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
+    if settings.score == "learnability":
+        curricula.check_success(learner, "score=learnability")
+    if settings.score == "regret" and not curricula.has_optima(env):
+        raise ValueError(
+            f"score=regret needs the best return of each level inside the compiled program, which "
+            f"{env.unwrapped.name} does not compute; give another score, such as maxmc"
+        )
+    if settings.edits:
+        check_edits(learner)
+
+
+def check_edits(learner: PLRLearner) -> None:
+    """Raise `ValueError` if the levels of the environment cannot be edited."""
+    env, edits = learner.env.env, learner.settings.edits
+
+    def edit(key: Array) -> PyTree[Array]:
+        return edited(env, key, new_levels(env, key, 1), edits)
+
+    try:
+        jax.eval_shape(edit, jax.random.key(0))
+    except NotImplementedError as error:
+        raise ValueError(f"edits={edits}: {error}; give --edits 0") from error
+
+
+def init(learner: PLRLearner, key: Array) -> Runner:
+    """Return the initial training state, with an empty buffer."""
+    runner, buffer = curricula.begin(learner, key, learner.settings.buffer)
+    rows = jnp.zeros(learner.env.num_envs * learner.devices.count, jnp.int32)
+    return runner._replace(levels=Plan(buffer, jnp.int32(0), jnp.int32(NEW), rows))
+
+
+def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Play new, replayed or edited levels, score them, and learn; return state and metrics."""
+    settings = learner.settings
+    runner, key_plan, key_act, key_learn = curricula.next_update(learner, runner)
+    plan = planned(learner, runner.levels, key_plan)
+    levels = chosen(learner, plan, key_plan)
+    runner, played = curricula.play(learner, runner, key_act, levels)
+    found = judged(learner, runner, plan, played, levels)
+    levels, found = curricula.gathered(learner, (levels, found))
+    weights = settings.temperature, settings.staleness
+    buffer = level_buffer.inserted(plan.buffer, levels, found, plan.updates, *weights)
+    trains = plan.kind == REPLAY if settings.robust else True
+    runner, losses = curricula.learn_where(learner, runner, played, key_learn, trains)
+    kinds = {"replayed": plan.kind == REPLAY, "edited": plan.kind == EDIT}
+    losses |= {name: each.astype(jnp.float32) for name, each in kinds.items()}
+    plan = plan._replace(buffer=buffer, updates=plan.updates + 1)
+    losses |= curricula.buffer_metrics(learner, buffer)
+    return curricula.finished(runner._replace(levels=plan), played, losses)
+
+
+def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
+    """Return the plan with the kind of this update, and the slots to replay if it replays.
+
+    The update after a replay edits the same levels if `edits` is not 0.
+    """
+    settings, envs = learner.settings, len(plan.rows)
+    key_kind, key_rows = jax.random.split(key)
+    # Duplicates never fill a buffer, so this counts the levels played and not the slots filled.
+    first = math.ceil(settings.fill * settings.buffer / envs)
+    replays = (plan.updates >= max(first, 1)) & (
+        jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob
+    )
+    kind = jnp.where(replays, REPLAY, NEW).astype(jnp.int32)
+    if settings.edits:
+        kind = jnp.where(plan.kind == REPLAY, jnp.int32(EDIT), kind)
+    probability = level_buffer.probabilities(
+        plan.buffer, plan.updates, settings.temperature, settings.staleness
+    )
+    drawn = level_buffer.sample(key_rows, probability, envs)
+    return plan._replace(kind=kind, rows=jnp.where(kind == REPLAY, drawn, plan.rows))
+
+
+def chosen(learner: PLRLearner, plan: Plan, key: Array) -> PyTree[Array]:
+    """Return the level of each environment of this device."""
+    env, envs = learner.env.env, learner.env.num_envs
+    key_level = learner.devices.local_key(jax.random.fold_in(key, 1))
+    rows = curricula.own_rows(learner, plan.rows)
+
+    def new() -> PyTree[Array]:
+        return new_levels(env, key_level, envs)
+
+    def replayed() -> PyTree[Array]:
+        return jax.tree.map(lambda leaf: leaf[rows], plan.buffer.levels)
+
+    def changed() -> PyTree[Array]:
+        return edited(env, key_level, replayed(), learner.settings.edits)
+
+    return jax.lax.switch(plan.kind, [new, replayed, *([changed] * bool(learner.settings.edits))])
+
+
+def judged(
+    learner: PLRLearner, runner: Runner, plan: Plan, played: curricula.Play, levels: PyTree[Array]
+) -> Played:
+    """Return the score and the facts of the levels that were just played."""
+    found = played.episodes
+    _, advantage, _ = ppo.targets(learner, runner, played.rollout)
+    best = level_buffer.best_returns(plan.buffer, level_buffer.hashes_of(levels), found.best)
+    steps, optimum = curricula.optima(learner, levels)
+    score = level_scores.score(
+        learner.settings.score, played.rollout, advantage, found, best, optimum
+    )
+    return Played(score, best, found.returned, found.success, steps, optimum)
