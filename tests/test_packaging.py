@@ -21,7 +21,7 @@ from jaxenvs import registry
 
 EXTRAS = {"cuda", "train", "play", "web", "widget", "search", "gym", "gymnax", "dm", "ray", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
-EXTRAS |= {"bench", "mcp", "openenv", "torch"}
+EXTRAS |= {"bench", "demos", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.
@@ -32,11 +32,12 @@ BUILT_ON = {
     "xland": {"puzzles", "search"},  # its solver
 }
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
-LIBRARY = {"core", "levels", *WORLDS, "search", "adapters", "testing"}
+LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
 # Unit of the package -> the other units that it may import. Every module outside the named units
 # belongs to the unit "".
 ARROWS = {
     "core": set(),
+    "demos": {"core"},
     "levels": {"core"},
     **{world: {"core", "levels", *BUILT_ON.get(world, ())} for world in WORLDS},
     "search": {"core", *WORLDS},

@@ -68,6 +68,7 @@ class GridEnv(GridWorld):
     # all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
+    oracle: ClassVar[str] = "jaxenvs.grid.oracle"
     # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
     starts_carrying: ClassVar[bool] = False
 

@@ -16,6 +16,10 @@ class TextPart(Part):
     # form)`, and perhaps `block`, `split`, `layout`, `fields` and `mutate`, see the modules
     # `leveltext` of the families.
     level_format: ClassVar[str] = ""
+    # Module that finds shortest plans, imported when it is first used; "" if there is none. It
+    # defines `check(env)`, `solve(env, levels, node_budget=)`, and `first_actions(env, states)` for
+    # compiled programs, see `jaxenvs.grid.oracle`.
+    oracle: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
         """Parse a level; raise `ValueError` with the fault and its place.

@@ -1,0 +1,157 @@
+"""Episodes of the oracle, for `jaxenvs demos`: solve levels, then play the plans."""
+
+import dataclasses
+import hashlib
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenvs.core.checks import counted
+from jaxenvs.core.env import Env
+from jaxenvs.demos import DemosError, Episode, Recorder
+
+ROUND = 64  # lengths of plans are padded to multiples of this, so that few programs are compiled
+# Number of levels without a plan after which a recording without any episode ends.
+HOPELESS = 512
+
+
+@dataclasses.dataclass
+class Counts:
+    """Levels that the oracle left out, and the returns of those that it played."""
+
+    unsolvable: int = 0
+    unproven: int = 0
+    late: int = 0  # solvable, but not within the time limit
+    returns: list[float] = dataclasses.field(default_factory=list)
+
+    @property
+    def left_out(self) -> int:
+        """Number of levels that were left out."""
+        return self.unsolvable + self.unproven + self.late
+
+    def sentences(self) -> list[str]:
+        """Return a sentence for each kind of level that was left out."""
+        kinds = {
+            "unsolvable": (self.unsolvable, "no plan exists"),
+            "unproven": (self.unproven, "the budget did not suffice; give a larger --budget"),
+            "too long": (self.late, "the shortest plan exceeds the time limit"),
+        }
+        return [
+            f"left out {counted(count, 'level')}, {name}: {why}"
+            for name, (count, why) in kinds.items()
+            if count
+        ]
+
+    def short(self) -> str:
+        """Return text for the progress line."""
+        return f"{counted(self.left_out, 'level')} left out" if self.left_out else ""
+
+    def facts(self) -> dict[str, int]:
+        """Return the counts as entries of metadata.json."""
+        found = {"unsolvable": self.unsolvable, "unproven": self.unproven, "late": self.late}
+        return {f"jaxenvs_{name}_levels": count for name, count in found.items() if count}
+
+    def check(self, episodes: int) -> None:
+        """Raise `DemosError` if many levels were tried and none had a plan."""
+        if not episodes and self.left_out >= HOPELESS:
+            raise DemosError(f"no level has a proven plan: {'; '.join(self.sentences())}")
+
+
+def player(
+    env: Env, budget: int, stopped: Callable[[], bool]
+) -> tuple[Callable[..., list[Episode | None]], Counts]:
+    """Return a function of (key, levels, number of levels) that plays shortest plans, and counts.
+
+    budget: number of states that a search of up to 64 levels stores.
+
+    Raises `TypeError` if shortest plans of the environment cannot be found.
+    """
+    solve, counts = solver(env), Counts()
+    recorder, known = Recorder(env, _follow), dict[bytes, Any]()
+
+    def play(key: Any, levels: Any, count: int) -> list[Episode | None]:
+        _solve_new(solve, env, budget, levels, count, known)
+        found = [known[digest] for digest in _digests(levels, count)]
+        good = [row for row in range(count) if _count(found[row], counts)]
+        if not good or stopped():
+            return []
+        # The batch keeps its size, so that the program is compiled once: rows without a plan play
+        # another row's level, and are dropped.
+        rows = np.array([row if row in good else good[0] for row in range(count)])
+        chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
+        plans = _padded([found[row].plan for row in rows])
+        begin = jnp.zeros(count, jnp.int32)
+        played = recorder.play(count, key, chosen, (plans, begin), stopped)
+        kept = set(good)
+        return [_labelled(e, counts) if row in kept else None for row, e in enumerate(played)]
+
+    return play, counts
+
+
+def solver(env: Env) -> Callable[..., Any]:
+    """Return the function `solve` of an environment's oracle; `TypeError` if it has none."""
+    inner = getattr(env, "unwrapped", env)
+    if not inner.oracle:
+        raise TypeError(
+            f"{inner.name} has no oracle: shortest plans are found for Grid and BabyAI; give --by "
+            f"random or the folder of a run"
+        )
+    module = importlib.import_module(inner.oracle)
+    module.check(env)
+    return module.solve
+
+
+def _follow(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
+    """Return the next actions of plans; memory is (plans, number of actions taken)."""
+    plans, at = memory
+    action = jnp.take_along_axis(plans, jnp.minimum(at, plans.shape[1] - 1)[:, None], axis=1)
+    return (plans, at + 1), action[:, 0]
+
+
+def _digests(levels: Any, count: int) -> list[bytes]:
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.device_get(levels))]
+    return [
+        hashlib.sha256(b"".join(leaf[row].tobytes() for leaf in leaves)).digest()
+        for row in range(count)
+    ]
+
+
+def _solve_new(
+    solve: Any, env: Env, budget: int, levels: Any, count: int, known: dict[bytes, Any]
+) -> None:
+    """Solve the levels that are not known yet, and store their solutions."""
+    digests = _digests(levels, count)
+    if all(digest in known for digest in digests):
+        return
+    for digest, solution in zip(digests, solve(env, levels, node_budget=budget), strict=True):
+        known[digest] = solution
+
+
+def _count(solution: Any, counts: Counts) -> bool:
+    """Return whether a plan is to be played; if not, count the reason."""
+    if solution.unsolvable:
+        counts.unsolvable += 1
+    elif not solution.proven:
+        counts.unproven += 1
+    elif not solution.optimal_return:
+        counts.late += 1
+    else:
+        return True
+    return False
+
+
+def _padded(plans: list[tuple[int, ...]]) -> Any:
+    longest = max(map(len, plans))
+    width = -(-longest // ROUND) * ROUND
+    return jnp.asarray([[*plan, *[0] * (width - len(plan))] for plan in plans], jnp.int32)
+
+
+def _labelled(episode: Episode, counts: Counts) -> Episode:
+    """Return an episode with the number of steps that remain, and count its return."""
+    counts.returns.append(float(np.sum(episode.reward)))
+    remaining = np.arange(len(episode), -1, -1, dtype=np.int32)
+    return dataclasses.replace(episode, infos={"optimal_steps": remaining})
