@@ -53,6 +53,8 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
         return module.build(row, env, settings, devices)
     if getattr(settings, "bonus", 0.0) and settings.novelty == "e3b":
         _check_discrete(env)
+    if not hasattr(settings, "num_envs"):  # the learner does not act while it trains
+        return Learner(row, make_vec(env, 1), network(row, env, vars(settings)), settings, devices)
     venv = devices.batch(env, settings.num_envs, settings.reset_source)
     settings.check_share(venv.num_envs, "a device's share of a rollout")
     return Learner(row, venv, network(row, env, vars(settings)), settings, devices)
@@ -195,6 +197,15 @@ ALGORITHMS = {
             searches=TRUE,
         ),
         Algorithm("muzero", "MuZero", ".model_based.muzero", shape=OF_LATENT, searches=LEARNED),
+        Algorithm("bc", "behaviour cloning", ".offline.bc", shape=RECURRENT),
+        Algorithm("iql", "implicit Q-learning", ".offline.iql"),
+        Algorithm(
+            "dagger",
+            "DAgger",
+            ".offline.dagger",
+            shape=RECURRENT,
+            fits=lambda env: bool(getattr(env, "unwrapped", env).oracle),
+        ),
         Algorithm("davi", "DAVI", ".puzzles.davi", shape=(), fits=has_goal),
         Algorithm("world", "a learned world", ".puzzles.world", shape=(), fits=has_unit_cost),
         Algorithm(

@@ -118,6 +118,7 @@ class Algorithm(NamedTuple):
       `as_text(result)`, which returns it as text (default: core/episodes.py);
     - `next_command(settings)`, the title and the text of a command to suggest after training, with
       placeholders `{env}` and `{run}`;
+    - `finished(record)`, whether training of all seeds has ended, given the last log record;
     - `shown(settings, record)`, the text that the progress line shows instead of the return;
     - `params(learner)`, environment params to pass to the compiled program as arguments: `init`
       then takes them as third argument, and runners have a field `params`;
