@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
 from jaxenvs import demos as datasets
@@ -194,12 +195,12 @@ def transitions(name: str, env: Env) -> Transitions:
     )
 
 
-def no_episodes() -> dict[str, Any]:
+def no_episodes() -> dict[str, Array]:
     """Return the metrics of an update in which no environment stepped."""
     return {
-        "episodes": np.int32(0),
-        "return_sum": np.float32(0),
-        "length_sum": np.float32(0),
+        "episodes": jnp.int32(0),
+        "return_sum": jnp.float32(0),
+        "length_sum": jnp.float32(0),
     }
 
 

@@ -38,10 +38,12 @@ def first_actions(
     size = -(-count // groups)
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 
+    def timeless(state: Any) -> Any:
+        # The search does not count the time, and late success could have no reward.
+        return state.replace(time=jnp.zeros_like(state.time))
+
     def search(rows: Array) -> tuple[Array, Array]:
-        # `step_state` does not count the time, on which the reward of success depends.
-        first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], states)
-        first = first.replace(time=jnp.zeros_like(first.time))
+        first = jax.vmap(timeless)(jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], states))
         begin = jax.vmap(lambda state: nodes.start(state, SHORT).words)(first)
         levels = PuzzleLevel(board=begin, instance=_tables(0)(first))
         found = astar(
