@@ -70,7 +70,7 @@ def test_type_checkers_know_every_family():
     (block,) = (n for n in blocks if getattr(n.test, "id", "") == "TYPE_CHECKING")
     imports = [n for n in block.body if isinstance(n, ast.ImportFrom) and n.module is None]
     listed = {alias.name for node in imports for alias in node.names}
-    assert listed - {"adapters", "levels", "search", "text"} == WORLDS
+    assert listed - {"adapters", "demos", "levels", "search", "text"} == WORLDS
 
 
 def test_only_the_compiler_package_of_craft_calls_barriers_of_xla():

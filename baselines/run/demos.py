@@ -30,7 +30,6 @@ from jaxenvs.core import registry
 from jaxenvs.core.checks import counted
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import legal, legal_actions
-from jaxenvs.core.typed import program
 from jaxenvs.core.wrappers import PreviousStep
 from jaxenvs.core.wrappers.levels import LevelSet
 from jaxenvs.demos import DemosError, Episode, Recorder, Writer
@@ -56,7 +55,7 @@ RANDOM_EPISODES = 256  # number of episodes of random play for the reference sco
 OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2  # purposes of random keys
 
 
-Played = Sequence[Episode | None]  # None: the level was left out
+Played = Sequence[Episode | str]  # a text is the reason for which a level was left out
 
 
 class Source(NamedTuple):
@@ -135,8 +134,8 @@ def _source(options: argparse.Namespace, id: str, kind: str, stopped: Callable[[
     env = make_env(options.id, options.fields, options.params)
     keywords = {**fields.parse(options.fields), **fields.parse(options.params, fields.PARAM)}
     if kind == "oracle":
-        play, counts = oracle_demos.player(env, options.budget, stopped)
-        return Source(env, id, keywords, play, counts, "shortest plans of jaxenvs.grid.oracle")
+        play = oracle_demos.player(env, options.budget, stopped)
+        return Source(env, id, keywords, play, Counts(), "shortest plans of jaxenvs.grid.oracle")
     recorder = Recorder(env, random_actions(env))
     play = functools.partial(_played, recorder, (), stopped)
     return Source(env, id, keywords, play, Counts(), "random legal actions")
@@ -198,7 +197,6 @@ def _record(
 ) -> None:
     """Write episodes until there are enough, or until `stopped()` is true."""
     console, most = Console(), options.episodes
-    texts = _level_texts(source.env)
     key = jax.random.fold_in(jax.random.key(options.seed), OF_PLAY)
     progress = bar(console)
     if not console.is_terminal:
@@ -207,15 +205,27 @@ def _record(
         task = progress.add_task(source.id, total=most, text="", left="", what="compiling")
         for part, (levels, count) in enumerate(_levels(source.env, options.seed, most)):
             played = source.play(jax.random.fold_in(key, part), levels, count)
-            for row, episode in enumerate(played):
-                if episode is None or writer.episodes == most:
-                    continue
-                writer.add(dataclasses.replace(episode, options=texts(levels, row)))
+            _write(source, writer, most, played, jax.device_get(levels))
             text = f"{writer.episodes:,} of {most:,} episodes   {source.counts.short()}"
             progress.update(task, completed=writer.episodes, text=text, left=" ")
             source.counts.check(writer.episodes)
             if stopped() or writer.episodes >= most:
                 return
+
+
+def _write(source: Source, writer: Writer, most: int, played: Played, levels: Any) -> None:
+    """Write the episodes of a batch of levels, but not more than `most` in total."""
+    counts = source.counts
+    for row, episode in enumerate(played):
+        if writer.episodes == most:
+            return
+        if isinstance(episode, str):
+            counts.left_out[episode] += 1
+            continue
+        text = _level_text(source.env, jax.tree.map(lambda leaf, i=row: leaf[i], levels))
+        writer.add(dataclasses.replace(episode, options=text))
+        if episode.infos:
+            counts.returns.append(float(np.sum(episode.reward)))
 
 
 def _levels(env: Env, seed: int, most: int) -> Iterator[tuple[Any, int]]:
@@ -240,19 +250,14 @@ def _levels(env: Env, seed: int, most: int) -> Iterator[tuple[Any, int]]:
             yield drawn(jnp.asarray(numbers, jnp.int32)), count
 
 
-def _level_texts(env: Env) -> Callable[[Any, int], dict[str, str]]:
-    """Return a function of (levels, row) that returns the text of a level, if levels have one."""
-
-    def text(levels: Any, row: int) -> dict[str, str]:
-        if not getattr(env, "unwrapped", env).level_format:
-            return {}
-        try:
-            level = jax.tree.map(lambda leaf: np.asarray(leaf)[row], levels)
-            return {"level": env.level_text(level)}
-        except (NotImplementedError, ValueError):
-            return {}
-
-    return lambda levels, row: text(jax.device_get(levels), row)
+def _level_text(env: Env, level: Any) -> dict[str, str]:
+    """Return the text of a level under the key `level`; {} if it has none."""
+    if not getattr(env, "unwrapped", env).level_format:
+        return {}
+    try:
+        return {"level": env.level_text(level)}
+    except (NotImplementedError, ValueError):
+        return {}
 
 
 def _about(options: argparse.Namespace, source: Source, argv: list[str]) -> dict[str, Any]:
@@ -270,7 +275,7 @@ def _about(options: argparse.Namespace, source: Source, argv: list[str]) -> dict
         "description": f"{source.about} in {source.id}",
         "code_permalink": "",
         "author": ["jaxenvs"],
-        "jaxenvs_command": f"{program()} demos {' '.join(argv)}",
+        "jaxenvs_command": f"jaxenvs demos {' '.join(argv)}",
         "jaxenvs_env": json.dumps({"id": source.id, "keywords": source.keywords}),
         **source.counts.facts(),
         **scores,

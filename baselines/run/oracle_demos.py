@@ -1,5 +1,6 @@
 """Episodes of the oracle, for `jaxenvs demos`: solve levels, then play the plans."""
 
+import collections
 import dataclasses
 import hashlib
 import importlib
@@ -19,66 +20,70 @@ ROUND = 64  # lengths of plans are padded to multiples of this, so that few prog
 HOPELESS = 512
 
 
+# Reason for which a level is left out -> explanation.
+REASONS = {
+    "unsolvable": "no plan exists",
+    "unproven": "the budget did not suffice; give a larger --budget",
+    "too long": "the shortest plan exceeds the time limit",
+}
+
+
 @dataclasses.dataclass
 class Counts:
-    """Levels that the oracle left out, and the returns of those that it played."""
+    """Numbers of levels that were left out, by reason, and the returns of recorded plans."""
 
-    unsolvable: int = 0
-    unproven: int = 0
-    late: int = 0  # solvable, but not within the time limit
+    left_out: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     returns: list[float] = dataclasses.field(default_factory=list)
 
-    @property
-    def left_out(self) -> int:
-        """Number of levels that were left out."""
-        return self.unsolvable + self.unproven + self.late
-
     def sentences(self) -> list[str]:
-        """Return a sentence for each kind of level that was left out."""
-        kinds = {
-            "unsolvable": (self.unsolvable, "no plan exists"),
-            "unproven": (self.unproven, "the budget did not suffice; give a larger --budget"),
-            "too long": (self.late, "the shortest plan exceeds the time limit"),
-        }
+        """Return a sentence for each reason for which levels were left out."""
         return [
-            f"left out {counted(count, 'level')}, {name}: {why}"
-            for name, (count, why) in kinds.items()
-            if count
+            f"left out {counted(self.left_out[name], 'level')}, {name}: {why}"
+            for name, why in REASONS.items()
+            if self.left_out[name]
         ]
 
     def short(self) -> str:
         """Return text for the progress line."""
-        return f"{counted(self.left_out, 'level')} left out" if self.left_out else ""
+        total = self.left_out.total()
+        return f"{counted(total, 'level')} left out" if total else ""
 
     def facts(self) -> dict[str, int]:
         """Return the counts as entries of metadata.json."""
-        found = {"unsolvable": self.unsolvable, "unproven": self.unproven, "late": self.late}
-        return {f"jaxenvs_{name}_levels": count for name, count in found.items() if count}
+        return {
+            f"jaxenvs_{name.replace(' ', '_')}_levels": count
+            for name, count in self.left_out.items()
+        }
 
     def check(self, episodes: int) -> None:
         """Raise `DemosError` if many levels were tried and none had a plan."""
-        if not episodes and self.left_out >= HOPELESS:
+        if not episodes and self.left_out.total() >= HOPELESS:
             raise DemosError(f"no level has a proven plan: {'; '.join(self.sentences())}")
 
 
 def player(
     env: Env, budget: int, stopped: Callable[[], bool]
-) -> tuple[Callable[..., list[Episode | None]], Counts]:
-    """Return a function of (key, levels, number of levels) that plays shortest plans, and counts.
+) -> Callable[..., list[Episode | str]]:
+    """Return a function of (key, levels, number of levels) that plays shortest plans.
 
     budget: number of states that a search of up to 64 levels stores.
 
+    The function returns an episode for each level, or the reason for which there is none.
+
     Raises `TypeError` if shortest plans of the environment cannot be found.
     """
-    solve, counts = solver(env), Counts()
+    solve = solver(env)
     recorder, known = Recorder(env, _follow), dict[bytes, Any]()
 
-    def play(key: Any, levels: Any, count: int) -> list[Episode | None]:
+    def play(key: Any, levels: Any, count: int) -> list[Episode | str]:
         _solve_new(solve, env, budget, levels, count, known)
         found = [known[digest] for digest in _digests(levels, count)]
-        good = [row for row in range(count) if _count(found[row], counts)]
-        if not good or stopped():
+        reasons = [reason(solution) for solution in found]
+        good = [row for row in range(count) if not reasons[row]]
+        if stopped():
             return []
+        if not good:
+            return list(reasons)
         # The batch keeps its size, so that the program is compiled once: rows without a plan play
         # another row's level, and are dropped.
         rows = np.array([row if row in good else good[0] for row in range(count)])
@@ -86,10 +91,9 @@ def player(
         plans = _padded([found[row].plan for row in rows])
         begin = jnp.zeros(count, jnp.int32)
         played = recorder.play(count, key, chosen, (plans, begin), stopped)
-        kept = set(good)
-        return [_labelled(e, counts) if row in kept else None for row, e in enumerate(played)]
+        return [why or _labelled(one) for why, one in zip(reasons, played, strict=False)]
 
-    return play, counts
+    return play
 
 
 def solver(env: Env) -> Callable[..., Any]:
@@ -131,17 +135,13 @@ def _solve_new(
         known[digest] = solution
 
 
-def _count(solution: Any, counts: Counts) -> bool:
-    """Return whether a plan is to be played; if not, count the reason."""
+def reason(solution: Any) -> str:
+    """Return why a plan is not played, one of `REASONS`; "" if it is played."""
     if solution.unsolvable:
-        counts.unsolvable += 1
-    elif not solution.proven:
-        counts.unproven += 1
-    elif not solution.optimal_return:
-        counts.late += 1
-    else:
-        return True
-    return False
+        return "unsolvable"
+    if not solution.proven:
+        return "unproven"
+    return "" if solution.optimal_return else "too long"
 
 
 def _padded(plans: list[tuple[int, ...]]) -> Any:
@@ -150,8 +150,7 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
     return jnp.asarray([[*plan, *[0] * (width - len(plan))] for plan in plans], jnp.int32)
 
 
-def _labelled(episode: Episode, counts: Counts) -> Episode:
-    """Return an episode with the number of steps that remain, and count its return."""
-    counts.returns.append(float(np.sum(episode.reward)))
+def _labelled(episode: Episode) -> Episode:
+    """Return an episode with the number of steps that remain."""
     remaining = np.arange(len(episode), -1, -1, dtype=np.int32)
     return dataclasses.replace(episode, infos={"optimal_steps": remaining})

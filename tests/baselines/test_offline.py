@@ -99,7 +99,9 @@ def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env)
     width = 64 if memory else 1
     assert rows.action.shape == ((2, width) if memory else (87, width))
     assert rows.weight.sum() == some.lengths[chosen].sum()
-    loss, parts = jax.jit(bc.loss, static_argnums=0)(agent, weights, jax.tree.map(jnp.asarray, rows))
+    loss, parts = jax.jit(bc.loss, static_argnums=0)(
+        agent, weights, jax.tree.map(jnp.asarray, rows)
+    )
     wanted = cross_entropy(agent.network, weights, map(some.episode, chosen.tolist()))
     np.testing.assert_allclose([loss, parts["accuracy"]], wanted, rtol=1e-5)
 
