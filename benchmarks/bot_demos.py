@@ -2,8 +2,8 @@
 
     python -m jaxenvs.benchmarks.bot_demos BabyAI-GoToLocal-v0 --episodes 1000 --out mine/bot-v0
 
-The bot is minigrid's `BabyAIBot`, which knows only what the agent has seen. Observations are
-converted to those of the jaxenvs environment, and the dataset has the layout of `jaxenvs demos`.
+The bot is minigrid's `BabyAIBot`, which knows only the cells that the agent has seen. Observations
+get the form of the jaxenvs environment, and the dataset has the layout of `jaxenvs demos`.
 Level `i` is the one of seed `i`. Episodes in which the bot fails are counted and left out.
 """
 
@@ -79,7 +79,8 @@ def played(env: Env, original: Any, seed: int) -> Episode | None:
 
     with contextlib.redirect_stdout(io.StringIO()):  # BabyAI prints the levels that it rejects
         shown, _ = original.reset(seed=seed)
-    bot, action = BabyAIBot(original.unwrapped), None
+    bot: Any = BabyAIBot(original.unwrapped)
+    action: Any = None
     seen, taken, rewards, ends = [env.upstream_obs(shown)], [], [], []
     over = False
     while not over:

@@ -116,25 +116,30 @@ def init(learner: Learner[Settings], key: Array, given: Split) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Take gradient steps, unless training has ended; return the new state and metrics."""
-    settings = learner.settings
+    settings, given = learner.settings, runner.params
+    runner = runner._replace(params=None)
     going = is_going(settings, runner)
 
     def learn(runner: Runner) -> tuple[Runner, dict[str, Array]]:
-        after, losses = fit(learner, runner)
-        after, held_out = compare(learner, after)
+        after, losses = fit(learner, runner, given.train)
+        after, held_out = compare(learner, after, given.held_out)
         after = jax.tree.map(lambda new, old: jnp.where(going, new, old), after, runner)
         return after, {**losses, **held_out}
 
     def rest(runner: Runner) -> tuple[Runner, dict[str, Array]]:
-        names = (*LOSSES, *(f"held_out_{name}" for name in LOSSES))
-        return runner, dict.fromkeys(names, jnp.float32(jnp.nan))
+        return runner, {name: jnp.float32(jnp.nan) for name in logged(settings)}
 
     # A condition that is equal for all seeds remains a branch under `vmap`.
     any_going = jax.lax.pmax(going.astype(jnp.int32), SEEDS) > 0
     runner, losses = jax.lax.cond(any_going, learn, rest, runner)
     stopped = ~is_going(settings, runner)
     found = {**means(losses, going), "stopped": stopped.astype(jnp.float32)}
-    return runner, {**data.no_episodes(), **found}
+    return runner._replace(params=given), {**data.no_episodes(), **found}
+
+
+def logged(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the logged losses."""
+    return (*LOSSES, *(f"held_out_{name}" for name in LOSSES if settings.held_out))
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
@@ -147,9 +152,9 @@ def is_going(settings: Settings, runner: Runner) -> Array:
     return runner.waited < settings.patience
 
 
-def fit(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def fit(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict[str, Array]]:
     """Take the gradient steps of an update; return the runner and the mean losses."""
-    settings, rows = learner.settings, runner.params.train
+    settings = learner.settings
     key, key_rows = jax.random.split(jax.random.wrap_key_data(runner.key))
     count, width = rows.action.shape
     size = max(1, settings.batch_size // learner.devices.count // width)
@@ -163,12 +168,11 @@ def fit(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]
     ), losses
 
 
-def compare(learner: Learner[Any], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict[str, Array]]:
     """Keep the latest weights if their loss on held-out episodes is lower; return the loss."""
     if not learner.settings.held_out:
-        missing = {f"held_out_{name}": jnp.float32(jnp.nan) for name in LOSSES}
-        return runner._replace(weights=runner.latest), missing
-    _, losses = loss(learner, runner.latest, runner.params.held_out)
+        return runner._replace(weights=runner.latest), {}
+    _, losses = loss(learner, runner.latest, rows)
     is_better = losses["loss"] < runner.best
     weights = jax.tree.map(
         lambda new, old: jnp.where(is_better, new, old), runner.latest, runner.weights

@@ -11,7 +11,7 @@ action is taken with probability `mixture`, which falls to 0.
 
 Deliberate differences from the paper: one policy is trained throughout, not a new one in each
 iteration; a dataset that is full replaces its oldest rollout; the probability of the oracle's
-action falls linearly. The stored recurrent states are those of the policy that acted.
+action falls linearly. The stored recurrent states come from the policy that acted.
 """
 
 import dataclasses
@@ -164,7 +164,8 @@ def store(runner: Runner, rollout: Rollout, memory: PyTree[Array]) -> Runner:
     by_env = minibatches.as_sequences(
         (rollout.obs, rollout.label, rollout.terminated | rollout.truncated)
     )
-    new = Dataset(*by_env, memory)
+    obs, label, done = by_env
+    new = Dataset(obs, label, done, memory)
     dataset = jax.tree.map(lambda old, leaf: old.at[:, slot].set(leaf), dataset, new)
     return runner._replace(replay_buffer=dataset, updates=runner.updates + 1)
 

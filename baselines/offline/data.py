@@ -153,7 +153,8 @@ def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
 
 def single(demos: Demos, episodes: np.ndarray) -> Rows:
     """Return rows of one step each."""
-    steps = np.concatenate([demos.starts[e] + np.arange(demos.lengths[e]) for e in episodes])
+    ranges = zip(demos.starts[episodes].tolist(), demos.lengths[episodes].tolist(), strict=True)
+    steps = np.concatenate([np.arange(start, start + length) for start, length in ranges])
     return _rows(demos, steps[:, None])
 
 

@@ -30,7 +30,8 @@ from ..off_policy.q_learning import polyak
 from . import data
 from .data import Transitions
 
-Runner, DIVIDED = rollouts.Runner, rollouts.DIVIDED
+Runner = rollouts.Runner
+DIVIDED = rollouts.DIVIDED
 LOSSES = ("value_loss", "q_loss", "policy_loss")
 
 

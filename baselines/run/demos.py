@@ -80,8 +80,9 @@ def _run(argv: list[str]) -> int:
     kind = options.by if options.by in ("oracle", "random") else "policy"
     id = registry.spec(options.id).id
     name = options.out or f"jaxenvs/{id}/{kind}-v0"
+    stop = Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.")
     try:
-        with Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop:
+        with stop:
             source = _source(options, id, kind, lambda: stop.asked)
             writer = Writer(
                 name, source.env, id, source.keywords, options.folder, options.overwrite
