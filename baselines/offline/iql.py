@@ -12,7 +12,7 @@ evaluation only, because datasets have none.
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -39,8 +39,8 @@ LOSSES = ("value_loss", "q_loss", "policy_loss")
 class Settings(data.Offline):
     """Hyperparameters of implicit Q-learning."""
 
-    learning_rate: float = 3e-4  # initial learning rate
-    max_grad_norm: Unlimited = float("inf")  # gradients are clipped to this global norm
+    learning_rate: Swept[NonNegative] = 3e-4  # initial learning rate
+    max_grad_norm: Swept[Unlimited] = float("inf")  # gradients are clipped to this global norm
     gamma: Swept[Share] = 0.99  # discount factor
     expectile: Swept[Share] = 0.7  # expectile tau of the value; 0.5: the mean, 1: the maximum
     temperature: Swept[NonNegative] = 3.0  # inverse temperature beta of the advantage's weight
@@ -121,8 +121,14 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**data.no_episodes(), **jax.tree.map(jnp.mean, losses)}
 
 
-class Batch(Transitions):
-    """Sampled transitions, arrays (batch, ...); `index` holds the next observations."""
+class Batch(NamedTuple):
+    """Sampled transitions, arrays (batch, ...)."""
+
+    obs: PyTree[Array]
+    next_obs: PyTree[Array]
+    action: Array  # int32 (batch,)
+    reward: Array  # float32 (batch,)
+    terminated: Array  # bool (batch,)
 
 
 def sampled(given: Transitions, index: Int32[Array, " batch"]) -> Batch:
@@ -134,7 +140,7 @@ def sampled(given: Transitions, index: Int32[Array, " batch"]) -> Batch:
     before = at(given.index, index)
     return Batch(
         obs=jax.tree.map(lambda leaf: at(leaf, before), given.obs),
-        index=jax.tree.map(lambda leaf: at(leaf, before + 1), given.obs),
+        next_obs=jax.tree.map(lambda leaf: at(leaf, before + 1), given.obs),
         action=at(given.action, index),
         reward=at(given.reward, index),
         terminated=at(given.terminated, index),
@@ -148,7 +154,7 @@ def loss(
     settings, policy = learner.settings, learner.network
     over_batch = jax.vmap(policy.apply, in_axes=(None, 0))
     logits, value = over_batch(weights["policy"], batch.obs)
-    _, next_value = over_batch(weights["policy"], batch.index)
+    _, next_value = over_batch(weights["policy"], batch.next_obs)
     least = q_values(learner, target, batch).min(axis=0)
     values = q_values(learner, weights["critic"], batch)
     going = 1.0 - batch.terminated.astype(jnp.float32)

@@ -300,7 +300,7 @@ def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
     result = json.loads((whole / "eval.json").read_text())
     assert result["success_rate"] == 1.0 and result["mean_length"] < 6
     policy = runs.load_policy(whole)
-    assert np.isnan(policy.apply(found.obs[0])[1])
+    assert np.isnan(policy.apply(jnp.asarray(found.obs[0]))[1])
     assert evaluation.main([str(whole), "--episodes", "4", "--greedy"]) == 0
     assert export.main([str(whole)]) == 0
 
