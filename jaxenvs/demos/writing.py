@@ -49,7 +49,9 @@ class Writer:
         self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         shutil.rmtree(self._part, ignore_errors=True)
         (self._part / layout.DATA).mkdir(parents=True)
-        self._file = self._h5py.File(self._part / layout.DATA / layout.MAIN, "w")
+        main = self._part / layout.DATA / layout.MAIN
+        # The newest format has much smaller headers, which matter for short episodes.
+        self._file = self._h5py.File(main, "w", libver="latest")
         self.episodes = self.steps = 0
         spec = layout.env_json(id, dict(keywords or {}))
         self._metadata = {
