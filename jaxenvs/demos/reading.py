@@ -179,7 +179,10 @@ def _cast(values: Any, space: Space, where: str) -> Any:
             f"{where}: the environment has the shape {space.shape}, got {has}; make it with the "
             f"fields of the dataset, such as --set obs=full"
         )
-    cast = values.astype(space.dtype)
+    with np.errstate(invalid="ignore"):  # NaN
+        cast = values.astype(space.dtype)
+    if np.issubdtype(space.dtype, np.integer) and not (cast == values).all():
+        raise DemosError(f"{where}: some values are no elements of {space}")
     low, high = getattr(space, "low", 0), getattr(space, "high", getattr(space, "n", 1) - 1)
     if len(values) and not ((cast >= low) & (cast <= high)).all():
         raise DemosError(f"{where}: some values lie outside of {space}")

@@ -11,7 +11,7 @@ import pytest
 import jaxenvs
 from jaxenvs import demos
 from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
-from jaxenvs.demos import DemosError, layout
+from jaxenvs.demos import DemosError, layout, reading
 
 pytest.importorskip("h5py")
 NAME = "here/some/mine-v0"
@@ -271,6 +271,15 @@ def test_faults_of_datasets_are_sentences(tmp_path, baby):
     (path / layout.DATA / layout.METADATA).write_text("[")
     with pytest.raises(DemosError, match="cannot be read"):
         demos.load(path)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 0.5, -1, 7, 2**40])
+def test_values_outside_of_a_space_are_refused(wrong, tmp_path, baby):
+    env, (episode, *_) = baby
+    actions = np.full(len(episode), wrong)
+    found = demos.joined([demos.Episode(**{**vars(episode), "action": actions})])
+    with pytest.raises(DemosError, match="action: some values"):
+        reading._fitted(found, env, "mine")
 
 
 def test_an_episode_with_too_few_observations_is_refused(tmp_path, baby):
