@@ -47,8 +47,8 @@ SUMMARY = """Record episodes of an environment as a dataset in Minari's layout.
 dataset goes to $MINARI_DATASETS_PATH, or ~/.minari/datasets. Ctrl-C keeps the episodes so far."""
 EXAMPLES = (
     "demos BabyAI-GoToLocal-v0 --by oracle --episodes 1000",
-    "demos Grid-DoorKey-5x5-v0 --by runs/doorkey --out mine/doorkey-v0",
-    "demos Grid-Empty-8x8-v0 --levels mylevels.txt --out mine/levels-v0",
+    "demos Grid-DoorKey-5x5-v0 --by runs/doorkey --episodes 500",
+    "demos Grid-Empty-8x8-v0 --levels mylevels.txt --overwrite",
 )
 BATCH = 64  # number of episodes that are played together
 RANDOM_EPISODES = 256  # number of episodes of random play for the reference score
