@@ -7,7 +7,7 @@ Packages import only from packages above them in this list or on the same line:
 
 - `core`: settings, devices, rollouts, replay buffers, returns, evaluation;
 - `networks`, `exploration`: flax networks and exploration bonuses;
-- `on_policy`, `off_policy`, `model_based`, `puzzles`: one module for each learner;
+- `on_policy`, `off_policy`, `model_based`, `offline`, `puzzles`: one module for each learner;
 - `registry`: the table of learners; `presets`: their tuned settings;
 - `storage`: a run's directory: configuration, checkpoints, saved policies;
 - `evaluation`: evaluate, compare, export and record runs;

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxenvs import Env, make_vec
+from jaxenvs import Env, levels, make_vec
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
 
@@ -53,6 +53,8 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
         return module.build(row, env, settings, devices)
     if getattr(settings, "bonus", 0.0) and settings.novelty == "e3b":
         _check_discrete(env)
+    if not hasattr(settings, "num_envs"):  # the learner does not act while it trains
+        return Learner(row, make_vec(env, 1), network(row, env, vars(settings)), settings, devices)
     venv = devices.batch(env, settings.num_envs, settings.reset_source)
     settings.check_share(venv.num_envs, "a device's share of a rollout")
     return Learner(row, venv, network(row, env, vars(settings)), settings, devices)
@@ -201,6 +203,15 @@ ALGORITHMS = {
             searches=TRUE,
         ),
         Algorithm("muzero", "MuZero", ".model_based.muzero", shape=OF_LATENT, searches=LEARNED),
+        Algorithm("bc", "behaviour cloning", ".offline.bc", shape=RECURRENT),
+        Algorithm("iql", "implicit Q-learning", ".offline.iql"),
+        Algorithm(
+            "dagger",
+            "DAgger",
+            ".offline.dagger",
+            shape=RECURRENT,
+            fits=levels.has_first_actions,
+        ),
         Algorithm("davi", "DAVI", ".puzzles.davi", shape=(), fits=has_goal),
         Algorithm("world", "a learned world", ".puzzles.world", shape=(), fits=has_unit_cost),
         Algorithm(

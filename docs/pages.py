@@ -56,6 +56,7 @@ LEARNERS = {
     "on_policy": "On-policy",
     "off_policy": "Off-policy",
     "model_based": "Planning and models",
+    "offline": "Demonstrations",
     "puzzles": "Puzzles",
 }
 

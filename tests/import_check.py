@@ -11,7 +11,7 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.l
 NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HEAVY = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL"}
-HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
+HEAVY |= {"absl", "chex", "h5py", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
 
 
 def forbid(event: str, arguments: tuple) -> None:
@@ -33,7 +33,7 @@ from jax._src import xla_bridge  # noqa: E402
 
 import jaxenvs  # noqa: E402
 
-PARTS = {f"jaxenvs.{name}" for name in ("adapters", "levels", "render", "search", "text")}
+PARTS = {f"jaxenvs.{name}" for name in ("adapters", "demos", "levels", "render", "search", "text")}
 PARTS |= {*jaxenvs.registry.homes()}
 if early := sorted(PARTS & set(sys.modules)):
     raise SystemExit(f"imports {early} before they are needed")

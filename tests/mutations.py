@@ -473,6 +473,18 @@ MUTATIONS = {
         "sequences.terminated | sequences.truncated",
         "baselines/test_r2d2.py -k stored_memory",
     ),
+    "a cloned policy takes its memory into the next episode": Mutation(
+        "baselines/offline/data.py",
+        "done=last[steps] | (steps < 0)",
+        "done=steps < 0",
+        "baselines/test_offline.py -k whole_episodes",
+    ),
+    "IQL bootstraps after the end": Mutation(
+        "baselines/offline/iql.py",
+        "settings.gamma * going * jax",
+        "settings.gamma * jax",
+        "baselines/test_offline.py -k slow_reference",
+    ),
     "Dyna takes a history into the next episode": Mutation(
         "baselines/model_based/dyna.py",
         "jax.vmap(reset_memory)(history, first_history(learner, step.obs), step.done)",

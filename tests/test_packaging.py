@@ -21,7 +21,7 @@ from jaxenvs import registry
 
 EXTRAS = {"cuda", "train", "play", "web", "widget", "search", "gym", "gymnax", "dm", "ray", "docs"}
 EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
-EXTRAS |= {"bench", "mcp", "openenv", "torch"}
+EXTRAS |= {"bench", "demos", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Families that use parts of others.
@@ -32,11 +32,12 @@ BUILT_ON = {
     "xland": {"puzzles", "search"},  # its solver
 }
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
-LIBRARY = {"core", "levels", *WORLDS, "search", "adapters", "testing"}
+LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
 # Unit of the package -> the other units that it may import. Every module outside the named units
 # belongs to the unit "".
 ARROWS = {
     "core": set(),
+    "demos": {"core"},
     "levels": {"core"},
     **{world: {"core", "levels", *BUILT_ON.get(world, ())} for world in WORLDS},
     "search": {"core", "levels", *WORLDS},
@@ -69,7 +70,7 @@ def test_type_checkers_know_every_family():
     (block,) = (n for n in blocks if getattr(n.test, "id", "") == "TYPE_CHECKING")
     imports = [n for n in block.body if isinstance(n, ast.ImportFrom) and n.module is None]
     listed = {alias.name for node in imports for alias in node.names}
-    assert listed - {"adapters", "levels", "search", "text"} == WORLDS
+    assert listed - {"adapters", "demos", "levels", "search", "text"} == WORLDS
 
 
 def test_only_the_compiler_package_of_craft_calls_barriers_of_xla():

@@ -118,9 +118,11 @@ class Algorithm(NamedTuple):
       `as_text(result)`, which returns it as text (default: core/episodes.py);
     - `next_command(settings)`, the title and the text of a command to suggest after training, with
       placeholders `{env}` and `{run}`;
+    - `finished(record)`, whether training of all seeds has ended, given the last log record;
     - `shown(settings, record)`, the text that the progress line shows instead of the return;
-    - `params(learner)`, environment params to pass to the compiled program as arguments: `init`
-      then takes them as third argument, and runners have a field `params`;
+    - `params(learner)`, environment params (or data, such as demonstrations) to pass to the
+      compiled program as arguments: `init` then takes them as third argument, and runners have a
+      field `params`;
     - `wrapped(env, settings)`, the environment in which the trained policy acts;
     - `decide`, which chooses the actions if the learner `searches`; see `planning.Search.plan`.
     """

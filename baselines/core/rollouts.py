@@ -99,6 +99,7 @@ class Rollout(NamedTuple):
     mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
     weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
     policy: PyTree[Array] = ()  # float32, action probabilities that a tree search returned
+    label: PyTree[Array] = ()  # DAgger: int32, the oracle's action; -1: unknown
     # RL²: class labels of the true task, and the goal that the policy receives (0: none)
     task: PyTree[Array] = ()
 

@@ -109,6 +109,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
+    finished = getattr(learner.algorithm.load(), "finished", lambda record: False)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         progress_line(run, learner, done) as line,
@@ -118,6 +119,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
             if metrics is not None:
                 records = line.update(jax.device_get(metrics))
                 keeper.log(records)
+                keeper.stopped |= finished(records[-1])
                 line.show(keeper.note)
                 divergence.look(records)
                 supports.look(records, runners)

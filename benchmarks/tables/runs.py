@@ -215,6 +215,26 @@ of_rows(
     f"{RUNS}/memory.json",
     {**LEVEL, "learner": of("algorithm", ALGORITHMS.__getitem__), **BY_SEED},
 )
+# Demonstrator -> its name in tables, by the last part of a dataset's name.
+DEMONSTRATORS = {"oracle-v0": "the oracle", "bot-v0": "BabyAI's bot"}
+
+
+def _demonstrator(row: dict[str, Any]) -> str:
+    return DEMONSTRATORS[row["command"].partition(" --demos ")[2].split()[0].rpartition("/")[2]]
+
+
+of_rows(
+    "runs-demos",
+    f"{RUNS}/demos.json",
+    {
+        "level": lambda row: f"`{row['id']}`",
+        "1,000 episodes of": _demonstrator,
+        "return of each seed over 512 episodes": shown_returns(),
+        **MIDDLE,
+        "success": _by_seed,
+        "demonstrated steps until the end": STEPS,
+    },
+)
 of_rows(
     "runs-exploration",
     f"{RUNS}/exploration.json",

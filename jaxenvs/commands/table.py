@@ -96,6 +96,14 @@ COMMANDS = {
         keeps=True,
         computes=True,
     ),
+    "demos": Command(
+        "record demonstrations as a dataset of Minari",
+        "jaxenvs.baselines.run.demos",
+        {"": "ids", "--by": "runs"},
+        "train",
+        keeps=True,
+        computes=True,
+    ),
     "games": Command("check PuzzleScript games", "jaxenvs.commands.games", {}),
     "mcp": Command(
         "serve environments to language models (MCP)",

@@ -72,7 +72,7 @@ class GridEnv(GridWorld):
     # fill then finds the shortest plan.
     has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
-    level_solver: ClassVar[str] = "jaxenvs.grid.oracle.solve"
+    level_solver: ClassVar[str] = "jaxenvs.grid.oracle"
     # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
     starts_carrying: ClassVar[bool] = False
 

@@ -3,7 +3,16 @@
 from .api import Entry, check, mutate, parse, read, stack, write
 from .errors import LevelError, LevelWarning
 from .files import load, save, shipped
-from .solving import Solution, check_solver, env_of, has_solver, solve
+from .solving import (
+    Solution,
+    check_first_actions,
+    check_solver,
+    env_of,
+    first_actions,
+    has_first_actions,
+    has_solver,
+    solve,
+)
 from .source import from_levels
 from .states import load_state, save_state
 
@@ -13,9 +22,12 @@ __all__ = [
     "LevelWarning",
     "Solution",
     "check",
+    "check_first_actions",
     "check_solver",
     "env_of",
+    "first_actions",
     "from_levels",
+    "has_first_actions",
     "has_solver",
     "load",
     "load_state",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import PyTree
+from jaxtyping import Array, Bool, Int32, PyTree
 
 from ..core.env import Env
 from . import api
@@ -66,6 +66,45 @@ def solve(
         made = env_of(env, group[0])
         found |= zip(places, _solver(made)(made, api.stack(group), **settings), strict=True)
     return [found[place] for place in range(len(levels))]
+
+
+def first_actions(
+    env: Env, states: PyTree[Any], *, node_budget: int = 1 << 16, batch_size: int = 256
+) -> tuple[Int32[Array, " states"], Bool[Array, " states"]]:
+    """Return the first action of a shortest plan from each state, and whether it is known.
+
+    states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
+    node_budget: largest number of states that a search of up to 64 states stores.
+    batch_size: number of states that a search expands together.
+
+    Works inside `jit`, for Grid and BabyAI. Raises the errors of `check_first_actions`.
+    """
+    return check_first_actions(env)(env, states, node_budget=node_budget, batch_size=batch_size)
+
+
+def check_first_actions(env: Env) -> Any:
+    """Return the family's function `first_actions`.
+
+    Raises `NotImplementedError` for a family without one, and `TypeError` for an environment
+    without an optimum.
+    """
+    check_solver(env)
+    found = getattr(_module(env), "first_actions", None)
+    if found is None:
+        raise NotImplementedError(
+            f"levels.first_actions: {type(api.bare(env)).__name__} has no solver inside compiled "
+            "programs; Grid and BabyAI have one"
+        )
+    return found
+
+
+def has_first_actions(env: Env) -> bool:
+    """Return whether `first_actions` can label states of an environment."""
+    try:
+        check_first_actions(env)
+    except (NotImplementedError, TypeError):
+        return False
+    return True
 
 
 def has_solver(env: Env) -> bool:

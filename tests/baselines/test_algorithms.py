@@ -80,11 +80,14 @@ def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
 
 ELSEWHERE = (
     "rl2",
+    "bc",
+    "iql",
+    "dagger",
     "davi",
     "world",
     "ppo-ray",
     "apex",
-)  # whose environments or programs are of another kind
+)  # whose environments, data or programs are of another kind
 
 
 @pytest.mark.parametrize(

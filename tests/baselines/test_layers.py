@@ -20,7 +20,7 @@ LAYERS = (
     ("core",),
     ("networks",),
     ("exploration",),
-    ("on_policy", "off_policy", "model_based", "puzzles"),
+    ("on_policy", "off_policy", "model_based", "offline", "puzzles"),
     ("presets", "registry"),
     ("storage",),
     ("evaluation",),

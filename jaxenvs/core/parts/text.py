@@ -17,7 +17,8 @@ class TextPart(Part):
     # `leveltext` of the families.
     level_format: ClassVar[str] = ""
     # Module that finds shortest plans of levels, imported when it is first used; "" if there is
-    # none. It defines `solve_levels`, see `jaxenvs.levels.solve`.
+    # none. It defines `solve_levels` and perhaps `check`, `TAKES_STATES` and `first_actions`, see
+    # `jaxenvs.levels.solving`.
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:

@@ -1,5 +1,6 @@
 """Oracle: the shortest plans of levels, with proofs."""
 
-from .solve import Solution, solve
+from .labels import first_actions
+from .solve import TAKES_STATES, check, solve, solve_levels
 
-__all__ = ["Solution", "solve"]
+__all__ = ["TAKES_STATES", "check", "first_actions", "solve", "solve_levels"]

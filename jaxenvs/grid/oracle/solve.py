@@ -46,7 +46,7 @@ def solve(
     The plan ignores the time limit; `optimal_return` takes it into account. Raises `TypeError` for
     an environment without an optimum, such as one with moving obstacles.
     """
-    world = _checked(env)
+    world = checked(env)
     if np.ndim(levels.grid) == 2:
         levels = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], levels)
     count = levels.grid.shape[0]
@@ -64,14 +64,14 @@ TAKES_STATES = True  # whether `solve_levels` also takes states
 
 def check(env: Env) -> None:
     """Raise `TypeError` if the environment has no optimum."""
-    _checked(env)
+    checked(env)
 
 
 def _rows(levels: Any, rows: np.ndarray) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
 
 
-def _checked(env: Env) -> GridEnv:
+def checked(env: Env) -> GridEnv:
     """Return the environment without wrappers; raise `TypeError` if it has no optimum."""
     world = getattr(env, "unwrapped", env)
     if not isinstance(world, GridEnv):

@@ -1,0 +1,190 @@
+"""DAgger (Ross et al., 2011): imitation of the oracle in the states that the policy visits.
+
+In an update, the policy acts, and the oracle names the first action of a shortest plan from each
+state that it visits (`jaxenvs.levels.first_actions`). The states are added to a dataset of all
+updates, on which the policy is trained by cross-entropy. Environment, policy and the searches of
+the oracle are one compiled program. Run it with `jaxenvs train ID --algo dagger`.
+
+A label is exact: its plan is proven to be the shortest. States whose plan the node budget does not
+suffice for, or from which success is impossible, have no label and no loss. At first the oracle's
+action is taken with probability `mixture`, which falls to 0.
+
+Deliberate differences from the paper: one policy is trained throughout, not a new one in each
+iteration; a dataset that is full replaces its oldest rollout; the probability of the oracle's
+action falls linearly. The stored recurrent states come from the policy that acted.
+"""
+
+import dataclasses
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, PyTree
+
+from jaxenvs import levels
+from jaxenvs.core.masking import Mask
+from jaxenvs.core.wrapper import Wrapper
+
+from ..core import minibatches, rollouts
+from ..core.bounds import Bounds, Count, NonNegativeInt, Share
+from ..core.learner import Learner
+from ..core.rollouts import Chosen, Rollout, Runner
+from ..core.settings import Activation, Common
+from . import bc
+from .data import Rows
+
+DIVIDED = rollouts.DIVIDED
+UNKNOWN = -1  # label of a state for which the oracle has no action
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Common):
+    """Hyperparameters of DAgger."""
+
+    total_steps: Count = 100_000  # environment steps of each seed; rounded up to whole chunks
+    num_envs: Count = 32  # number of environments that step in parallel
+    rollout_steps: Count = 32  # steps that each environment makes between two updates
+    gamma: float = 0.99  # has no effect: DAgger learns no values
+    memory: NonNegativeInt = 128  # size of the GRU's state; 0: a feed-forward network
+    activation: Activation = "tanh"  # activation function of the network's hidden layers
+    # steps of all rollouts that the dataset holds, over all environments
+    capacity: Count = 100_000
+    gradient_steps: Count = 32  # gradient steps per update
+    batch_size: Count = 32  # sequences of `rollout_steps` steps per gradient step
+    mixture: Share = 1.0  # initial probability that the oracle's action is taken
+    # fraction of the run's updates over which this probability falls to 0
+    mixture_share: Annotated[float, Bounds(most=1.0, open=True)] = 0.2
+    node_budget: Count = 65_536  # states that a search of up to 64 visited states stores
+
+    def check(self) -> None:
+        super().check()
+        if self.capacity < self.steps_per_update:
+            raise ValueError(
+                f"capacity={self.capacity} is less than a rollout of {self.num_envs} x "
+                f"{self.rollout_steps} steps; give at least {self.steps_per_update}"
+            )
+
+    @property
+    def slots(self) -> int:
+        """Number of rollouts that the dataset holds."""
+        return self.capacity // self.steps_per_update
+
+
+class Dataset(NamedTuple):
+    """Sequences that the policy visited, arrays (envs, slots, ...)."""
+
+    obs: PyTree[Array]
+    label: Array  # int32 (envs, slots, steps), action of the oracle or `UNKNOWN`
+    done: Array  # bool (envs, slots, steps)
+    memory: PyTree[Array]  # recurrent states before the first steps
+
+
+network = bc.network
+
+
+def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
+    """Raise `TypeError` if the environment has no oracle that labels states, or no optimum."""
+    try:
+        levels.check_first_actions(learner.env.env)
+    except NotImplementedError as error:
+        raise TypeError(f"dagger: {error}") from error
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Return the initial training state, with an empty dataset."""
+    settings, runner = learner.settings, rollouts.init(learner, key)
+    envs, slots, steps = learner.env.num_envs, settings.slots, settings.rollout_steps
+
+    def of_slots(leaf: Array, *sizes: int) -> Array:
+        return jnp.zeros((envs, slots, *sizes, *leaf.shape[1:]), leaf.dtype)
+
+    empty = Dataset(
+        obs=jax.tree.map(lambda leaf: of_slots(leaf, steps), runner.obs),
+        label=jnp.full((envs, slots, steps), UNKNOWN, jnp.int32),
+        done=jnp.zeros((envs, slots, steps), jnp.bool_),
+        memory=jax.tree.map(of_slots, runner.memory),
+    )
+    return runner._replace(replay_buffer=empty, updates=jnp.int32(0))
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, add the visited states to the dataset, learn; return the new state and metrics."""
+    memory = runner.memory
+    runner, key_act, key_learn = rollouts.next_update(learner, runner)
+    mixture = probability(learner.settings, runner.updates)
+    runner, rollout = rollouts.collect(learner, runner, key_act, choose)
+    runner = store(runner, rollout, memory)
+    runner, losses = learn(learner, runner, key_learn)
+    known = (rollout.label != UNKNOWN).astype(jnp.float32).mean()
+    metrics = {**losses, "labelled": known, "mixture": mixture}
+    return rollouts.finish_update(learner, runner, rollout, metrics)
+
+
+def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
+    """Return the probability with which the oracle's action is taken."""
+    left = 1.0 - settings.progress(updates) / settings.mixture_share
+    return settings.mixture * jnp.maximum(left, 0.0)
+
+
+def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
+    """Choose the policy's or the oracle's actions, and label the states."""
+    key_draw, key_mix = jax.random.split(key)
+    memory, logits, _ = rollouts.think(learner, runner, mask)
+    action = learner.policy.action(learner.policy.draw(key_draw, logits))
+    label = labels(learner, runner.world.env)
+    mixture = probability(learner.settings, runner.updates)
+    mixed = jax.random.bernoulli(key_mix, mixture, label.shape) & (label != UNKNOWN)
+    action = jnp.where(mixed, label, action)
+    return memory, action, {"action": action, "label": label}
+
+
+def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
+    """Return the oracle's action in each state of a batch, or `UNKNOWN`."""
+    env: Any = learner.env.env
+    while isinstance(env, Wrapper):
+        state, env = jax.vmap(env.inner)(state), env.env
+    budget = learner.settings.node_budget
+    action, known = levels.first_actions(env, state, node_budget=budget)
+    return jnp.where(known, action, UNKNOWN)
+
+
+def store(runner: Runner, rollout: Rollout, memory: PyTree[Array]) -> Runner:
+    """Write a rollout into the dataset; `memory` are the recurrent states before it."""
+    dataset: Dataset = runner.replay_buffer
+    slot = runner.updates % dataset.label.shape[1]
+    by_env = minibatches.as_sequences(
+        (rollout.obs, rollout.label, rollout.terminated | rollout.truncated)
+    )
+    obs, label, done = by_env
+    new = Dataset(obs, label, done, memory)
+    dataset = jax.tree.map(lambda old, leaf: old.at[:, slot].set(leaf), dataset, new)
+    return runner._replace(replay_buffer=dataset, updates=runner.updates + 1)
+
+
+def learn(
+    learner: Learner[Settings], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Take gradient steps on sequences of the dataset; return the runner and mean losses."""
+    settings, dataset = learner.settings, runner.replay_buffer
+    envs, slots = dataset.label.shape[:2]
+    flat = jax.tree.map(lambda leaf: leaf.reshape(envs * slots, *leaf.shape[2:]), dataset)
+    size = (settings.gradient_steps, max(1, settings.batch_size // learner.devices.count))
+    key_env, key_slot = jax.random.split(key)
+    env = jax.random.randint(key_env, size, 0, envs)
+    slot = jax.random.randint(key_slot, size, 0, jnp.minimum(runner.updates, slots))
+    return minibatches.descend(learner, loss, runner, (flat,), env * slots + slot)
+
+
+def loss(
+    learner: Learner[Settings], weights: PyTree[Array], part: Dataset
+) -> tuple[Array, dict[str, Array]]:
+    """Return the mean cross-entropy of the labels, and the share predicted right."""
+    is_known = part.label != UNKNOWN
+    rows = Rows(
+        obs=part.obs,
+        action=jnp.where(is_known, part.label, 0),
+        done=part.done,
+        weight=is_known.astype(jnp.float32),
+        memory=part.memory,
+    )
+    return bc.loss(learner, weights, rows)

@@ -1,0 +1,114 @@
+"""Episodes, and datasets of episodes as arrays."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """One episode of `n` steps, as NumPy arrays."""
+
+    obs: PyTree[np.ndarray]  # (n + 1, ...): before each action, and after the last action
+    action: PyTree[np.ndarray]  # (n, ...)
+    reward: np.ndarray  # (n,)
+    terminated: np.ndarray  # bool (n,)
+    truncated: np.ndarray  # bool (n,)
+    # Arrays (n + 1, ...), one entry for each observation.
+    infos: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    # Facts about the start, such as the text of the level.
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.reward)
+
+
+@dataclasses.dataclass(frozen=True)
+class Demos:
+    """Episodes as arrays, one after another; `steps` and `episodes` are their total numbers.
+
+    Observation arrays have one entry more per episode than the other arrays, for the observation
+    after the last action. So step `t` of the dataset begins at observation `obs_index[t]` and leads
+    to the next one, `obs_index[t] + 1`.
+    """
+
+    obs: PyTree[np.ndarray]  # (steps + episodes, ...)
+    action: PyTree[np.ndarray]  # (steps, ...)
+    reward: np.ndarray  # float32 (steps,)
+    terminated: np.ndarray  # bool (steps,)
+    truncated: np.ndarray  # bool (steps,)
+    lengths: np.ndarray  # int64 (episodes,), number of steps of each episode
+    # Arrays (steps + episodes, ...) that all episodes have, such as `optimal_steps`.
+    infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    options: tuple[Mapping[str, Any], ...] = ()  # for each episode
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)  # of metadata.json
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.lengths)
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return len(self.reward)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Index of the first step of each episode, int64 (episodes,)."""
+        return np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def obs_index(self) -> np.ndarray:
+        """Index of the observation before each step, int64 (steps,)."""
+        return np.arange(self.steps) + np.repeat(np.arange(self.episodes), self.lengths)
+
+    @property
+    def returns(self) -> np.ndarray:
+        """Undiscounted return of each episode, float64 (episodes,)."""
+        total = np.concatenate([[0.0], np.cumsum(self.reward, dtype=np.float64)])
+        return total[self.starts + self.lengths] - total[self.starts]
+
+    def episode(self, number: int) -> Episode:
+        """Return episode `number`, counted from 0."""
+        start, length = int(self.starts[number]), int(self.lengths[number])
+        steps, seen = (
+            slice(start, start + length),
+            slice(start + number, start + number + length + 1),
+        )
+        return Episode(
+            obs=jax.tree.map(lambda leaf: leaf[seen], self.obs),
+            action=jax.tree.map(lambda leaf: leaf[steps], self.action),
+            reward=self.reward[steps],
+            terminated=self.terminated[steps],
+            truncated=self.truncated[steps],
+            infos={name: values[seen] for name, values in self.infos.items()},
+            options=self.options[number] if self.options else {},
+        )
+
+
+def joined(episodes: Sequence[Episode], metadata: Mapping[str, Any] | None = None) -> Demos:
+    """Join episodes to one dataset; raise `ValueError` if there is none."""
+    if not episodes:
+        raise ValueError("joined: give at least one episode")
+
+    def stacked(parts: Sequence[Any]) -> Any:
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    names = set.intersection(*(set(each.infos) for each in episodes))
+    return Demos(
+        obs=stacked([each.obs for each in episodes]),
+        action=stacked([each.action for each in episodes]),
+        reward=np.concatenate([each.reward for each in episodes]).astype(np.float32),
+        terminated=np.concatenate([each.terminated for each in episodes]).astype(bool),
+        truncated=np.concatenate([each.truncated for each in episodes]).astype(bool),
+        lengths=np.array([len(each) for each in episodes], np.int64),
+        infos={n: np.concatenate([each.infos[n] for each in episodes]) for n in sorted(names)},
+        options=tuple(each.options for each in episodes),
+        metadata=dict(metadata or {}),
+    )

@@ -1,0 +1,59 @@
+"""Optimal actions of states, for compiled programs that train an agent."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from ...core.env import Env
+from ...puzzles.puzzle import PuzzleLevel
+from ...search.astar import astar
+from . import bounds, nodes
+from .domain import domain
+from .searching import LONG, SIZES
+from .solve import TOGETHER, checked
+
+
+def first_actions(
+    env: Env, states: Any, *, node_budget: int = 1 << 16, batch_size: int = 256
+) -> tuple[Int32[Array, " states"], Bool[Array, " states"]]:
+    """Return the first action of a shortest plan from each state, and whether it is known.
+
+    states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
+    node_budget: largest number of states that a search of up to 64 states stores.
+    batch_size: number of states that a search expands together.
+
+    An action is known if its plan is proven to be the shortest. It is unknown if success is
+    impossible, if the budget does not suffice, or if the plan needs more than eight changed cells.
+    The time limit is ignored. Works inside `jit`. Raises `TypeError` as `solve` does.
+    """
+    world = checked(env)
+    count, short = len(states.time), SIZES[0]
+    groups = -(-count // TOGETHER)
+    size = -(-count // groups)
+    rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
+
+    def timeless(state: Any) -> Any:
+        # The search does not count the time, and late success could have no reward.
+        return state.replace(time=jnp.zeros_like(state.time))
+
+    def search(rows: Array) -> tuple[Array, Array]:
+        first = jax.vmap(timeless)(jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], states))
+        begin = jax.vmap(lambda state: nodes.start(state, short).words)(first)
+        tables = jax.vmap(lambda state: bounds.level_of(world, state, 0))(first)
+        levels = PuzzleLevel(board=begin, instance=tables)
+        found = astar(
+            domain(world, short, True),
+            levels,
+            node_budget=node_budget,
+            batch_size=batch_size,
+            max_length=LONG,
+        )
+        is_cut = found.board[:, 0] & nodes.CUT != 0
+        known = found.solved & found.optimal & ~is_cut & (found.length <= LONG)
+        return jnp.where(known, found.actions[:, 0], 0).astype(jnp.int32), known
+
+    actions, known = jax.lax.map(search, jnp.asarray(rows))
+    return actions.reshape(-1)[:count], known.reshape(-1)[:count]

@@ -1,0 +1,290 @@
+"""Tests of datasets: what is written is read; Minari opens it; faults are named."""
+
+import json
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import demos
+from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
+from jaxenvs.demos import DemosError, layout, reading
+
+pytest.importorskip("h5py")
+NAME = "here/some/mine-v0"
+
+
+def played(env, count=3, limit=7, seed=0):
+    """Return episodes of random play."""
+
+    def choose(key, obs, state, memory):
+        size = len(jax.tree.leaves(obs)[0])
+        return memory, jax.vmap(env.action_space.sample)(jax.random.split(key, size))
+
+    env = env.with_params(max_steps_in_episode=limit)
+    levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(seed), count))
+    return demos.Recorder(env, choose).play(count, jax.random.key(1), levels, ())
+
+
+def written(folder, env, episodes, id="BabyAI-GoToLocal-v0", **metadata):
+    writer = demos.Writer(NAME, env, id, {"view_size": 7}, folder)
+    for episode in episodes:
+        writer.add(episode)
+    return writer.finish(**metadata)
+
+
+@pytest.fixture(scope="module")
+def baby():
+    env = jaxenvs.make("BabyAI-GoToLocal-v0", view_size=7)
+    return env, played(env)
+
+
+def assert_equal(left, right):
+    jax.tree.map(np.testing.assert_array_equal, left, right)
+    assert jax.tree.map(lambda leaf: leaf.dtype, left) == jax.tree.map(
+        lambda leaf: leaf.dtype, right
+    )
+
+
+def test_a_recorded_episode_is_the_episode_of_its_actions(baby):
+    """Each observation is the one before its action; the last one follows the last action."""
+    env, episodes = baby
+    env = env.with_params(max_steps_in_episode=7)
+    level = jax.tree.map(
+        lambda leaf: leaf[1],
+        jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 3)),
+    )
+    episode = episodes[1]
+    obs, state = env.reset_to(jax.random.key(5), level)
+    assert_equal(jax.tree.map(lambda leaf: leaf[0], episode.obs), jax.device_get(obs))
+    for at in range(len(episode)):
+        step = env.step(jax.random.key(5), state, jnp.int32(episode.action[at]))
+        state = step.state
+        seen = jax.tree.map(lambda leaf, at=at: leaf[at + 1], episode.obs)
+        assert_equal(seen, jax.device_get(step.obs))
+        assert episode.reward[at] == step.reward
+        assert (episode.terminated[at], episode.truncated[at]) == (step.terminated, step.truncated)
+        assert bool(step.done) == (at == len(episode) - 1)
+
+
+def test_what_is_written_is_read(tmp_path, baby):
+    env, episodes = baby
+    given = [
+        demos.Episode(**{**vars(e), "options": {"level": f"a\nb {i}"}, "infos": infos(e)})
+        for i, e in enumerate(episodes)
+    ]
+    path = written(tmp_path, env, given, mine="x")
+    found = demos.load(NAME, env, tmp_path)
+    assert found.episodes == 3 and found.metadata["mine"] == "x"
+    for number, episode in enumerate(given):
+        read = found.episode(number)
+        assert_equal(
+            (read.obs, read.action, read.reward), (episode.obs, episode.action, episode.reward)
+        )
+        assert_equal(read.terminated, episode.terminated)
+        assert_equal(dict(read.infos), dict(episode.infos))
+        assert dict(read.options) == episode.options
+    assert_equal(
+        demos.load(path).obs, found.obs | {"direction": found.obs["direction"].astype(int)}
+    )
+    assert demos.load(path).action.dtype == np.int64  # Minari's dtype of Discrete
+    steps = jax.tree.map(lambda leaf: leaf[found.obs_index[int(found.starts[2])]], found.obs)
+    assert_equal(steps, jax.tree.map(lambda leaf: leaf[0], given[2].obs))
+    np.testing.assert_allclose(found.returns, [e.reward.sum() for e in given], rtol=1e-6)
+
+
+def infos(episode):
+    return {"optimal_steps": np.arange(len(episode) + 1, dtype=np.int32)}
+
+
+def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
+    """Minari reads all values, and they are elements of the spaces that it knows."""
+    minari = pytest.importorskip("minari", reason="Minari is not installed")
+    env, episodes = baby
+    given = [
+        demos.Episode(**{**vars(e), "options": {"level": "a"}, "infos": infos(e)}) for e in episodes
+    ]
+    scores = {"ref_min_score": 0.0, "ref_max_score": 0.5, "num_episodes_average_score": 3}
+    written(tmp_path, env, given, algorithm_name="random", author=["a"], **scores)
+    monkeypatch.setenv(layout.ROOT, str(tmp_path))
+    assert set(minari.list_local_datasets()) == {NAME}
+    assert {"here", "here/some"} <= set(minari.namespace.list_local_namespaces())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # jaxenvs may be importable without being installed
+        data = minari.load_dataset(NAME)
+        made = data.recover_environment()
+    assert data.total_episodes == 3 and data.total_steps == sum(map(len, given))
+    assert not data.storage.jpeg_encoding
+    assert data.observation_space == made.observation_space
+    assert data.action_space == made.action_space
+    assert made.unwrapped.jaxenv == env
+    assert minari.get_normalized_score(data, np.array([0.25])) == [0.5]
+    for episode, mine in zip(data.iterate_episodes(), given, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, episode.observations, dict(mine.obs))
+        np.testing.assert_array_equal(episode.actions, mine.action)
+        assert episode.actions.dtype == np.int64
+        assert all(data.action_space.contains(action) for action in episode.actions)
+        for at in range(len(mine) + 1):
+            row = jax.tree.map(lambda leaf, at=at: leaf[at], episode.observations)
+            row["direction"] = np.int64(row["direction"])
+            assert data.observation_space.contains(row)
+        assert len(episode.infos["optimal_steps"]) == len(mine) + 1
+    assert [m["options"]["level"] for m in data.storage.get_episode_metadata(range(3))] == ["a"] * 3
+
+
+def test_a_dataset_of_minari_is_read(tmp_path, monkeypatch):
+    """Missions of minigrid are texts, which become the environment's word ids."""
+    minari = pytest.importorskip("minari", reason="Minari is not installed")
+    gymnasium = pytest.importorskip("gymnasium")
+    monkeypatch.setenv(layout.ROOT, str(tmp_path))
+    space = gymnasium.spaces.Dict(
+        {
+            "direction": gymnasium.spaces.Discrete(4),
+            "image": gymnasium.spaces.Box(0, 255, (7, 7, 3), np.uint8),
+            "mission": gymnasium.spaces.Text(100, charset="abcdefghijklmnopqrstuvwxyz "),
+        }
+    )
+    image = np.zeros((3, 7, 7, 3), np.uint8) + np.uint8(1)
+    obs = {"direction": np.array([0, 1, 2]), "image": image, "mission": ["go to the red ball"] * 3}
+    buffer = minari.data_collector.EpisodeBuffer(
+        id=0,
+        observations=obs,
+        actions=np.array([1, 2]),
+        rewards=[0.0, 0.9],
+        terminations=[False, True],
+        truncations=[False, False],
+        infos={},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        minari.create_dataset_from_buffers(
+            "minigrid/there-v1",
+            [buffer],
+            observation_space=space,
+            action_space=gymnasium.spaces.Discrete(7),
+            jpeg_encoding=False,
+        )
+    plain = demos.load("minigrid/there-v1")
+    assert plain.obs["mission"].tolist() == ["go to the red ball"] * 3
+    env = jaxenvs.make("BabyAI-GoToLocal-v0")
+    found = demos.load("minigrid/there-v1", env)
+    wanted = env.upstream_obs({"image": image[0], "direction": 1, "mission": "go to the red ball"})
+    assert_equal(jax.tree.map(lambda leaf: leaf[1], found.obs), wanted)
+    assert found.action.dtype == np.int32 and found.terminated.tolist() == [False, True]
+
+
+def test_pictures_of_minari_are_decoded(tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari", reason="Minari is not installed")
+    gymnasium = pytest.importorskip("gymnasium")
+    monkeypatch.setenv(layout.ROOT, str(tmp_path))
+    space = gymnasium.spaces.Box(0, 255, (48, 40, 3), np.uint8)
+    picture = np.full((2, 48, 40, 3), 90, np.uint8)
+    buffer = minari.data_collector.EpisodeBuffer(
+        id=0,
+        observations=picture,
+        actions=np.array([1]),
+        rewards=[0.0],
+        terminations=[True],
+        truncations=[False],
+        infos={},
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        minari.create_dataset_from_buffers(
+            "pixels-v0",
+            [buffer],
+            observation_space=space,
+            action_space=gymnasium.spaces.Discrete(7),
+        )
+    found = demos.load("pixels-v0")
+    assert found.obs.shape == (2, 48, 40, 3) and abs(found.obs.astype(int) - 90).max() <= 2
+
+
+def test_spaces_as_json():
+    spaces = Dict(
+        {
+            "b": Box(0, 1, (2,), np.bool_),
+            "a": Discrete(3),
+            "c": MultiDiscrete([2, 4]),
+            "d": Box(-np.inf, np.inf, (1,), np.float32),
+        }
+    )
+    found = layout.space_json(spaces)["subspaces"]
+    assert list(found) == ["a", "b", "c", "d"]
+    assert found["a"] == {"type": "Discrete", "dtype": "int64", "start": 0, "n": 3}
+    assert found["b"] == {"type": "MultiBinary", "n": [2]}
+    assert found["c"]["nvec"] == [2, 4] and found["c"]["start"] == [0, 0]
+    assert json.loads(json.dumps(found["d"]))["low"] == [-np.inf]
+
+
+@pytest.mark.parametrize("name", ["a", "a-v", "../a-v0", "/a-v0", "a b-v0", "a//b-v0", "ä-v0"])
+def test_other_names_are_refused(name, tmp_path, as_a_user):
+    with pytest.raises(DemosError, match="such as jaxenvs/mine/oracle-v0"):
+        demos.Writer(name, jaxenvs.make("Grid-Empty-5x5-v0"), "Grid-Empty-5x5-v0", {}, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_taken_is_refused_and_can_be_replaced(tmp_path, baby):
+    env, episodes = baby
+    path = written(tmp_path, env, episodes)
+    with pytest.raises(DemosError, match="--overwrite"):
+        written(tmp_path, env, episodes)
+    writer = demos.Writer(NAME, env, "BabyAI-GoToLocal-v0", {}, tmp_path, overwrite=True)
+    assert demos.load(NAME, env, tmp_path).episodes == 3  # until the new one is complete
+    writer.add(episodes[0])
+    writer.finish()
+    assert demos.load(NAME, env, tmp_path).episodes == 1
+    assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_folder_that_is_no_dataset_is_never_replaced(tmp_path, baby):
+    (tmp_path / NAME).mkdir(parents=True)
+    (tmp_path / NAME / "precious").touch()
+    with pytest.raises(DemosError, match="is no dataset"):
+        demos.Writer(NAME, baby[0], "BabyAI-GoToLocal-v0", {}, tmp_path, overwrite=True)
+    assert (tmp_path / NAME / "precious").exists()
+
+
+def test_a_dataset_without_episodes_is_not_written(tmp_path, baby):
+    writer = demos.Writer(NAME, baby[0], "BabyAI-GoToLocal-v0", {}, tmp_path)
+    with pytest.raises(DemosError, match="no episode"):
+        writer.finish()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_faults_of_datasets_are_sentences(tmp_path, baby):
+    env, episodes = baby
+    with pytest.raises(DemosError, match="there is no dataset nothing-v0"):
+        demos.load("nothing-v0", env, tmp_path)
+    path = written(tmp_path, env, episodes)
+    with pytest.raises(DemosError, match=r"shape|one array|\['direction'"):
+        demos.load(path, jaxenvs.make("Grid-Empty-5x5-v0"))
+    with pytest.raises(DemosError, match="the shape"):
+        demos.load(path, jaxenvs.make("BabyAI-GoToLocal-v0", view_size=5))
+    main = path / layout.DATA / layout.MAIN
+    main.write_bytes(main.read_bytes()[:300])
+    with pytest.raises(DemosError, match="is damaged"):
+        demos.load(path)
+    (path / layout.DATA / layout.METADATA).write_text("[")
+    with pytest.raises(DemosError, match="cannot be read"):
+        demos.load(path)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 0.5, -1, 7, 2**40])
+def test_values_outside_of_a_space_are_refused(wrong, tmp_path, baby):
+    env, (episode, *_) = baby
+    actions = np.full(len(episode), wrong)
+    found = demos.joined([demos.Episode(**{**vars(episode), "action": actions})])
+    with pytest.raises(DemosError, match="action: some values"):
+        reading._fitted(found, env, "mine")
+
+
+def test_an_episode_with_too_few_observations_is_refused(tmp_path, baby):
+    env, (episode, *_) = baby
+    writer = demos.Writer(NAME, env, "BabyAI-GoToLocal-v0", {}, tmp_path)
+    with pytest.raises(ValueError, match="needs"):
+        writer.add(demos.Episode(**{**vars(episode), "action": episode.action[1:]}))
+    writer.discard()
