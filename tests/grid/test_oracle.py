@@ -10,7 +10,8 @@ import pytest
 
 import jaxenvs
 from jaxenvs.grid import tiles
-from jaxenvs.grid.oracle import Solution, bounds, solve
+from jaxenvs.grid.oracle import bounds, solve
+from jaxenvs.levels import Solution
 
 # Ids that together have each kind of aim and of bound.
 IDS = (
