@@ -84,10 +84,13 @@ network = bc.network
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `TypeError` if the environment has no oracle that labels states, or no optimum."""
+    env = learner.env.env
     try:
-        levels.check_first_actions(learner.env.env)
+        levels.check_first_actions(env)
     except NotImplementedError as error:
-        raise TypeError(f"dagger: {error}") from error
+        raise TypeError(
+            f"dagger: {env.name} has no oracle that could label states; Grid and BabyAI have one"
+        ) from error
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
