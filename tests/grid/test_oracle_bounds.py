@@ -27,7 +27,6 @@ FULL = (
     "BabyAI-OpenDoorsOrderN2-v0",
     "BabyAI-OpenRedBlueDoors-v0",
     "BabyAI-OpenTwoDoors-v0",
-    "BabyAI-PutNextLocalS5N3-v0",
     "BabyAI-PutNextS4N1-v0",
     "BabyAI-SynthS5R2-v0",
     "BabyAI-UnlockLocal-v0",
