@@ -36,7 +36,7 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
         group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
         found += levels.solve(env, group, node_budget=states * together)
     found = found[:count]
-    steps = [each.steps for each in found if each.proven]
+    steps = [each.steps for each in found if each.proven and each.steps is not None]
     return {
         "env_id": id,
         "levels": count,

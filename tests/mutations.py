@@ -90,7 +90,7 @@ MUTATIONS = {
         "grid/test_oracle.py -k DoorKey",
     ),
     "a plan goes back for an object in hands": Mutation(
-        "jaxenvs/babyai/env.py",
+        "jaxenvs/babyai/aims.py",
         "pending & (verb != m.NOTHING) & ~held",
         "pending & (verb != m.NOTHING)",
         "grid/test_oracle.py -k PutNext",

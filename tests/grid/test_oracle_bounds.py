@@ -1,6 +1,7 @@
 """Tests of the oracle's bounds in every state of small levels, also of levels changed at random."""
 
 import functools
+from typing import Any
 
 import blind
 import jax
@@ -21,15 +22,11 @@ BATCH = 512  # number of states whose bounds are computed together
 LARGEST = 20_000  # largest number of states of a level
 IDS = ("BabyAI-GoToLocalS5N2-v0", "Grid-PutNear-6x6-N2-v0")
 FULL = (
-    "BabyAI-GoToSeqS5R2-v0",
     "BabyAI-KeyInBox-v0",
     "BabyAI-MiniBossLevel-v0",
-    "BabyAI-MoveTwoAcrossS5N2-v0",
     "BabyAI-OpenDoorsOrderN2-v0",
     "BabyAI-OpenRedBlueDoors-v0",
     "BabyAI-OpenTwoDoors-v0",
-    "BabyAI-PickupDist-v0",
-    "BabyAI-PutNextLocalS5N3-v0",
     "BabyAI-PutNextS4N1-v0",
     "BabyAI-SynthS5R2-v0",
     "BabyAI-UnlockLocal-v0",
@@ -134,7 +131,7 @@ LONG = [pytest.param(name, marks=pytest.mark.full) for name in ("swap", "both")]
 @pytest.mark.parametrize("name", [*list(TOURS)[:3], *LONG])
 def test_no_tour_is_longer_than_the_distance(name):
     rows, mission = TOURS[name]
-    env = jaxenvs.make(
+    env: Any = jaxenvs.make(
         "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=1, room_size=ROOM, locked_prob=0.0,
         actions=("goto", "pickup", "putnext"),
     )  # fmt: skip
