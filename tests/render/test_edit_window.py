@@ -97,6 +97,31 @@ def test_the_mouse_paints_lines_and_erases_and_picks(window, view):
     assert view.editor.tool == AGENT
 
 
+def test_a_stroke_that_leaves_the_picture(view):
+    pointer = Pointer()
+    where = look.layout(view.editor, SIZE)
+    view.click(pointer, where.rect_of((1, 3)).center, SIZE)
+    for place in ((-5, -5), (SIZE[0] + 50, 9000), where.panel.center):
+        view.move(pointer, place, SIZE)
+    view.release(pointer)
+    pressed(view, "c", "backspace", "left", "up")
+    assert view.editor.model.picture.cells[view.editor.cell[0]]
+    view.editor.cell = (4, 4)
+    pressed(view, "u", "D", "c", "X")
+    assert view.is_open
+
+
+def test_a_random_edit_that_cannot_be_written_is_refused(view, monkeypatch):
+    from jaxenvs.render.edit import editor as module
+
+    def broken(env):
+        raise levels.LevelError("the agent cannot stand on this")
+
+    monkeypatch.setattr(module, "mutated", broken)
+    pressed(view, "r")
+    assert "cannot stand on this" in view.editor.notice and not view.is_changed
+
+
 def test_the_mouse_selects_tools_colours_and_buttons(window, view):
     editor, size = view.editor, window.display.get_size()
     number = [tool.name for tool in editor.tools].index("locked door")
