@@ -66,10 +66,52 @@ MUTATIONS = {
         "grid/test_oracle.py -k DoorKey",
     ),
     "a plan goes back for an object in hands": Mutation(
-        "jaxenvs/babyai/env.py",
+        "jaxenvs/babyai/aims.py",
         "pending & (verb != m.NOTHING) & ~held",
         "pending & (verb != m.NOTHING)",
         "grid/test_oracle.py -k PutNext",
+    ),
+    "a tour takes one action more": Mutation(
+        "jaxenvs/grid/oracle/tour.py",
+        "return jax.lax.population_count(acts)",
+        "return jax.lax.population_count(acts) + 1",
+        "grid/test_oracle_bounds.py -k tour",
+    ),
+    "a tour keeps to the order of the mission": Mutation(
+        "jaxenvs/grid/oracle/tour.py",
+        "jnp.minimum(tied + _count(acts), free + moved)",
+        "(tied + _count(acts))",
+        "grid/test_oracle_bounds.py -k tour",
+    ),
+    "an object that was moved still has to be faced in its first cell": Mutation(
+        "jaxenvs/grid/oracle/tour.py",
+        "~(cells & ~first).any(axis=1)",
+        "jnp.ones(len(aims), jnp.bool_)",
+        "grid/test_oracle_bounds.py -k tour",
+    ),
+    "aims that are met are part of a tour": Mutation(
+        "jaxenvs/grid/oracle/tour.py",
+        "goes = active & stays & no_slack",
+        "goes = stays & no_slack",
+        "grid/test_oracle_bounds.py -k tour",
+    ),
+    "no plan needs the objects of the mission": Mutation(
+        "jaxenvs/grid/oracle/sides.py",
+        "tiles.is_portable(grid) & ~named",
+        "tiles.is_portable(grid)",
+        "grid/test_oracle_bounds.py -k both_sides",
+    ),
+    "no plan needs a key": Mutation(
+        "jaxenvs/grid/oracle/sides.py",
+        "& ~needed & ~is_under",
+        "& ~is_under",
+        "grid/test_oracle_bounds.py -k keys",
+    ),
+    "no plan moves an object that is in the way": Mutation(
+        "jaxenvs/grid/oracle/sides.py",
+        "first, things, tiles.EMPTY), left)",
+        "first, things, tiles.WALL), left)",
+        "grid/test_oracle_bounds.py -k keys",
     ),
     "a drop takes four actions": Mutation(
         "jaxenvs/grid/putnear.py",

@@ -15,6 +15,7 @@ from . import (  # noqa: F401 - each registers its tables
     readme,
     reliability,
     runs,
+    solutions,
     texts,
     training,
 )

@@ -29,16 +29,13 @@ from ..grid.rules import act
 from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from . import mission as m
+from .aims import mission_aims
 
 # Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels.
 # The class that rejects the largest fraction of its levels rejects three of four.
 TRIES = 200
 # Bit masks of the instructions on the two sides of a mission, see the module `mission`.
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
-# For each verb, the bit mask of the actions that accomplishing it takes, if the object is not held.
-_ACTS = np.array(
-    (0, 0, 1 << Action.TOGGLE, 1 << Action.PICKUP, 1 << Action.PICKUP | 1 << Action.DROP), np.int32
-)
 
 
 @struct
@@ -174,39 +171,8 @@ class BabyEnv(RoomGrid):
         return Transition(after, reward, success | failure, self.info(after))
 
     def aims(self, state: Any) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success, up to two for each instruction.
-
-        An instruction of the second side is accomplished after the first side. Its object may have
-        been picked up before, but a door or an object that stays in its cell is faced after it.
-        """
-        found, each = [], 2 if m.PUT_NEXT in self.verbs else 1
-        for i, word in enumerate(state.task):
-            verb, pending = m.verb(word), (state.progress >> i & 1) == 0
-            earlier = _aims_before(i, m.comes_after(state.task), each)
-            is_faced = (verb == m.GO_TO) | (verb == m.OPEN)
-            first, second = (state.marks >> d & 1 != 0 for d in (2 * i, (2 * i + 1) % 8))
-            held = (state.progress >> (8 + 2 * i) & 1) != 0
-            acts = jnp.where(verb == m.GO_TO, 0, jnp.where(verb == m.PUT_NEXT, 2, 1))
-            found.append(
-                Aim(
-                    *(first, acts, pending & (verb != m.NOTHING) & ~held),
-                    acts=jnp.asarray(_ACTS)[verb.astype(jnp.int32)],
-                    after=jnp.where(is_faced, earlier, 0),
-                )
-            )
-            if m.PUT_NEXT in self.verbs:
-                # To move the second object, the agent must face it; otherwise a cell next to it.
-                there = second | (_beside(second) & (state.grid != tiles.WALL))
-                moved = (state.progress >> (9 + 2 * i) & 1) != 0
-                found.append(
-                    Aim(
-                        *(there, 1, pending & (verb == m.PUT_NEXT) & ~moved),
-                        acts=1 << Action.DROP,
-                        after=earlier | 1 << 2 * i,
-                        twice=True,
-                    )
-                )
-        return tuple(found)
+        """Return the necessary conditions of success, up to two for each instruction."""
+        return mission_aims(state, m.PUT_NEXT in self.verbs)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that accomplish its mission, for `jaxenvs check`.
@@ -319,22 +285,6 @@ def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
     """Return the tile of one of the given objects, drawn uniformly."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
-
-
-def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
-    """Return the bit mask of the aims of the first side, if this instruction is of the second.
-
-    each: number of aims of an instruction.
-    """
-    left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)
-    is_first = (number < 2) != comes_after
-    return jnp.where(is_first, 0, right if number < 2 else left)
-
-
-def _beside(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
-    """Return a mask of the cells that are next to one of the given cells."""
-    padded = jnp.pad(cells, 1)
-    return padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]
 
 
 @struct

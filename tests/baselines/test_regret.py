@@ -57,5 +57,5 @@ def test_equal_levels_are_solved_once():
 
 
 def test_an_environment_without_an_optimum_is_explained():
-    with pytest.raises(ValueError, match="--regret: .*has no exact solver"):
+    with pytest.raises(ValueError, match="has no exact solver"):
         regret.optimum(jaxenvs.make("Classic-CartPole-v0"), jax.random.key(0), 2)

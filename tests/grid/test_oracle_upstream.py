@@ -8,6 +8,7 @@ searched blindly there, with copies of its environment.
 
 import collections
 import copy
+from typing import Any
 
 import pytest
 import upstream
@@ -151,7 +152,8 @@ def played(env, plan):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_plans_succeed_and_are_shortest_in_minigrid(id):
-    env, theirs = jaxenvs.make(id), upstream.make(id)
+    env = jaxenvs.make(id)
+    theirs: Any = upstream.make(id)
     drawn = [upstream.record(theirs, [], seed=seed).level for seed in range(LEVELS)]
     solutions = levels.solve(env, drawn, node_budget=100_000 * LEVELS)
     counts = collections.Counter()

@@ -66,7 +66,7 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     row = level.open.to[_pose(state)]
     start = jnp.stack([nearest(row, aim.cells.reshape(-1)) for aim in aims])
     whole = tour.bound(aims, level.cells, start, level.apart)
-    return jnp.maximum(bound, jnp.where(whole >= NO_WAY, NEVER, whole))
+    return jnp.maximum(bound, jnp.where(whole >= NO_WAY, NEVER, whole.astype(jnp.float32)))
 
 
 def _steps(

@@ -36,7 +36,7 @@ class Found(NamedTuple):
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return the results, with those of a later search in some rows; lower bounds remain."""
+        """Return the results, replaced in some rows by a later search; lower bounds remain."""
         width = max(self.actions.shape[1], other.actions.shape[1])
         old, new = (
             found._replace(actions=_padded(found.actions, width)) for found in (self, other)

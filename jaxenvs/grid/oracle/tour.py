@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Bool, Int32
 
 from ..aims import Aim
 from ..state import Action
@@ -35,7 +35,7 @@ def bound(
     first: Bool[Array, "aims cells"],
     start: Int32[Array, " aims"],
     apart: Int32[Array, "aims aims"],
-) -> Float32[Array, ""]:
+) -> Int32[Array, ""]:
     """Return a lower bound on the steps until all aims are met.
 
     aims: the aims of the state. first: the cells of the aims of the first state of the level.
@@ -60,7 +60,7 @@ def bound(
     plain = (after != 0) & goes & ~twice
     moved = jnp.where(plain.any(), _count(acts | MOVED), _count(acts) + TWICE)
     moved = jnp.where(twice.any() | plain.any(), moved, jnp.int32(1 << 20))
-    return jnp.minimum(tied + _count(acts), free + moved).astype(jnp.float32)
+    return jnp.minimum(tied + _count(acts), free + moved)
 
 
 def _union(aims: Sequence[Aim], active: Array) -> Int32[Array, ""]:

@@ -1,0 +1,62 @@
+"""Aims of BabyAI's missions, from which `jaxenvs.grid.oracle` computes lower bounds."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from ..grid import tiles
+from ..grid.aims import Aim
+from ..grid.state import Action
+from . import mission as m
+
+# For each verb, the bit mask of the actions that accomplishing it takes, if the object is not held.
+_ACTS = np.array(
+    (0, 0, 1 << Action.TOGGLE, 1 << Action.PICKUP, 1 << Action.PICKUP | 1 << Action.DROP), np.int32
+)
+
+
+def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
+    """Return the necessary conditions of success: an aim for each instruction, or two if `puts`.
+
+    puts: whether instructions can have the verb `PUT_NEXT`, whose second aim is the other object.
+
+    An instruction of the second side is accomplished after the first side. Its object may have been
+    picked up before, but a door or an object that stays in its cell is faced after it.
+    """
+    found, each = [], 2 if puts else 1
+    for i, word in enumerate(state.task):
+        verb, pending = m.verb(word), (state.progress >> i & 1) == 0
+        earlier = _aims_before(i, m.comes_after(state.task), each)
+        first, second = (state.marks >> d & 1 != 0 for d in (2 * i, (2 * i + 1) % 8))
+        held = (state.progress >> (8 + 2 * i) & 1) != 0
+        acts = jnp.where(verb == m.GO_TO, 0, jnp.where(verb == m.PUT_NEXT, 2, 1))
+        active = pending & (verb != m.NOTHING) & ~held
+        is_faced = (verb == m.GO_TO) | (verb == m.OPEN)
+        kinds, after = jnp.asarray(_ACTS)[verb.astype(jnp.int32)], jnp.where(is_faced, earlier, 0)
+        found.append(Aim(first, acts, active, acts=kinds, after=after))
+        if puts:
+            # To move the second object, the agent must face it; otherwise a cell next to it.
+            there = second | (_beside(second) & (state.grid != tiles.WALL))
+            moved = (state.progress >> (9 + 2 * i) & 1) != 0
+            active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i
+            drop = 1 << Action.DROP
+            found.append(Aim(there, 1, active, acts=drop, after=after, twice=True))
+    return tuple(found)
+
+
+def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
+    """Return the bit mask of the aims of the first side, if this instruction is of the second.
+
+    each: number of aims of an instruction.
+    """
+    left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)
+    is_first = (number < 2) != comes_after
+    return jnp.where(is_first, 0, right if number < 2 else left)
+
+
+def _beside(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
+    """Return a mask of the cells that are next to one of the given cells."""
+    padded = jnp.pad(cells, 1)
+    return padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]
