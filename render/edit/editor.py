@@ -259,7 +259,8 @@ class Editor:
         self._overwrites = False
         self.model.mark_saved()
         self.note_file()
-        faults = [n for n, p in enumerate(document.pages, 1) if self.model.checked(p).fault]
+        changed = [(n, p) for n, p in enumerate(document.pages, 1) if p.text is None]
+        faults = [n for n, page in changed if self.model.checked(page).fault]
         fault = f"; level {faults[0]} has a fault" if faults else ""
         self.notice = f"saved {counted(len(document.pages), 'level')}{fault}"
         return True
