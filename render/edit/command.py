@@ -23,8 +23,7 @@ def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
     arguments.check_web(options)
     file = _file(options.file, env)
     if options.web:
-        given = ["edit", *(word for word in argv if word != "edit")]
-        return arguments.pages().open_pages(lambda: opened(file), "levels", given, options)
+        return arguments.pages().open_pages(lambda: opened(file), "levels", argv, options)
     from ..window import open_window
 
     return open_window(lambda: opened(file), file.path.name, options.tile_size)

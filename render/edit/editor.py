@@ -5,15 +5,13 @@ Needs no display. `EditView` draws it and passes on the mouse.
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from jaxenvs import levels
 from jaxenvs.core.checks import counted
-from jaxenvs.levels import palette
 from jaxenvs.levels.palette import Tool
 
 from ..controls import Controller
@@ -23,6 +21,7 @@ from ..session import Session
 from ..solve import Plan
 from . import prompts
 from .files import File, drawn
+from .levels import mutated, visited
 from .model import (
     INSERT,
     OPENED,
@@ -120,7 +119,7 @@ class Editor:
         if not self.plan_shown or not self.plan or entry is None:
             return ()
         if self._path[0] != self.question:
-            self._path = (self.question, tuple(_visited(self.model.env, entry, self.plan)))
+            self._path = (self.question, tuple(visited(self.model.env, entry, self.plan)))
         return self._path[1]
 
     @property
@@ -175,9 +174,16 @@ class Editor:
         """Run a command; show why the level does not allow it."""
         try:
             run()
-        except RefusedError as error:
+        except (RefusedError, levels.LevelError) as error:
             self.notice = str(error)
+        self.cell = self._nearest(self.cell)
         self.ask()
+
+    def _nearest(self, cell: tuple[int, int]) -> tuple[int, int]:
+        """Return the cell of the picture that is nearest to a place."""
+        cells = self.model.picture.cells
+        row = max(0, min(cell[0], len(cells) - 1))
+        return row, max(0, min(cell[1], len(cells[0]) - 1))
 
     def ask(self) -> None:
         """Ask the solver about the level that is shown, if it can be read."""
@@ -203,7 +209,7 @@ class Editor:
 
     def paint(self, cell: tuple[int, int], joined: bool = False) -> None:
         """Use the selected tool on a cell. `joined`: undo it together with the change before."""
-        self.cell = cell
+        self.cell = self._nearest(cell)
         if self.tool == AGENT:
             if not joined:
                 self.model.change(PLACE, *cell)
@@ -212,7 +218,7 @@ class Editor:
 
     def erase(self, cell: tuple[int, int], joined: bool = False) -> None:
         """Erase a cell."""
-        self.cell = cell
+        self.cell = self._nearest(cell)
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
@@ -253,7 +259,8 @@ class Editor:
         self._overwrites = False
         self.model.mark_saved()
         self.note_file()
-        faults = [n for n, p in enumerate(document.pages, 1) if self.model.checked(p).fault]
+        changed = [(n, p) for n, p in enumerate(document.pages, 1) if p.text is None]
+        faults = [n for n, page in changed if self.model.checked(page).fault]
         fault = f"; level {faults[0]} has a fault" if faults else ""
         self.notice = f"saved {counted(len(document.pages), 'level')}{fault}"
         return True
@@ -287,7 +294,7 @@ class Editor:
         entry = self._entry()
         key = jax.random.key(self._next_seed())
         try:
-            changed = jax.device_get(_mutated(self.model.env)(key, entry.level))
+            changed = jax.device_get(mutated(self.model.env)(key, entry.level))
         except NotImplementedError as error:
             raise RefusedError(str(error).partition(": ")[2]) from error
         notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
@@ -340,26 +347,6 @@ class Editor:
     def go(self, by: int) -> None:
         """Show another level of the file."""
         self.model.show(self.model.document.at + by)
-
-
-def _visited(env: Any, entry: levels.Entry, plan: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the cells of the agent before and after each action of a plan."""
-    made, key = levels.env_of(env, entry), jax.random.key(0)
-    state = entry.level
-    if type(state) is type(made.level_shape):
-        state = made.reset_to(key, entry.level).state
-    for action in (None, *plan):
-        if action is not None:
-            state = made.step(key, state, np.int32(action)).state
-        cell = palette.place(made, state)
-        if cell is None:
-            return
-        yield cell
-
-
-@functools.lru_cache(maxsize=8)
-def _mutated(env: Any) -> Callable[..., Any]:
-    return jax.jit(lambda key, level: levels.mutate(env, key, level))
 
 
 @functools.cache

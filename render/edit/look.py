@@ -80,6 +80,7 @@ class Layout(NamedTuple):
 
 def layout(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> Layout:
     """Return the layout at this size: the largest scale at which the panel fits."""
+    pygame.font.init()
     most = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     is_wide = size[0] >= 1.15 * size[1]
     for scale in (ratio * scale for scale in SCALES if scale * ratio <= max(ratio, most)):

@@ -12,7 +12,7 @@ from typing import Any
 
 from jaxenvs import levels
 from jaxenvs.core.env import Env
-from jaxenvs.levels import LevelError, blocks, palette
+from jaxenvs.levels import blocks, palette
 from jaxenvs.levels.palette import Palette, Picture
 
 # Lines that describe the level before a change of its cells.
@@ -307,22 +307,14 @@ COMMANDS: dict[str, tuple[type, ...]] = {
 
 
 def page_of(env: Env, id: str, text: str, line: int = 1) -> Page:
-    """Return a level, given its text; raise `LevelError` if it has no cells.
+    """Return a level, given its text, which may be faulty; raise `LevelError` without cells.
 
-    line: number of the text's first line, for messages. A level that can be read is written in the
-    usual form first, so that its cells have exact signs and the size of the grid.
+    line: number of the text's first line, for messages.
     """
     module = palette.format_of(env)
     blocks.check_plain(text, line)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            entry = levels.parse(env, text)
-        usual, first = levels.write(env, entry), 1
-    except (LevelError, ValueError):
-        usual, first = text, line
-    block = module.block(usual, first, None) if hasattr(module, "block") else None
-    block = blocks.parse(usual, first) if block is None else block
+    block = module.block(text, line, None) if hasattr(module, "block") else None
+    block = blocks.parse(text, line) if block is None else block
     return Page(id, palette.read(env, block), text)
 
 

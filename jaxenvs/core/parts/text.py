@@ -14,7 +14,8 @@ class TextPart(Part):
     # Module that reads and writes levels as text, imported when it is first used; "" if there is
     # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and `write(env, level,
     # form)`, and perhaps `block`, `split`, `layout`, `fields` and `mutate`, see the modules
-    # `leveltext` of the families.
+    # `leveltext` of the families. For the editor of levels it also defines the functions that
+    # `jaxenvs.levels.palette` lists.
     level_format: ClassVar[str] = ""
     # Module that finds shortest plans of levels, imported when it is first used; "" if there is
     # none. It defines `solve_levels` and perhaps `check`, `TAKES_STATES` and `first_actions`, see

@@ -56,8 +56,8 @@ def _signs(env: Puzzle) -> Signs:
             return SIGNS[kind.__name__]
     if not env.characters:
         raise NotImplementedError(
-            f"levels of {type(env).__name__} cannot be edited cell by cell: their text has no sign "
-            "for each cell that could change alone; change the text of the file"
+            f"levels of {type(env).__name__} cannot be edited cell by cell, because no sign of "
+            "their text stands for a cell that can change alone; change the text of the file"
         )
     tools = (Tool(sign, "", (sign,)) for sign in env.characters)
     return Signs(tuple(tools), env.characters[0], env.characters)

@@ -93,7 +93,7 @@ def unpacked(env: Sokoban, block: Block) -> Picture:
     """
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)
-    rows = [row.ljust(wide) for row in rows] + ["#" * wide] * high
+    rows = [row.ljust(wide, "#") for row in rows] + ["#" * wide] * high
     return painting.unpacked(env, Block(block.headers, tuple(rows), block.line))
 
 
