@@ -41,6 +41,7 @@ def test_levels_of_other_environments_are_as_drawn():
     assert not is_checked and found.shape == (9,)
 
 
+@pytest.mark.full
 def test_a_maze_without_solvable_levels_is_an_error():
     """With one step, almost no level can be solved: the command says so and ends."""
     env = jaxenvs.make("Grid-AMaze-13x13-v0", levels="mazes", max_steps_in_episode=5)

@@ -97,7 +97,7 @@ def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkey
     ("id", "fields"),
     [
         (ID, {"size": 8, "walls": 14}),
-        ("Grid-LavaCrossingS9N2-v0", {}),
+        pytest.param("Grid-LavaCrossingS9N2-v0", {}, marks=pytest.mark.full),
         pytest.param("Grid-PerfectMaze-13x13-v0", {"size": 9}, marks=pytest.mark.full),
         pytest.param("Grid-FourRooms-v0", {}, marks=pytest.mark.full),
     ],
@@ -159,7 +159,9 @@ def test_the_smallest_and_the_fullest_maze():
         jaxenvs.make(ID, size=4, walls=3)
 
 
-@pytest.mark.parametrize("size", [5, 9, 15])
+@pytest.mark.parametrize(
+    "size", [5, pytest.param(9, marks=pytest.mark.full), pytest.param(15, marks=pytest.mark.full)]
+)
 def test_perfect_mazes_are_trees(size):
     """Rooms and passages form a spanning tree; every level can be solved."""
     env, many = drawn("Grid-PerfectMaze-13x13-v0", 50, size=size)
@@ -188,6 +190,7 @@ def test_the_image_is_that_of_jaxued():
     assert ["".join(row[::-1]) for row in shown] == [".....", "####.", ".....", "#####", "#####"]
 
 
+@pytest.mark.full
 def test_edits_keep_a_maze_a_maze():
     """Edits toggle walls and move agent and goal; the level stays valid and has one goal."""
     env, many = drawn(ID, 32)
