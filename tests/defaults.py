@@ -71,6 +71,8 @@ GOLDEN_FULL = (
     "BabyAI-Unlock-v0",
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockToUnlock-v0",
+    "Grid-PerfectMaze-101x101-v0",
+    "Grid-PerfectMaze-19x19-v0",
 )
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]

@@ -196,7 +196,12 @@ def test_levels_of_other_families(id, edits):
         ("Grid-AMaze-13x13-v0", "--replay-prob 0", "it would never learn; give --replay-prob"),
         ("Grid-AMaze-13x13-v0", "--bonus 0.1", "bonus=0.1: curricula score"),
         ("Grid-AMaze-13x13-v0", "--reset-source pool", "the curriculum gives the levels"),
-        ("Craft-Classic-Ids-v0", "--score learnability --rollout-steps 10000", "has a score only"),
+        pytest.param(
+            "Craft-Classic-Ids-v0",
+            "--score learnability --rollout-steps 10000",
+            "has a score only",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
