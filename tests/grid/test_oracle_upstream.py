@@ -110,7 +110,10 @@ def _mission(instruction, env):
             about = getattr(instruction, name)
             found += [tuple(map(tuple, about.obj_poss))]
             found += [
-                (thing is env.carrying, thing.cur_pos and tuple(map(int, thing.cur_pos)))
+                (
+                    thing is env.carrying,
+                    thing.cur_pos is not None and tuple(map(int, thing.cur_pos)),
+                )
                 for thing in about.obj_set
             ]
     for name in ("instr_a", "instr_b"):
