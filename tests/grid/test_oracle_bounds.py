@@ -175,6 +175,16 @@ def test_keys_are_needed_and_balls_may_be_in_the_way():
         assert blocks or found.length[0] == best
 
 
+def test_a_box_may_contain_a_box_with_the_needed_key():
+    env: Any = jaxenvs.make("BabyAI-KeyInBox-v0", num_rows=2, num_cols=2, room_size=4)
+    grid = np.full((env.height, env.width), tiles.WALL, np.uint8)
+    grid[1, 1:5] = tiles.EMPTY, Kind.BOX, tiles.EMPTY, Kind.LOCKED_DOOR
+    word = m.open_door(m.description(Kind.DOOR)) | jnp.uint32(Kind.KEY_BOX << m.CONTENTS)
+    found = from_both_sides(env, env.marked(Level.of(grid, 1, 1, 0, task=m.single(word))))
+    # Two toggles and a pick-up for the key, two steps to the door, and a toggle.
+    assert found.lower[0] <= 6 and not found.unsolvable[0]
+
+
 @pytest.mark.parametrize("id", BOTH)
 def test_both_sides_of_the_proof_enclose_the_distance(id):
     env, compared = small(id), 0

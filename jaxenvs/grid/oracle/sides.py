@@ -55,15 +55,15 @@ def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
     """
     grid = state.grid
     named = functools.reduce(jnp.logical_or, [aim.cells for aim in env.aims(state) or ()])
+    keys = (Kind.KEY, Kind.KEY_BOX)
     kinds, colours = tiles.kind(grid), tiles.colour(grid)
     is_locked = kinds == Kind.LOCKED_DOOR
     opens = (is_locked[..., None] & (colours[..., None] == np.arange(8, dtype=np.uint8))).any(
         axis=(0, 1)
     )
-    is_key = (kinds == Kind.KEY) | (kinds == Kind.KEY_BOX)
     inside = jnp.asarray(env.contents(state)).astype(jnp.uint8)
-    has_key = (tiles.kind(inside) == Kind.KEY) & opens[tiles.colour(inside)]
-    needed = (is_key & opens[colours]) | ((kinds == Kind.BOX) & has_key)
+    has_key = tiles.is_any(inside, *keys) & opens[tiles.colour(inside)]
+    needed = (tiles.is_any(grid, *keys) & opens[colours]) | ((kinds == Kind.BOX) & has_key)
     is_under = jnp.zeros(grid.shape, jnp.bool_).at[state.row, state.column].set(True)
     return tiles.is_portable(grid) & ~named & ~needed & ~is_under
 
