@@ -97,7 +97,7 @@ def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["Classic-CartPole-v0"], "has no oracle"),
+        (["Classic-CartPole-v0"], "has no exact solver"),
         (["Grid-Dynamic-Obstacles-5x5-v0"], "move at random"),
         (["Grid-Playground-v0"], "has no mission"),
         ([ID, "--by", "nobody"], "give oracle, random or the folder of a run"),
