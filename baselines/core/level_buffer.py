@@ -8,6 +8,7 @@ whole batch is inserted at once. The new levels, best score first, meet the slot
 their replay probability, lowest first, and replace them where their score is higher.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -153,7 +154,9 @@ def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, 
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
     share = same.astype(jnp.float32)
     share = share / share.sum(axis=1, keepdims=True)
-    means = {name: share @ getattr(played, name) for name in ("score", "returned", "success")}
+    # By default, accelerators round the factors of a product to fewer bits.
+    mean = functools.partial(jnp.matmul, share, precision=jax.lax.Precision.HIGHEST)
+    means = {name: mean(getattr(played, name)) for name in ("score", "returned", "success")}
     best = jnp.where(same, played.best, -jnp.inf).max(axis=1)
     first = jnp.argmax(same, axis=1) == np.arange(len(hashes))
     return played._replace(**means, best=best), first

@@ -62,7 +62,7 @@ class Runner(NamedTuple):
     found: PyTree[Array] = ()
     # state of a curriculum over levels, such as `plr.Plan`; equal on all devices
     levels: PyTree[Array] = ()
-    # int32 (*seeds, envs), successes in a curriculum's rollout; set only inside an update
+    # successes in a curriculum's rollout (`curricula.Wins`); set only inside an update
     wins: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 

@@ -129,14 +129,21 @@ def _loaded(name: str, env: Env, root: str | None, changed: float) -> Demos:
     return datasets.load(name, env)
 
 
-@functools.lru_cache(maxsize=2)
 def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
     """Return the demonstrations in rows; a share `held_out` of the episodes is held out.
 
     For a recurrent network, rows hold whole episodes. Otherwise, a row is a single step. Raises
     `ValueError` if no episode is left on one side.
     """
-    demos = loaded(name, env)
+    root = os.environ.get(datasets.layout.ROOT)
+    return _split(name, env, root, _changed(name), held_out, is_recurrent)
+
+
+@functools.lru_cache(maxsize=2)
+def _split(
+    name: str, env: Env, root: str | None, changed: float, held_out: float, is_recurrent: bool
+) -> Split:
+    demos = _loaded(name, env, root, changed)
     count = round(held_out * demos.episodes)
     if held_out and not 0 < count < demos.episodes:
         raise ValueError(

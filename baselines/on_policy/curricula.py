@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.core.masking import Mask
@@ -59,6 +59,13 @@ class OverLevels(ppo_rnn.Settings):
     def items(self, num_envs: int) -> int:
         """Return the number of items to shuffle: sequences, or single steps without memory."""
         return num_envs if self.memory else num_envs * self.rollout_steps
+
+
+class Wins(NamedTuple):
+    """Successes in each environment's level; an episode succeeds if one of its steps does."""
+
+    so_far: Bool[Array, "*seeds envs"]  # whether the current episode has succeeded
+    episodes: Int32[Array, "*seeds envs"]  # number of finished episodes that succeeded
 
 
 class Play(NamedTuple):
@@ -143,7 +150,7 @@ def begin_levels(
         returns=jnp.zeros(envs, jnp.float32),
         lengths=jnp.zeros(envs, jnp.int32),
         memory=jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
-        wins=jnp.zeros(envs, jnp.int32),
+        wins=Wins(jnp.zeros(envs, jnp.bool_), jnp.zeros(envs, jnp.int32)),
     )
 
 
@@ -155,18 +162,19 @@ def play(
     runner = begin_levels(learner, runner, key_begin, levels)
     memory = runner.memory
     runner, rollout = rollouts.collect(learner, runner, key_act, ppo.choose, count_wins)
-    return runner, Play(rollout, memory, level_scores.episodes(rollout, runner.wins))
+    return runner, Play(rollout, memory, level_scores.episodes(rollout, runner.wins.episodes))
 
 
 def count_wins(
     learner: Learner[Any], runner: Runner, mask: Mask, action: Array, step: Any, successor: Any
 ) -> Runner:
-    """Add the successes of a step to the runner's `wins`."""
+    """Update the runner's `wins` by a step; an episode with several successes counts once."""
     env = learner.env.env
     if not defines_success(env):
         return runner
-    won = jax.vmap(env.succeeded)(step._replace(state=successor))
-    return runner._replace(wins=runner.wins + won.astype(jnp.int32))
+    won = runner.wins.so_far | jax.vmap(env.succeeded)(step._replace(state=successor))
+    count = runner.wins.episodes + (won & step.done).astype(jnp.int32)
+    return runner._replace(wins=Wins(won & ~step.done, count))
 
 
 def tried(
@@ -200,7 +208,7 @@ def tried(
         ended=ended,
         returned=jnp.where(ended > 0, total / count, runner.returns),
         best=jnp.where(ended > 0, best, runner.returns),
-        success=runner.wins.astype(jnp.float32) / count,
+        success=runner.wins.episodes.astype(jnp.float32) / count,
     )
 
 

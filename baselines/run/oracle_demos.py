@@ -127,7 +127,7 @@ def reason(solution: Any) -> str:
         return "unsolvable"
     if not solution.proven:
         return "unproven"
-    return "" if solution.optimal_return else "too long"
+    return "too long" if solution.optimal_return == 0.0 else ""
 
 
 def _padded(plans: list[tuple[int, ...]]) -> Any:
@@ -136,7 +136,13 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
     return jnp.asarray([[*plan, *[0] * (width - len(plan))] for plan in plans], jnp.int32)
 
 
-def _labelled(episode: Episode) -> Episode:
-    """Return an episode with the number of steps that remain."""
+def _labelled(episode: Episode) -> Episode | str:
+    """Return an episode with the number of steps that remain; a reason if its plan is cut off.
+
+    Where the reward does not depend on the number of steps alone, as in Puzzle-Sokoban, a solution
+    has no optimal return, so only the episode shows that its plan exceeds the time limit.
+    """
+    if not episode.terminated[-1]:
+        return "too long"
     remaining = np.arange(len(episode), -1, -1, dtype=np.int32)
     return dataclasses.replace(episode, infos={"optimal_steps": remaining})

@@ -19,6 +19,10 @@ from .data import Demos, Episode, joined
 from .layout import DemosError
 
 LARGEST_METADATA = 64 * 2**20  # bytes
+MOST_COMPRESSED = 2000  # largest ratio of an array's size to the size of its file
+# Errors of files with wrong types, shapes, names, sizes or links.
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
+DAMAGE += (MemoryError, RecursionError)
 
 
 def load(
@@ -38,16 +42,16 @@ def load(
     """
     path = _data_folder(name, folder)
     metadata = _metadata(path)
-    observed = json.loads(metadata.get("observation_space") or "null")
     h5py = layout.h5py()
     try:
+        observed = json.loads(metadata.get("observation_space") or "null")
         with h5py.File(path / layout.MAIN, "r") as file:
             found = list(_episodes(file, observed, metadata))
-    except (OSError, KeyError, TypeError, ValueError) as error:
+        demos = joined(found, metadata) if found else None
+    except DAMAGE as error:
         raise DemosError(f"{path} is damaged ({error}); record it again") from error
-    if not found:
+    if demos is None:
         raise DemosError(f"{path} has no episode")
-    demos = joined(found, metadata)
     return demos if env is None else _fitted(demos, env, str(name))
 
 
@@ -92,10 +96,10 @@ def _episodes(file: Any, observed: Any, metadata: Mapping[str, Any]) -> Iterator
         episode = Episode(
             obs=_values(group["observations"], observed, encoded),
             action=_values(group["actions"], None, False),
-            reward=group["rewards"][()],
-            terminated=group["terminations"][()],
-            truncated=group["truncations"][()],
-            infos={key: part[()] for key, part in infos.items() if hasattr(part, "shape")},
+            reward=_array(group["rewards"]),
+            terminated=_array(group["terminations"]),
+            truncated=_array(group["truncations"]),
+            infos={key: _array(part) for key, part in infos.items() if hasattr(part, "shape")},
             options=options,
         )
         _check(episode, number)
@@ -111,7 +115,7 @@ def _values(stored: Any, space: Any, encoded: bool) -> Any:
         parts = (space or {}).get("subspaces", {})
         within = dict(enumerate(parts)) if isinstance(parts, list) else parts
         return {key: _values(part, within.get(key), encoded) for key, part in stored.items()}
-    values = stored[()]
+    values = _array(stored)
     kind = (space or {}).get("type")
     if kind == "Text":
         return np.array([text.decode() if isinstance(text, bytes) else text for text in values])
@@ -119,6 +123,13 @@ def _values(stored: Any, space: Any, encoded: bool) -> Any:
     if encoded and kind == "Box" and values.shape[1:] != shape:
         return np.stack([_picture(each) for each in values])
     return values
+
+
+def _array(stored: Any) -> np.ndarray:
+    """Read an array; raise `ValueError` if it claims far more memory than its file has."""
+    if stored.nbytes > MOST_COMPRESSED * stored.file.id.get_filesize():
+        raise ValueError(f"{stored.name} claims {stored.nbytes:,} bytes")
+    return stored[()]
 
 
 def _picture(encoded: np.ndarray) -> np.ndarray:
@@ -132,6 +143,10 @@ def _check(episode: Episode, number: int) -> None:
     """Raise `ValueError` unless all arrays of an episode fit its number of steps."""
     length = len(episode)
     ends = (episode.terminated, episode.truncated)
+    if any(part.ndim != 1 for part in (episode.reward, *ends)):
+        raise ValueError(f"episode {number} needs one reward and two ends for each step")
+    if not np.isfinite(episode.reward.astype(np.float32)).all():
+        raise ValueError(f"episode {number} has rewards that are not finite")
     lengths = {len(leaf) for leaf in jax.tree.leaves((episode.action, ends))}
     seen = {len(leaf) for leaf in jax.tree.leaves(episode.obs)}
     if not length or lengths != {length} or seen != {length + 1}:
@@ -144,7 +159,7 @@ def _check(episode: Episode, number: int) -> None:
 def _fitted(demos: Demos, env: Env, name: str) -> Demos:
     """Return the dataset with the dtypes of an environment; raise `DemosError` if it differs."""
     obs = demos.obs
-    if isinstance(obs, dict) and any(leaf.dtype.kind == "U" for leaf in obs.values()):
+    if isinstance(obs, dict) and any(each.dtype.kind == "U" for each in jax.tree.leaves(obs)):
         obs = _translated(obs, env, name)
     given: dict[str, Any] = {
         "obs": _cast(obs, env.observation_space, f"{name}: observation"),
@@ -179,6 +194,8 @@ def _cast(values: Any, space: Space, where: str) -> Any:
             f"{where}: the environment has the shape {space.shape}, got {has}; make it with the "
             f"fields of the dataset, such as --set obs=full"
         )
+    if values.dtype.kind not in "biuf":
+        raise DemosError(f"{where}: the environment has numbers, got {values.dtype}")
     with np.errstate(invalid="ignore"):  # NaN
         cast = values.astype(space.dtype)
     if np.issubdtype(space.dtype, np.integer) and not (cast == values).all():

@@ -1,5 +1,6 @@
 """`Writer`: write episodes as a dataset that Minari opens."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -100,16 +101,22 @@ class Writer:
         content = self._metadata | counts | size | made_by | metadata
         (self._part / layout.DATA / layout.METADATA).write_text(json.dumps(content, indent=1))
         self._check_free()
+        old = self._part.with_suffix(".old")
         if self.path.exists():
-            shutil.rmtree(self.path)
+            os.replace(self.path, old)  # so that a kill never leaves half of a dataset
         os.replace(self._part, self.path)
+        shutil.rmtree(old, ignore_errors=True)
         self._name_spaces()
         return self.path
 
     def discard(self) -> None:
         """Remove what was written, without a dataset."""
-        self._file.close()
-        shutil.rmtree(self._part, ignore_errors=True)
+        try:
+            # Closing writes what is still in memory, and fails again if the disk is full.
+            with contextlib.suppress(OSError, RuntimeError):
+                self._file.close()
+        finally:
+            shutil.rmtree(self._part, ignore_errors=True)
 
     def _check_free(self) -> None:
         if not os.path.lexists(self.path):

@@ -123,6 +123,30 @@ def test_episodes_restart_in_the_same_level():
     )
 
 
+class Often(Countdown):
+    """Countdown in which every step from the second on succeeds."""
+
+    def succeeded(self, step):
+        return step.state.time >= 2
+
+
+def test_an_episode_with_several_successes_counts_once():
+    """A success need not end its episode, so shares of successes stay at most 1."""
+    agent = tiny.learner(Often(), "plr", rollout_steps=23)
+
+    @jax.jit
+    def both(key):
+        runner = plr.init(agent, key)
+        given = jnp.arange(1, 9, dtype=jnp.int32)
+        _, play = curricula.play(agent, runner, key, given)
+        return play.episodes, curricula.tried(agent, runner, key, given, 23)
+
+    lengths = np.minimum(np.arange(1, 9), 6)
+    for found in jax.vmap(both, axis_name="seeds")(KEY[None]):
+        assert np.array_equal(found.ended[0], 23 // lengths)
+        assert np.array_equal(found.success[0], (lengths >= 2).astype(np.float32))
+
+
 def test_sfl_keeps_the_most_learnable_levels():
     """Success depends on the level alone here, so the scores of all levels are 0 but equal."""
     agent = tiny.learner(MAZE, "sfl")

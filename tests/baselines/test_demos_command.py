@@ -15,7 +15,7 @@ from jaxenvs.baselines.run import demos as command
 from jaxenvs.baselines.run import oracle_demos, train
 from jaxenvs.demos import layout
 from jaxenvs.grid import tiles
-from jaxenvs.grid.oracle import Solution
+from jaxenvs.levels import Solution
 
 pytest.importorskip("h5py")
 ID = "Grid-Empty-Random-5x5-v0"
@@ -82,10 +82,22 @@ def test_each_reason_is_counted(given, words):
     assert words in counts.sentences()[0] and counts.short() == "1 level left out"
 
 
+def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
+    """Such puzzles have no optimal return; a plan is too long if its episode is truncated."""
+    id, fields = "Puzzle-Sokoban-6x6-v0", {"max_steps_in_episode": 6}
+    given = [id, "--episodes", "4", "--param", "max_steps_in_episode=6", "--out", "mine-v0"]
+    assert command.main(given) == 0
+    found = recorded("mine-v0", jaxenvs.make(id, **fields))
+    assert found.episodes == 4 and found.lengths.max() <= 6
+    assert found.terminated[found.starts + found.lengths - 1].all()
+    assert found.metadata["jaxenvs_too_long_levels"] > 0
+    assert "too long: the shortest plan exceeds the time limit" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["Classic-CartPole-v0"], "has no oracle"),
+        (["Classic-CartPole-v0"], "has no exact solver"),
         (["Grid-Dynamic-Obstacles-5x5-v0"], "move at random"),
         (["Grid-Playground-v0"], "has no mission"),
         ([ID, "--by", "nobody"], "give oracle, random or the folder of a run"),

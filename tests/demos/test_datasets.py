@@ -273,6 +273,45 @@ def test_faults_of_datasets_are_sentences(tmp_path, baby):
         demos.load(path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"total_episodes": float("inf")},
+        {"observation_space": "{"},
+        {"observation_space": "[1]"},
+        {"observation_space": "[" * 100_000},
+    ],
+)
+def test_damaged_metadata_is_a_sentence(change, tmp_path, baby):
+    path = written(tmp_path, *baby)
+    file = path / layout.DATA / layout.METADATA
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DemosError, match="is damaged"):
+        demos.load(path)
+
+
+@pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop"])
+def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
+    """Rewards must be finite numbers; claims of a file are checked before memory is reserved."""
+    path = written(tmp_path, *baby)
+    h5py = layout.h5py()
+    with h5py.File(path / layout.DATA / layout.MAIN, "r+") as file:
+        for group in file.values():
+            count = len(group["rewards"])
+            del group["rewards"]
+            if fault == "huge":
+                group.create_dataset("rewards", (10**12,), "f4", chunks=(1000,))
+            elif fault == "loop":
+                del group["observations"]
+                group["observations/a"] = h5py.SoftLink(f"{group.name}/observations")
+                group["rewards"] = np.zeros(count)
+            else:
+                given = {"nan": [np.nan], "text": [b"x"], "columns": [[1.0, 2.0]]}
+                group["rewards"] = given[fault] * count
+    with pytest.raises(DemosError, match="is damaged"):
+        demos.load(path)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, 0.5, -1, 7, 2**40])
 def test_values_outside_of_a_space_are_refused(wrong, tmp_path, baby):
     env, (episode, *_) = baby
