@@ -1,6 +1,8 @@
 """Files of levels for the editor: levels that were not changed keep their text."""
 
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -81,6 +83,8 @@ class File:
 
     def write(self, texts: Sequence[str]) -> None:
         """Write the file at once, so that a crash leaves the old one; raise `OSError`."""
+        if self.exists and not os.access(self.path, os.W_OK):
+            raise PermissionError(f"{self.path} is read-only; allow writing, then save again")
         self.copy(self.path, texts)
         self.digest = self.found()
 
@@ -94,6 +98,8 @@ class File:
             text += f"{self.tail}\n"
         with replacing(path) as temporary:
             temporary.write_text(text, "utf-8", newline=self._newline)
+            if self.exists:
+                shutil.copymode(self.path, temporary)
 
     def found(self) -> str:
         """Return the hash of the file's present content; "" if it cannot be read."""

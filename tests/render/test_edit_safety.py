@@ -84,3 +84,15 @@ def test_copies_have_new_names_and_are_made_only_of_unsaved_work(tmp_path):
     view = EditView(editor)
     pressed(view, "escape", "d")
     assert rescue(editor) is None
+
+
+def test_permissions_are_kept_and_read_only_files_are_not_replaced(tmp_path, monkeypatch):
+    path = written(tmp_path, KEY)
+    path.chmod(0o600)
+    editor = painted(path)
+    assert editor.save() and path.stat().st_mode & 0o777 == 0o600
+    before = path.read_text()
+    editor.paint((2, 2))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write to every file
+    assert not editor.save() and "is read-only" in editor.notice
+    assert path.read_text() == before and editor.model.is_changed
