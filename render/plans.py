@@ -135,7 +135,7 @@ class Planner:
         came = False
         if self._running is not None and self._background.done():
             key, env = self._running
-            self.keep(key, self._background.take())
+            self.keep(key, self._taken())
             self._compiled.add(env)
             self._running, came = None, True
         if self._running is None and self._wanted is not None:
@@ -143,6 +143,13 @@ class Planner:
             self._running, self._wanted = (key, env), None
             self._background.begin(functools.partial(self._solve, env, level))
         return came
+
+    def _taken(self) -> Answer:
+        """Return the answer that came; the viewer outlives an error of the solver."""
+        try:
+            return self._background.take()
+        except Exception as error:  # such as too little memory for the search
+            return Answer(problem=f"the solver failed: {type(error).__name__}")
 
     def close(self) -> None:
         """End the thread without waiting for a search."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import levels
 from ..core.env import Env
-from ..core.files import replacing
+from ..core.files import replacing, target
 from ..levels import Entry, Solution
 from .parser import UsageError
 
@@ -28,6 +28,7 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """
     if options.gif and len(entries) > 1:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
+    _check_folders(options)
     found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
     names = getattr(env, "action_names", ())
     print("level  steps      return  plan")
@@ -42,6 +43,14 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
         _draw(env, entries[0], found[0], options.gif)
         print(f"wrote {options.gif}")
     return 0 if all(solution.proven for solution in found) else 1
+
+
+def _check_folders(options: argparse.Namespace) -> None:
+    """Raise `UsageError` if a file has no folder, before a long search is lost."""
+    for name in ("json", "gif"):
+        given = getattr(options, name, None)
+        if given and not target(given).parent.is_dir():
+            raise UsageError(f"--{name} {given}: no folder {Path(given).parent}; create it first")
 
 
 def _row(place: int, found: Solution, names: Sequence[str]) -> str:
@@ -71,7 +80,7 @@ def _draw(env: Env, entry: Entry, found: Solution, path: str) -> None:
     if not found.plan:
         raise UsageError(f"--gif {path}: no plan is known; try a larger --node-budget")
     key = jax.random.key(0)
-    given = env.with_params(**entry.params) if entry.params else env
+    given = levels.env_of(env, entry)
     states = [jax.jit(given.reset_to)(key, entry.level).state]
     step = jax.jit(given.step)
     for action in found.plan:

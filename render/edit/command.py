@@ -12,6 +12,7 @@ from .. import arguments
 from .editor import Editor
 from .files import File
 from .model import Document, Model
+from .rescue import rescuing
 from .viewer import EditView
 
 NO_ID = "{} does not exist; name the environment of its levels with --id to create it"
@@ -22,11 +23,19 @@ def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
     options.gif = options.html = options.screenshot = None
     arguments.check_web(options)
     file = _file(options.file, env)
-    if options.web:
-        return arguments.pages().open_pages(lambda: opened(file), "levels", argv, options)
+    editors: list[Editor] = []
+
+    def prepare() -> EditView:
+        view = opened(file)
+        editors.append(view.editor)
+        return view
+
+    if options.web:  # a journal keeps unsaved changes
+        return arguments.pages().open_pages(prepare, "levels", argv, options)
     from ..window import open_window
 
-    return open_window(lambda: opened(file), file.path.name, options.tile_size)
+    with rescuing(editors):
+        return open_window(prepare, file.path.name, options.tile_size)
 
 
 def _file(path: str, env: Env | None) -> File:

@@ -66,7 +66,7 @@ class Editor:
         self.play: Callable[[Controller], None] = lambda controller: None  # set by `EditView`
         self._path: tuple[str, tuple[tuple[int, int], ...]] = ("", ())  # question, cells
         self._seed = 1  # of the next random level or edit
-        self._overwrites = False  # whether the next save may replace another program's changes
+        self._warned: str | None = None  # hash of another program's changes that a save may replace
         self.ask()
 
     # State
@@ -246,8 +246,8 @@ class Editor:
 
     def save(self) -> bool:
         """Save the file; return whether it was saved."""
-        if self.file.has_changed and not self._overwrites:
-            self._overwrites = True
+        if self.file.has_changed and self.file.found() != self._warned:
+            self._warned = self.file.found()
             self.notice = f"{self.file.path.name} has changed on disk: Ctrl+S again overwrites it"
             return False
         document = self.model.document
@@ -256,7 +256,7 @@ class Editor:
         except OSError as error:
             self.notice = f"not saved: {error}"
             return False
-        self._overwrites = False
+        self._warned = None
         self.model.mark_saved()
         self.note_file()
         changed = [(n, p) for n, p in enumerate(document.pages, 1) if p.text is None]

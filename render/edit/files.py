@@ -1,6 +1,8 @@
 """Files of levels for the editor: levels that were not changed keep their text."""
 
 import hashlib
+import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +30,7 @@ class File:
         self.path, self.env = target(path), env
         self.tail = ""  # comments after the last level
         self._newline = "\n"
-        self.digest = self._digest()
+        self.digest = self.found()
 
     @property
     def exists(self) -> bool:
@@ -38,7 +40,7 @@ class File:
     @property
     def has_changed(self) -> bool:
         """True if another program has changed the file since it was read or written."""
-        return self._digest() != self.digest
+        return self.found() != self.digest
 
     def env_of(self, id: str) -> Env:
         """Return the environment of an id; "" is the one of the command line."""
@@ -81,17 +83,26 @@ class File:
 
     def write(self, texts: Sequence[str]) -> None:
         """Write the file at once, so that a crash leaves the old one; raise `OSError`."""
+        if self.exists and not os.access(self.path, os.W_OK):
+            raise PermissionError(f"{self.path} is read-only; allow writing, then save again")
+        self.copy(self.path, texts)
+        self.digest = self.found()
+
+    def copy(self, path: Path, texts: Sequence[str]) -> None:
+        """Write levels to another file; raise `OSError`."""
         separator = f"\n{blocks.SEPARATOR}\n"
         if self.env is not None and api.splitter(self.env) is not blocks.split:
             separator = "\n\n"
         text = separator.join(text.strip("\n") for text in texts) + "\n"
         if self.tail:
             text += f"{self.tail}\n"
-        with replacing(self.path) as temporary:
+        with replacing(path) as temporary:
             temporary.write_text(text, "utf-8", newline=self._newline)
-        self.digest = self._digest()
+            if self.exists:
+                shutil.copymode(self.path, temporary)
 
-    def _digest(self) -> str:
+    def found(self) -> str:
+        """Return the hash of the file's present content; "" if it cannot be read."""
         try:
             return hashlib.sha256(self.path.read_bytes()).hexdigest()
         except OSError:

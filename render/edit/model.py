@@ -162,6 +162,7 @@ class Model:
     def show(self, index: int) -> None:
         """Show another level of the file; this is no change."""
         index %= len(self.document.pages)
+        self.joins = False
         self.history[self.cursor] = dataclasses.replace(self.document, at=index)
         self.note(SHOW, index)
 

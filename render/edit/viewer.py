@@ -6,12 +6,14 @@ from typing import Any
 
 import pygame
 
+from jaxenvs.commands.parser import UsageError
+
 from ..controls import Controller
 from ..shown import LEFT_BUTTON, MIDDLE_BUTTON, PRESS, QUIT, RIGHT_BUTTON, Pointer, Shown
 from ..viewer import Viewer
 from . import look
 from .editor import AGENT, Editor
-from .model import OPENED, RefusedError
+from .model import OPENED, SHOW, RefusedError
 
 
 class EditView(Shown):
@@ -52,18 +54,29 @@ class EditView(Shown):
             self.editor.note_file()
 
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Repeat the changes of a journal, if the file is still the one that it begins with."""
-        model = self.editor.model
+        """Repeat the changes of a journal.
+
+        Raises `UsageError` if the file is not the one that the changes begin with.
+        """
+        model, commands = self.editor.model, [*commands]
         for name, *given in commands:
             if name == OPENED:
                 self._resumed = given[0] == self.editor.file.digest
                 if not self._resumed:
-                    self.tell("the file has changed, so the unsaved changes were not restored")
+                    self._check_lost(commands)
                     return
             else:
                 with contextlib.suppress(RefusedError, LookupError, TypeError, ValueError):
                     model.run(name, *given)
         self.editor.ask()
+
+    def _check_lost(self, commands: Iterable[tuple[Any, ...]]) -> None:
+        """Raise `UsageError` if a journal has changes, which a new journal would overwrite."""
+        if any(name not in (OPENED, SHOW) for name, *_ in commands):
+            raise UsageError(
+                f"--resume: {self.editor.file.path} is not the file that the unsaved changes begin "
+                "with; put that file back, or start without --resume to give the changes up"
+            )
 
     @property
     def goes_on(self) -> bool:

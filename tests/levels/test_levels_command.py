@@ -152,3 +152,10 @@ def test_bench_measures_levels_of_a_file(maze, tmp_path):
     argv = ["bench", "--ids", "Grid-Empty-5x5-v0", "--levels", maze, "--quick", "--no-peers"]
     assert cli.main([*argv, "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "bench.json").read_text())["params"] == {"levels": maze}
+
+
+def test_solve_checks_folders_before_the_search(maze, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(levels, "solve", None)  # never reached
+    missing = str(tmp_path / "no" / "plans.json")
+    argv = ["levels", "solve", str(maze), "--id", "Grid-Empty-5x5-v0", "--json", missing]
+    assert cli.main(argv) == 2 and "create it first" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import pytest
 from editing import DOOR, KEY, editor_of, written
 from paging import serving
 
+from jaxenvs.commands.parser import UsageError
 from jaxenvs.render import shown
 from jaxenvs.render.edit import look
 from jaxenvs.render.edit.viewer import EditView
@@ -102,7 +103,8 @@ class Book:
         view.keep(pages._noting(view, self.book))
 
     def again(self, tmp_path) -> EditView:
-        self.book.close()
+        if not self.book.problem:
+            self.book.close()
         earlier = journal._read(self.path)
         assert earlier is not None
         view = EditView(editor_of(tmp_path / "levels.txt"))
@@ -138,9 +140,19 @@ def test_the_journal_begins_again_when_the_file_is_saved(tmp_path):
 def test_changes_are_not_repeated_on_another_file(tmp_path):
     made = Book(edited(tmp_path), tmp_path / "journal")
     press(made.view, "w", "right", "right", "space")
+    length = made.path.stat().st_size
     written(tmp_path, DOOR)
-    again = made.again(tmp_path)
-    assert not again.is_changed and "file has changed" in again.editor.notice
+    with pytest.raises(UsageError, match="put that file back"):
+        made.again(tmp_path)
+    assert made.path.stat().st_size == length  # the journal still has the changes
+    written(tmp_path, KEY)
+    assert made.again(tmp_path).is_changed
+
+
+def test_a_journal_without_changes_fits_every_file(tmp_path):
+    made = Book(edited(tmp_path), tmp_path / "journal")
+    written(tmp_path, DOOR)
+    assert not made.again(tmp_path).is_changed
 
 
 def test_a_full_journal_is_reported(tmp_path, monkeypatch):

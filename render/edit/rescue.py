@@ -1,0 +1,71 @@
+"""Levels that an editor has not saved when it is ended go to a file next to theirs."""
+
+import contextlib
+import itertools
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .editor import Editor
+
+SUFFIX = ".unsaved"  # not .txt, so that a folder of levels does not contain these
+
+
+@contextlib.contextmanager
+def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
+    """Write the unsaved levels of editors that are still open at the end of the block.
+
+    The block ends at SIGTERM and SIGHUP as at Ctrl-C: with `KeyboardInterrupt`.
+    """
+    before = {number: _handle(number, _interrupt) for number in _signals()}
+    try:
+        yield
+    finally:
+        for editor in editors:
+            written = rescue(editor)
+            if written is not None:
+                with contextlib.suppress(OSError):  # the terminal has gone
+                    print(f"The unsaved levels are in {written}", file=sys.stderr, flush=True)
+        for number, handler in before.items():
+            _handle(number, handler)
+
+
+def rescue(editor: Editor) -> Path | None:
+    """Write the levels of an open editor with unsaved changes; return the new file, or None."""
+    model = editor.model
+    if not editor.open or not model.is_changed or len(model.history) == 1:
+        return None
+    name = editor.file.path.name
+    for folder in (editor.file.path.parent, Path(tempfile.gettempdir())):
+        with contextlib.suppress(OSError):
+            path = _unused(folder / f"{name}{SUFFIX}")
+            editor.file.copy(path, [model.text_of(page) for page in model.document.pages])
+            return path
+    return None
+
+
+def _unused(path: Path) -> Path:
+    """Return the path, or with the first number at its end of which there is no file."""
+    numbered = (path.with_name(f"{path.name}{number}") for number in itertools.count(2))
+    return next(p for p in itertools.chain([path], numbered) if not os.path.lexists(p))
+
+
+def _signals() -> list[int]:
+    """Return the signals that end the block, without those that are ignored, as by `nohup`."""
+    found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
+    return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]
+
+
+def _handle(number: int, handler: Any) -> Any:
+    """Set the handler of a signal and return the one before."""
+    with contextlib.suppress(ValueError):  # only the main thread may set it
+        return signal.signal(number, handler)
+    return signal.SIG_DFL
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
