@@ -74,8 +74,10 @@ def _words(leaf: Array) -> UInt32[Array, "levels words"]:
     """Return the content of each row of an array as words of 32 bits."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
-    if jnp.issubdtype(leaf.dtype, jnp.floating):
-        leaf = jax.lax.bitcast_convert_type(leaf.astype(jnp.float32), jnp.uint32)
+    if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype.itemsize < 4:
+        leaf = leaf.astype(jnp.float32)
+    if leaf.dtype.itemsize >= 4:  # an element of 64 bits becomes two words
+        leaf = jax.lax.bitcast_convert_type(leaf, jnp.uint32)
     return leaf.reshape(len(leaf), -1).astype(jnp.uint32)
 
 

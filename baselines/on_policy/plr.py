@@ -92,6 +92,21 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
         )
     if settings.edits:
         check_edits(learner)
+    if settings.robust and first_replay(learner) >= settings.updates:
+        raise ValueError(
+            f"fill={settings.fill}: replays begin after {first_replay(learner)} updates and the "
+            f"run has {settings.updates}, so a robust run would learn nothing; give more "
+            f"--total-steps, a smaller --buffer or --fill, or --no-robust"
+        )
+
+
+def first_replay(learner: PLRLearner) -> int:
+    """Return the number of updates with new levels before the first replay.
+
+    It counts levels played and not slots filled, because duplicates never fill a buffer.
+    """
+    settings, envs = learner.settings, learner.env.num_envs * learner.devices.count
+    return max(1, math.ceil(settings.fill * settings.buffer / envs))
 
 
 def check_edits(learner: PLRLearner) -> None:
@@ -139,11 +154,9 @@ def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
 
     The update after a replay edits the same levels if `edits` is not 0.
     """
-    settings, envs = learner.settings, len(plan.rows)
+    settings = learner.settings
     key_kind, key_rows = jax.random.split(key)
-    # Duplicates never fill a buffer, so this counts the levels played and not the slots filled.
-    first = math.ceil(settings.fill * settings.buffer / envs)
-    replays = (plan.updates >= max(first, 1)) & (
+    replays = (plan.updates >= first_replay(learner)) & (
         jax.random.uniform(key_kind, (), jnp.float32) < settings.replay_prob
     )
     kind = jnp.where(replays, REPLAY, NEW).astype(jnp.int32)
@@ -152,7 +165,7 @@ def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
     probability = level_buffer.probabilities(
         plan.buffer, plan.updates, settings.temperature, settings.staleness
     )
-    drawn = level_buffer.sample(key_rows, probability, envs)
+    drawn = level_buffer.sample(key_rows, probability, len(plan.rows))
     return plan._replace(kind=kind, rows=jnp.where(kind == REPLAY, drawn, plan.rows))
 
 

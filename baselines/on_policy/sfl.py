@@ -34,7 +34,8 @@ class Settings(curricula.OverLevels):
     """
 
     every: Count = 100  # updates between two searches for learnable levels
-    candidates: Count = 5000  # new levels that a search plays; rounded up to whole batches
+    # new levels that a search for learnable levels plays; rounded up to whole batches
+    candidates: Count = 5000
     candidate_steps: Count = 1000  # steps that a search makes in each level
     candidate_envs: Count = 500  # candidates that are played in parallel, on each device
     kept: Count = 500  # number of levels in the set
@@ -70,6 +71,17 @@ def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
     curricula.check_env(learner, settings.candidate_steps, "candidate_steps")
     curricula.check_success(learner, "sfl")
+    if settings.sampled and not of_set(learner):
+        raise ValueError(
+            f"sampled={settings.sampled} of {learner.env.num_envs} environments on each device is "
+            f"less than one, so no level of the set would be played; give more --num-envs or a "
+            f"larger --sampled"
+        )
+
+
+def of_set(learner: SFLLearner) -> int:
+    """Return the number of environments on each device that play levels of the set."""
+    return round(learner.settings.sampled * learner.env.num_envs)
 
 
 def init(learner: SFLLearner, key: Array) -> Runner:
@@ -146,11 +158,11 @@ def mixed(learner: SFLLearner, chosen: Chosen, key: Array) -> PyTree[Array]:
     """Return a level for each environment: of the set in the first ones, new in the others."""
     settings, envs = learner.settings, learner.env.num_envs
     key_rows, key_new = jax.random.split(learner.devices.local_key(jax.random.fold_in(key, 2)))
-    of_set = round(settings.sampled * envs)
-    rows = jax.random.randint(key_rows, (of_set,), 0, settings.kept, jnp.int32)
+    count = of_set(learner)
+    rows = jax.random.randint(key_rows, (count,), 0, settings.kept, jnp.int32)
     fresh = new_levels(learner.env.env, key_new, envs)
 
     def joined(kept: Array, new: Array) -> Array:
-        return jnp.concatenate([kept[rows], new[of_set:]])
+        return jnp.concatenate([kept[rows], new[count:]])
 
     return jax.tree.map(joined, chosen.buffer.levels, fresh)

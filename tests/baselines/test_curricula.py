@@ -218,6 +218,11 @@ def test_levels_of_other_families(id, edits):
         ),
         ("Grid-DoorKey-5x5-v0", "--rollout-steps 200", "give --rollout-steps 250 or more"),
         ("Grid-AMaze-13x13-v0", "--replay-prob 0", "it would never learn; give --replay-prob"),
+        (
+            "Grid-AMaze-13x13-v0",
+            "--total-steps 100000 --num-envs 32 --buffer 4000 --chunk 1",
+            "begin after 63 updates and the run has 13, so",
+        ),
         ("Grid-AMaze-13x13-v0", "--bonus 0.1", "bonus=0.1: curricula score"),
         ("Grid-AMaze-13x13-v0", "--reset-source pool", "the curriculum gives the levels"),
         pytest.param(
@@ -233,6 +238,13 @@ def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
     out = tmp_path / "run"
     assert train.main([id, "--algo", "plr", *flags.split(), "--out", str(out)]) == 2
     assert re.search(message, capsys.readouterr().err) and not out.exists()
+
+
+def test_a_share_of_few_environments_may_be_none(as_a_user):
+    """One environment of which half plays the set would play new levels only."""
+    agent = tiny.learner(MAZE, "sfl", num_envs=1, minibatches=1, sampled=0.5)
+    with pytest.raises(ValueError, match=r"sampled=0.5 of 1 environments on each device is less"):
+        sfl.check(agent, 1, 1)
 
 
 def test_an_environment_needs_levels():

@@ -169,6 +169,19 @@ def test_hashes_differ_where_a_leaf_differs():
     assert np.array_equal(level_buffer.hashes_of(base), level_buffer.hashes_of(levels_of([1])))
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int8, np.float16, bool])
+def test_hashes_read_every_bit(dtype):
+    """Two values that differ in the upper half of 64 bits have different hashes."""
+    values = np.array([[0], [1], [1 + 2.0**-40 if dtype == np.float64 else 0]], dtype)
+    if dtype == np.int64:
+        values[2] = 1 << 40
+    with jax.enable_x64(True):
+        found = level_buffer.hashes_of({"leaf": jnp.asarray(values)})
+    assert found.dtype == jnp.uint32 and found.shape == (3, 2)
+    rows = {tuple(row) for row in np.asarray(found).tolist()}
+    assert len(rows) == len(np.unique(values))
+
+
 def test_samples_follow_the_probabilities():
     """Slots with probability 0 are never drawn."""
     probability = jnp.array([0.5, 0.0, 0.2, 0.3, 0.0])
