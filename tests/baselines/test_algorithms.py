@@ -102,7 +102,8 @@ def test_activations_may_be_bfloat16(name):
     """Trace an update under strict dtype promotion; all arrays must keep their types."""
     is_real = Box in ALGORITHMS[name].actions and Discrete not in ALGORITHMS[name].actions
     more = {"layer_norm": True} if is_real else {}
-    maps = jaxenvs.make("Grid-Empty-5x5-v0") if name == "dyna" else Gate()
+    has_levels = name in ("dyna", "plr", "sfl")
+    maps = jaxenvs.make("Grid-Empty-5x5-v0") if has_levels else Gate()
     learner = tiny.learner(Push() if is_real else maps, name, bfloat16=True, **more)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
