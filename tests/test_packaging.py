@@ -416,3 +416,18 @@ def test_the_changelog_knows_this_version():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert re.search(rf"^## {re.escape(jaxenvs.__version__)}\b", changelog, re.MULTILINE)
     assert "### Behaviour" in changelog
+
+
+TOP = {"baselines", "benchmarks", "docs", "jaxenvs", "render", "tests", ".ci", ".github"}
+TOP |= {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md"}
+TOP |= {".gitignore", ".pre-commit-config.yaml", "MANIFEST.in", "Makefile", "mkdocs.yml"}
+TOP |= {"pyproject.toml", "setup.py"}
+
+
+def test_the_top_folder_has_no_stray_files():
+    """Recordings and other results of a session must not be committed."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is not a git checkout")
+    tops = {line.strip('"').partition("/")[0] for line in listed.stdout.splitlines()}
+    assert tops == TOP
