@@ -425,7 +425,7 @@ TOP |= {"pyproject.toml", "setup.py"}
 
 
 def test_the_top_folder_has_no_stray_files():
-    """Recordings and other results of a session must not be committed."""
+    """Recordings and other results must not be committed."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
         pytest.skip("this is not a git checkout")
