@@ -1,6 +1,7 @@
-"""The oracle of a viewer: the fewest steps to success from the state that is shown, and the plan.
+"""The oracle of a viewer: a shortest plan from the state that is shown, and its number of steps.
 
-A state that follows from the plan needs no new search. Needs no display.
+If the latest action was the first one of the known plan, the rest of that plan is the answer, and
+nothing is searched. This module needs no display.
 """
 
 import hashlib
