@@ -33,11 +33,12 @@ def optimum(env: Env, key: Array, count: int) -> Optimum:
 
     Raises `ValueError` for an environment without an exact solver or without an optimum.
     """
-    state = jax.device_get(_first(env, key, count))
-    while isinstance(state, WrappedState):
-        state = state.env
-    places, each = _different(state)
     try:
+        levels.check_solver(env, states=True)
+        state = jax.device_get(_first(env, key, count))
+        while isinstance(state, WrappedState):
+            state = state.env
+        places, each = _different(state)
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), state)
         found = levels.solve(env, rows)
     except (NotImplementedError, TypeError) as error:
