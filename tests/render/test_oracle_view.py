@@ -68,17 +68,19 @@ def test_leaving_the_plan_searches_again():
 @pytest.mark.parametrize(
     ("wrapped", "actions", "steps"),
     [
-        (FrameStack(ENV, 2), 1, 4),
-        (ActionRepeat(ENV, 2), 1, 9),  # two cells further
-        (StickyAction(ENV).with_params(repeat_probability=1.0), 3, 3),  # walks instead of turning
+        (FrameStack(ENV, 2), [Action.FORWARD], 4),
+        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # two cells further
+        # Turns right again.
+        (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
     ],
 )
 def test_a_wrapper_can_leave_the_plan(wrapped, actions, steps):
     """The answer was the rest of the plan, although the wrapper had taken another action."""
     session = Session(wrapped)
     oracle = Oracle(session, Counted())
-    for _ in range(actions):
-        session.act(oracle.answer(0).plan[0])
+    for action in actions:
+        oracle.answer(0)
+        session.act(action)
     assert oracle.answer(0).steps == steps
 
 
