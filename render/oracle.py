@@ -1,9 +1,12 @@
-"""The oracle of a viewer: the fewest steps to success from the state that is shown, and the plan.
+"""The oracle of a viewer: a shortest plan from the state that is shown, and its number of steps.
 
-A state that follows from the plan needs no new search. Needs no display.
+If the latest action was the first one of the known plan, the rest of that plan is the answer, and
+nothing is searched. This module needs no display.
 """
 
+import functools
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,6 +14,7 @@ import numpy as np
 
 from jaxenvs.commands.parser import UsageError
 from jaxenvs.core.env import Env
+from jaxenvs.core.transitions import Step
 from jaxenvs.core.wrapper import Wrapper
 
 from .plans import Answer, Planner, no_solver
@@ -46,7 +50,7 @@ class Oracle:
         session = self._session
         if session.is_over(board):
             return None
-        key = _key(session.now, board)
+        key = self._key(session.now, board)
         found = self.planner.answer(key)
         if found is None and (found := self._follows(board)) is not None:
             self.planner.keep(key, found)
@@ -62,7 +66,7 @@ class Oracle:
             return "episode over"
         found = self.answer(board)
         if found is None:
-            return self.planner.status(_key(self._session.now, board))
+            return self.planner.status(self._key(self._session.now, board))
         words = found.words.removeprefix("solvable in ")
         return words.removesuffix(", if solvable")
 
@@ -71,10 +75,28 @@ class Oracle:
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:
             return None
-        before = self.planner.answer(_key(session.history[session.cursor - 1], board))
+        earlier = session.history[session.cursor - 1]
+        before = self.planner.answer(self._key(earlier, board))
         if before is None or not before.plan:
             return None
-        return before.after() if taken(board_moment(session.now, board)) == before.plan[0] else None
+        action = taken(board_moment(session.now, board))
+        return before.after() if action == before.plan[0] and self._obeyed(earlier, board) else None
+
+    def _obeyed(self, earlier: Moment, board: int) -> bool:
+        """Return whether the environment without wrappers made one step with the latest action.
+
+        A wrapper can take another action, or several.
+        """
+        now = self._session.now
+        if not isinstance(self._session.env, Wrapper):
+            return True
+        env, state = _inside(self._session.env, board_state(earlier, board))
+        after = _step(env)(jax.random.key(0), state, taken(board_moment(now, board))).state
+        return _digest(after) == self._key(now, board)
+
+    def _key(self, moment: Moment, board: int) -> str:
+        """Return a hash of the state of environment `board`, without wrappers and time."""
+        return _digest(_inside(self._session.env, board_state(moment, board))[1])
 
 
 def check(env: Env) -> None:
@@ -83,9 +105,13 @@ def check(env: Env) -> None:
         raise UsageError(f"--oracle: {problem}")
 
 
-def _key(moment: Moment, board: int) -> str:
-    """Return a hash of the state of environment `board`, without its time."""
-    state = jax.tree.map(lambda leaf: leaf[board], moment.state)
+@functools.lru_cache(maxsize=64)
+def _step(env: Env) -> Callable[..., Step]:
+    return jax.jit(env.step)
+
+
+def _digest(state: Any) -> str:
+    """Return a hash of a state without its time."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         if getattr(path[-1], "name", "") != "time":

@@ -314,7 +314,10 @@ def _stacked(states: list[Any], like: Any) -> Any:
 
 
 def _on_host(states: Any, like: Any, where: str) -> Any:
-    """Return the states with NumPy leaves; raise `TypeError` if their structure is not `like`'s."""
+    """Return the states with NumPy leaves.
+
+    like: a single state. Raises `TypeError` if the states have another pytree structure.
+    """
     if jax.tree.structure(states) != jax.tree.structure(like):
         checks.state_of(states, like, where)  # raises `TypeError` for another structure
     return jax.tree.map(np.asarray, jax.device_get(states))

@@ -192,11 +192,11 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
+    best = regret.optimum(policy.env, key_here, count) if args.regret else None
     with activity(policy.env_id, "evaluating"):
         played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
-    best = regret.optimum(policy.env, key_here, count) if args.regret else None
     line += _with_regret(ours, best, played)
     if args.random:
         played = _play_randomly(policy.env, key_here, count)

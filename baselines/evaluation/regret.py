@@ -14,6 +14,7 @@ from jaxtyping import Array
 from jaxenvs import Env, levels, make_vec
 from jaxenvs.core.checks import counted
 from jaxenvs.core.stateful import WrappedState
+from jaxenvs.levels.files import name_of
 
 from ..core.episodes import Episodes
 
@@ -32,17 +33,18 @@ def optimum(env: Env, key: Array, count: int) -> Optimum:
 
     Raises `ValueError` for an environment without an exact solver or without an optimum.
     """
-    state = jax.device_get(_first(env, key, count))
-    while isinstance(state, WrappedState):
-        state = state.env
-    places, each = _different(state)
     try:
+        levels.check_solver(env, states=True)
+        state = jax.device_get(_first(env, key, count))
+        while isinstance(state, WrappedState):
+            state = state.env
+        places, each = _different(state)
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf[places]), state)
         found = levels.solve(env, rows)
     except (NotImplementedError, TypeError) as error:
         raise ValueError(f"--regret: {error}") from error
     if any(solution.return_bound is None for solution in found):
-        raise ValueError(f"--regret: the rewards of {env.name} depend on more than the steps")
+        raise ValueError(f"--regret: the rewards of {name_of(env)} depend on more than the steps")
     bounds = np.array([solution.return_bound for solution in found], float)
     proven = np.array([solution.optimal_return is not None for solution in found])
     return Optimum(bounds[each], proven[each])

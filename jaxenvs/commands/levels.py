@@ -38,6 +38,13 @@ EXAMPLES = (
 )
 FORMS = ("minigrid", "maze")
 EDIT = "edit"  # the action that opens the editor
+# Actions to which an option applies; options that are not listed apply to all.
+APPLIES = {
+    **dict.fromkeys(("form", "out"), ("convert", "mutate")),
+    **dict.fromkeys(("edits", "copies", "seed"), ("mutate",)),
+    **dict.fromkeys(("node_budget", "json", "gif"), ("solve",)),
+    **dict.fromkeys(("web", "port", "resume", "tile_size"), (EDIT,)),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -46,7 +53,9 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().read(argv)
+    parser = _parser()
+    options = parser.read(argv)
+    _check_options(parser, options)
     try:
         env = make_env(options.id, options.fields, options.params) if options.id else None
         if options.action == EDIT:
@@ -58,6 +67,16 @@ def _run(argv: list[str]) -> int:
         raise unwritable(error) from error
     except (LookupError, NotImplementedError, TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
+
+
+def _check_options(parser: Parser, options: argparse.Namespace) -> None:
+    """Raise `UsageError` for an option that does not apply to the action."""
+    for name, actions in APPLIES.items():
+        if options.action not in actions and getattr(options, name) != parser.get_default(name):
+            raise UsageError(
+                f"--{name.replace('_', '-')} does not apply to {options.action}, only to "
+                f"{' and '.join(actions)}; leave it out"
+            )
 
 
 def _parser() -> Parser:

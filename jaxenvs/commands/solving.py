@@ -77,6 +77,8 @@ def _as_dict(found: Solution) -> dict[str, Any]:
 
 def _draw(env: Env, entry: Entry, found: Solution, path: str) -> None:
     """Write an animation of a plan."""
+    if found.unsolvable:
+        raise UsageError(f"--gif {path}: the level is unsolvable, so there is no plan to draw")
     if not found.plan:
         raise UsageError(f"--gif {path}: no plan is known; try a larger --node-budget")
     key = jax.random.key(0)

@@ -87,7 +87,7 @@ def unfinished(folder: Path) -> list[Path]:
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """Read a UTF-8 text file or pipe; line ends become newline characters.
+    """Read a UTF-8 text file or pipe without a byte order mark; line ends become newlines.
 
     Raises `ValueError` if it has more than `most` bytes. `errors` is an argument of `bytes.decode`.
     """
@@ -95,4 +95,4 @@ def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"{path} has more than {most:,} bytes, too many for such a file")
-    return content.decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
+    return content.decode("utf-8-sig", errors).replace("\r\n", "\n").replace("\r", "\n")

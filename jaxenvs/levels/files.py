@@ -74,6 +74,11 @@ def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     return "", params
 
 
+def name_of(env: Env) -> str:
+    """Return the id of an environment for messages, or the name of its class without an id."""
+    return id_of(env)[0] or type(api.bare(env)).__name__
+
+
 def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
     """Return an entry with this id ("": none) and these params, unless it has an id."""
     if "id" in entry.notes:

@@ -19,7 +19,7 @@ class Solution(NamedTuple):
     steps: int | None  # steps of the shortest plan that is known; None if no plan is known
     plan: tuple[int, ...]  # actions that succeed from the start of the level
     lower: int  # proven lower bound on the number of steps
-    proven: bool  # whether no shorter plan exists
+    proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
     # Highest return within the time limit; 0 if no plan fits. None if this is not proven, or if the
     # reward of the environment does not depend on the number of steps alone.

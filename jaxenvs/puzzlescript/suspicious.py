@@ -12,7 +12,10 @@ from .rules import SOUNDS, Rule
 
 
 def check(rules: Iterable[Rule], names: Names) -> None:
-    """Record a warning for each suspicious part of the rules, as they are in the source."""
+    """Record a warning for each suspicious part of the rules.
+
+    rules: the rules before expansion, in the order of the source.
+    """
     previous: dict[int, Rule] = {}  # number of a group -> the latest rule of this group so far
     for rule in rules:
         for message in (*_absent(rule, names), *_random(rule, names), *_others(rule, names)):

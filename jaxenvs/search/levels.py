@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from ..core.env import Env
+from ..levels.files import name_of
 from ..levels.solving import Solution
 from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from .astar import astar
@@ -20,8 +21,8 @@ def check(env: Env) -> None:
     puzzle: Any = getattr(env, "unwrapped", env)
     if not puzzle.unit_cost:
         raise TypeError(
-            f"levels.solve: actions of {env.name} differ in cost, so the fewest steps are not the "
-            "cheapest; use jaxenvs.search.astar"
+            f"levels.solve: actions of {name_of(env)} differ in cost, so the fewest steps are "
+            "not the cheapest; use jaxenvs.search.astar"
         )
 
 

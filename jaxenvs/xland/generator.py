@@ -133,7 +133,7 @@ class Draws(Protocol):
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniformly distributed integer in [0, bound), and the next position.
 
-        The integer is drawn as CPython's `random.choices` draws it.
+        A stream of CPython's random numbers gives `floor(random() * bound)`, as `random.choices`.
         """
         ...
 

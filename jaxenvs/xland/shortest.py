@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.env import Env
+from ..levels.files import name_of
 from ..levels.solving import Solution
 from .rulesets import Ruleset
 from .solver import solve
@@ -22,7 +23,7 @@ def solve_levels(
     """
     if not isinstance(levels, Level):
         raise TypeError(
-            f"levels.solve: {env.name} solves levels of env.sample_level, got "
+            f"levels.solve: {name_of(env)} solves levels of env.sample_level, got "
             f"{type(levels).__name__}"
         )
     params: Any = env.default_params

@@ -56,7 +56,7 @@ class File:
             raise ValueError(f"{self.path} has more than {level_files.LARGEST:,} bytes")
         self._newline = "\r\n" if b"\r\n" in content else "\n"
         try:
-            text = content.decode().replace("\r\n", "\n").replace("\r", "\n")
+            text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"{self.path} is no UTF-8 text ({error})") from None
         try:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-MAX_BYTES = 4096  # maximum length of a message of a page
+MAX_BYTES = 4096  # maximum size of a message that a page sends
 MAX_SIDE = 16_384  # largest coordinate that a page may send
 # Bounds of the picture's width and height, and its largest number of pixels.
 MIN_SIDE, MAX_PIXELS = 64, 2560 * 1600

@@ -56,6 +56,14 @@ def test_equal_levels_are_solved_once():
     assert places.tolist() == [0, 1, 3] and each.tolist() == [0, 1, 0, 2]
 
 
-def test_an_environment_without_an_optimum_is_explained():
-    with pytest.raises(ValueError, match="has no exact solver"):
-        regret.optimum(jaxenvs.make("Classic-CartPole-v0"), jax.random.key(0), 2)
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("Classic-CartPole-v0", "has no exact solver"),
+        ("XLand-R1-9x9-v0", "XLand has plans only from the start of a level"),
+        ("Grid-Playground-v0", "solve: Grid-Playground-v0 has no mission"),
+    ],
+)
+def test_an_environment_without_an_optimum_is_explained(id, words):
+    with pytest.raises(ValueError, match=words):
+        regret.optimum(jaxenvs.make(id), jax.random.key(0), 2)

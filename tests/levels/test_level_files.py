@@ -49,6 +49,11 @@ def test_a_file_keeps_levels_params_and_notes(tmp_path, env, drawn):
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "some.txt").read_text()
 
 
+def test_a_byte_order_mark_is_accepted(file, drawn):
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert len(levels.load(file)) == len(drawn)
+
+
 def test_a_folder_has_the_levels_of_its_files(tmp_path, env, drawn):
     for name, level in zip("bca", drawn, strict=True):
         levels.save(tmp_path / f"{name}.txt", [level], env)

@@ -1,6 +1,7 @@
 """Tests of levels of puzzles as text, and of random edits of levels."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import texts
@@ -9,6 +10,7 @@ from defaults import with_full
 import jaxenvs
 from jaxenvs import levels
 from jaxenvs.grid import tiles
+from jaxenvs.grid.leveltext import mutation
 
 EDITED = ("BabyAI-PutNextS5N2Carrying-v0", "Grid-Dynamic-Obstacles-5x5-v0", "Grid-MemoryS7-v0")
 EDITED_IN_FULL = ("BabyAI-BossLevel-v0", "Grid-GoToObject-6x6-N2-v0", "Grid-LockedRoom-v0")
@@ -102,6 +104,17 @@ def test_edits_keep_the_wall_around_the_grid():
         assert (changed.grid == tiles.GOAL).sum() == 1
         row, column, _ = changed.pose.tolist()
         assert changed.grid[row, column] == tiles.EMPTY
+
+
+def test_edits_leave_the_door_open_in_which_the_agent_stands():
+    env = jaxenvs.make("Grid-DoorKey-5x5-v0")
+    level = env.sample_level(jax.random.key(0))
+    (row, column), *_ = np.argwhere(np.asarray(level.grid) & 15 == tiles.Kind.LOCKED_DOOR)
+    grid = level.grid.at[row, column].set(tiles.Kind.DOOR | tiles.Colour.YELLOW << 4)
+    level = level.replace(grid=grid, pose=level.pose.at[:2].set(jnp.array([row, column], "int8")))
+    edit = jax.jit(jax.vmap(lambda key: mutation.turn_door(key, level)))
+    changed = jax.device_get(edit(jax.random.split(jax.random.key(1), 20)))
+    assert (changed.grid == np.asarray(grid)).all()
 
 
 def test_edits_of_sokoban_keep_the_walls_and_the_numbers(sokoban):

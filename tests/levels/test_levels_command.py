@@ -88,7 +88,7 @@ def test_the_command_solve_takes_files_of_levels(maze, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("id", "message"),
     [
-        ("Grid-Dynamic-Obstacles-5x5-v0", "move at random"),
+        ("Grid-Dynamic-Obstacles-5x5-v0", "obstacles of Grid-Dynamic-Obstacles-5x5-v0 move"),
         ("Grid-Playground-v0", "no mission"),
     ],
 )
@@ -114,6 +114,30 @@ def test_mistakes_are_explained(maze, tmp_path, capsys):
     assert "the level has no line `id:`" in capsys.readouterr().err
     assert run("show", str(tmp_path / "missing.txt")) == 2
     assert "no such file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("edit", "--out", "x.txt"),
+        ("edit", "--json", "x.json"),
+        ("edit", "--gif", "x.gif"),
+        ("show", "--gif", "x.gif"),
+        ("solve", "--edits", "3"),
+        ("check", "--web"),
+    ],
+)
+def test_an_option_of_another_action_is_refused(given, maze, capsys):
+    action, option, *value = given
+    assert run(action, maze, "--id", "Grid-Empty-5x5-v0", option, *value) == 2
+    assert f"{option} does not apply to {action}, only to" in capsys.readouterr().err
+
+
+def test_an_unsolvable_level_has_no_animation(tmp_path, capsys):
+    (tmp_path / "maze.txt").write_text(">#.\n##.\n..G")
+    given = ("--id", "Grid-Empty-5x5-v0", "--gif", str(tmp_path / "plan.gif"))
+    assert run("solve", str(tmp_path / "maze.txt"), *given) == 2
+    assert "the level is unsolvable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("action", ["show", "check"])

@@ -12,6 +12,8 @@ import jaxenvs
 from jaxenvs import cli, levels
 from jaxenvs.commands.parser import UsageError
 from jaxenvs.core.wrapper import Wrapper
+from jaxenvs.core.wrappers.actions import ActionRepeat, StickyAction
+from jaxenvs.core.wrappers.observations import FrameStack
 from jaxenvs.grid import Action
 from jaxenvs.render import screen
 from jaxenvs.render.controls import Controller
@@ -61,6 +63,25 @@ def test_leaving_the_plan_searches_again():
     assert oracle.status(0) == "7 to 9 steps" and planner.searches == 2
     session.act(Action.RIGHT)  # the first state again, at another time
     assert oracle.answer(0).steps == 5 and planner.searches == 2
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "actions", "steps"),
+    [
+        (FrameStack(ENV, 2), [Action.FORWARD], 4),
+        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # two cells further
+        # Turns right again.
+        (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
+    ],
+)
+def test_a_wrapper_can_leave_the_plan(wrapped, actions, steps):
+    """The answer was the rest of the plan, although the wrapper had taken another action."""
+    session = Session(wrapped)
+    oracle = Oracle(session, Counted())
+    for action in actions:
+        oracle.answer(0)
+        session.act(action)
+    assert oracle.answer(0).steps == steps
 
 
 def test_the_viewer_goes_on_until_the_answer_came():

@@ -1,6 +1,6 @@
-"""Tasks of MiniGrid's levels: from the mission and the picture, and back.
+"""Conversion between the task of a MiniGrid level and its text: the mission and the picture.
 
-A task is an int32 that packs what differs between missions, see `jaxenvs.grid.tasks`.
+A task is an int32 that packs the objects and cells that a mission names, see `jaxenvs.grid.tasks`.
 """
 
 import functools
@@ -47,7 +47,7 @@ DOORS = (Kind.DOOR, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
 def form(env: Any) -> Form | None:
-    """Return the tasks of an environment's class; None if its mission names no objects."""
+    """Return all possible tasks of an environment; None if its mission names no objects."""
     return next((FORMS[name] for name in kinds.classes(env) if name in FORMS), None)
 
 

@@ -133,9 +133,9 @@ def remove_object(key: Key, level: Level) -> Level:
 
 
 def turn_door(key: Key, level: Level) -> Level:
-    """Open, close or lock a door."""
+    """Open, close or lock a door where the agent is not."""
     key_cell, key_kind = jax.random.split(key)
-    cell, found = pick(key_cell, tiles.is_any(level.grid, *DOORS))
+    cell, found = pick(key_cell, tiles.is_any(level.grid, *DOORS) & ~_agent(level))
     kind = jnp.asarray(np.array(DOORS, np.uint8))[below(words(key_kind, 1)[0], len(DOORS))]
     return _put(level, cell, (level.grid.reshape(-1)[cell] & jnp.uint8(0xF0)) | kind, found)
 
@@ -190,6 +190,10 @@ def _free(level: Level) -> Bool[Array, "height width"]:
     height, width = level.grid.shape
     rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
     inside = (rows > 0) & (rows < height - 1) & (columns > 0) & (columns < width - 1)
-    pose = level.pose.astype(jnp.int32)
-    here = (jnp.asarray(rows, jnp.int32) == pose[0]) & (jnp.asarray(columns, jnp.int32) == pose[1])
-    return (level.grid == tiles.EMPTY) & ~here & inside
+    return (level.grid == tiles.EMPTY) & ~_agent(level) & inside
+
+
+def _agent(level: Level) -> Bool[Array, "height width"]:
+    """Return a mask of the agent's cell."""
+    row, column = level.pose[0], level.pose[1]
+    return jnp.zeros(level.grid.shape, jnp.bool_).at[row, column].set(True)

@@ -17,7 +17,7 @@ NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
 
 
 class Level(NamedTuple):
-    """A level with its tables of distances, from which bounds are computed."""
+    """The first state of a level and its tables of distances, from which bounds are computed."""
 
     first: Any  # first state
     open: Distances  # distances if everything but walls can be entered
@@ -30,7 +30,10 @@ class Level(NamedTuple):
 
 
 def level_of(env: Any, first: Any, doors: int) -> Level:
-    """Return a level, given its first state and the number of locked doors to which to pad."""
+    """Return a level with its tables of distances, given its first state.
+
+    doors: length of the array `Level.doors`, at least the number of locked doors.
+    """
     level = _walled(first, doors)
     aims = env.aims(first)
     if len(aims) < 2:
@@ -40,7 +43,7 @@ def level_of(env: Any, first: Any, doors: int) -> Level:
 
 
 def _walled(first: Any, doors: int) -> Level:
-    """Return a level without its aims."""
+    """Return a level as `level_of` does, with `cells` and `apart` None."""
     # The agent can leave the cell where it starts, whatever is in this cell.
     starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
     is_free = (first.grid != tiles.WALL) | starts

@@ -28,7 +28,10 @@ class Distances(NamedTuple):
 
 
 def distances(is_free: Bool[Array, "height width"]) -> Distances:
-    """Return the distances on a map, given a mask of the cells that the agent can enter."""
+    """Return the distances on a map.
+
+    is_free: mask of the cells that the agent can enter.
+    """
     height, width = is_free.shape
     rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
     here = np.arange(height * width, dtype=np.int32).reshape(height, width)
@@ -37,7 +40,8 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)
         faced = here[row, column]
         start.append(faced[..., None] == np.arange(height * width))
-    facing = jnp.asarray(np.stack(start, 2))  # (height, width, 4, cells)
+    # Whether the agent in a cell with a direction faces a cell: (height, width, 4, cells).
+    facing = jnp.asarray(np.stack(start, 2))
     entered = is_free[:, :, None, None]
     first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))
 

@@ -18,9 +18,10 @@ from . import bounds, nodes
 def domain(env: GridEnv, most: int, is_short: bool) -> Domain:
     """Return the search problem whose nodes hold `most` changed cells.
 
-    is_short: whether a state may have more changed cells. Such a state becomes a goal. The action
-        that leads to it costs the lower bound of the state before it. So a cheaper goal is
-        optimal, and if there is none, the cost of this goal is a lower bound.
+    is_short: whether some states have more than `most` changed cells. All of them become one goal
+        node with the flag `CUT`. The action that leads to it costs the lower bound of the state
+        before it. So if the search ends with success in another node, its plan is optimal. If the
+        search ends in the `CUT` node, its cost is a lower bound on the steps of every plan.
     """
     key, params = jax.random.key(0), env.default_params
 

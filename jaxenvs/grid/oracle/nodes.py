@@ -74,7 +74,7 @@ def state_of(node: Node, first: Any) -> Any:
 
 
 def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
-    """Return the marks of the first state, without those of empty cells if `is_swept`."""
+    """Return the marks of the first state; if `is_swept`, empty cells have no marks."""
     return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
 
 

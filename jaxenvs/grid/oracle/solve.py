@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core import param_values
 from ...core.env import Env
+from ...levels.files import name_of
 from ...levels.solving import Solution
 from .. import tiles
 from ..dynamicobstacles import DynamicObstacles
@@ -76,13 +77,13 @@ def checked(env: Env) -> GridEnv:
     world = getattr(env, "unwrapped", env)
     if not isinstance(world, GridEnv):
         raise TypeError(
-            f"solve: {env.name} is no Grid or BabyAI environment; puzzles are solved by "
+            f"solve: {name_of(env)} is no Grid or BabyAI environment; puzzles are solved by "
             "jaxenvs.search, tasks of XLand by jaxenvs.xland.solve"
         )
     if isinstance(world, DynamicObstacles):
-        raise TypeError(f"solve: obstacles of {env.name} move at random, so no plan is optimal")
+        raise TypeError(f"solve: obstacles of {name_of(env)} move at random, so no plan is optimal")
     if jax.eval_shape(world.aims, world.state_shape) is None:
-        raise TypeError(f"solve: {env.name} has no mission, so nothing is optimal")
+        raise TypeError(f"solve: {name_of(env)} has no mission, so nothing is optimal")
     return world
 
 

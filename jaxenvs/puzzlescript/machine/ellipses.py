@@ -1,8 +1,8 @@
-"""Rows with two ellipses: a match also has a number of cells that the second ellipsis skips.
+"""Matches of rows with two ellipses.
 
-If a game has such rows, the gap of a match is the index of a pair of numbers in `Size.skips`: how
-many cells the first and the second ellipsis skip. For a row with one ellipsis, the number of cells
-between two ellipses is 0, and only pairs whose second number is 0 are used.
+In a game with such a row, the gap of a match is an index of `Size.skips`, whose entries are pairs:
+how many cells the first ellipsis skips, and how many the second one. A row with one ellipsis uses
+only the pairs whose second number is 0.
 """
 
 from typing import TYPE_CHECKING

@@ -51,12 +51,15 @@ class Choice(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The tuples (one match for each row) of a rule in a random group, counted over the group."""
+    """The tuples of one rule of a random group; a tuple is one match for each row of the rule.
+
+    The tuples of a group are numbered rule by rule.
+    """
 
     before: Int32[Array, ""]  # number of tuples of the group's earlier rules
     total: Int32[Array, ""]  # `before` plus the number of tuples of this rule
-    at: Place  # the tuple of the group with the index `Turn.target`, if it belongs to this rule
-    is_hit: Bool[Array, ""]  # whether that tuple belongs to this rule
+    at: Place  # the tuple with the number `Turn.target`, if it belongs to this rule
+    is_hit: Bool[Array, ""]  # whether the tuple with the number `Turn.target` belongs to this rule
 
 
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
@@ -284,7 +287,8 @@ def _random_group(
     """
     tables = p.tables
     after = turn._replace(counted=scan.total, rule=turn.rule + 1)
-    # First pass: count. At its end, draw an index, or leave the group if it has no tuples.
+    # First pass: count the tuples. After the last rule, draw the number of a tuple and begin the
+    # second pass, or leave the group if it has no tuples.
     chosen = turn._replace(
         counted=jnp.int32(0),
         rule=tables.first[rule],
