@@ -92,7 +92,11 @@ async def browser(profile: Path) -> AsyncIterator["Browser"]:
             assert time.monotonic() < end and process.poll() is None, "the browser does not start"
             await asyncio.sleep(0.05)
         async with aiohttp.ClientSession() as session:
-            yield Browser(session, int(noted.read_text().split()[0]))
+            opened = Browser(session, int(noted.read_text().split()[0]))
+            try:
+                yield opened
+            finally:  # an open connection would be reported in a later test
+                await opened.close()
     finally:
         process.terminate()
         process.wait(30)
@@ -103,6 +107,12 @@ class Browser:
 
     def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
         self._session, self._address = session, f"http://127.0.0.1:{port}"
+        self._sockets: list[aiohttp.ClientWebSocketResponse] = []
+
+    async def close(self) -> None:
+        """Close the connections to all pages."""
+        for socket in self._sockets:
+            await socket.close()
 
     async def open(
         self, address: str, width: int = 1280, height: int = 800, ratio: float = 1, phone=False
@@ -111,6 +121,7 @@ class Browser:
         async with self._session.put(f"{self._address}/json/new?about:blank") as answer:
             target = await answer.json(content_type=None)
         socket = await self._session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0)
+        self._sockets.append(socket)
         page = Page(socket)
         shape = {"width": width, "height": height, "deviceScaleFactor": ratio, "mobile": phone}
         await page.ask("Emulation.setDeviceMetricsOverride", **shape)

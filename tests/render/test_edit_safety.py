@@ -56,7 +56,15 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
     view.editor.planner.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def number(request):
+    """Return a signal with Python's usual handler; a test run in the background ignores some."""
+    usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(request.param, usual)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_signal_ends_the_window_and_leaves_a_copy(tmp_path, monkeypatch, capsys, number):
     path, before = written(tmp_path, KEY), signal.getsignal(number)
 

@@ -17,6 +17,7 @@ from jaxenvs.render.web import server
 DESKTOP, PHONE = (1280, 800), (390, 844)
 # JavaScript that returns the pixels of the canvas as a data URL of a PNG.
 PIXELS = "document.getElementById('view').toDataURL('image/png')"
+PAINTED = "document.getElementById('view').getContext('2d').getImageData(0, 0, 1, 1).data[0] > 0"
 SIZE = "(c => [c.width, c.height])(document.getElementById('view'))"
 MOMENT = "document.body.dataset.moment"
 
@@ -100,6 +101,7 @@ def test_two_pages_of_different_sizes_and_a_resize(tmp_path):
         shape = {"width": 900, "height": 700, "deviceScaleFactor": 1, "mobile": False}
         await desktop.ask("Emulation.setDeviceMetricsOverride", **shape)
         await desktop.until("document.getElementById('view').width === 900")
+        await desktop.until(PAINTED)  # resizing clears the canvas
         shown = await pixels(desktop)
         np.testing.assert_array_equal(shown, drawn(there.controller, (900, shown.shape[0])))
 
