@@ -1,6 +1,7 @@
 """Command `jaxenvs demos`: record episodes as a dataset that Minari opens."""
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -80,13 +81,15 @@ def _run(argv: list[str]) -> int:
     kind = options.by if options.by in ("oracle", "random") else "policy"
     id = registry.spec(options.id).id
     name = options.out or f"jaxenvs/{id}/{kind}-v0"
-    stop = Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.")
+    leaving = contextlib.ExitStack()  # what a second Ctrl-C still does
+    stop = Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.", leaving.close)
     try:
         with stop:
             source = _source(options, id, kind, lambda: stop.asked)
             writer = Writer(
                 name, source.env, id, source.keywords, options.folder, options.overwrite
             )
+            leaving.callback(writer.remove)
             try:
                 _record(options, source, writer, lambda: stop.asked)
                 path = writer.finish(**_about(options, source, argv))

@@ -154,6 +154,12 @@ def _check(episode: Episode, number: int) -> None:
             f"episode {number} has {length} rewards, {sorted(lengths)} actions and ends, and "
             f"{sorted(seen)} observations"
         )
+    for name, values in episode.infos.items():
+        if values.shape[:1] != (length + 1,):
+            raise ValueError(
+                f"episode {number} needs {length + 1} entries of the info {name}, got shape "
+                f"{values.shape}"
+            )
 
 
 def _fitted(demos: Demos, env: Env, name: str) -> Demos:

@@ -1,10 +1,11 @@
 """`Writer`: write episodes as a dataset that Minari opens."""
 
 import contextlib
+import io
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,16 +44,17 @@ class Writer:
 
         Raises `DemosError` if the name is taken or not allowed, and `OSError`.
         """
-        self._h5py = layout.h5py()
+        layout.h5py()  # a missing package is an error before any folder is made
         self.path = layout.root(folder) / layout.checked_name(name)
         self._name, self._env, self._overwrite = name, env, overwrite
         self._check_free()
         self._part = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        self._old = self._part.with_suffix(".old")
         shutil.rmtree(self._part, ignore_errors=True)
         (self._part / layout.DATA).mkdir(parents=True)
-        main = self._part / layout.DATA / layout.MAIN
+        self._main = _File(self._part / layout.DATA / layout.MAIN, "w+")
         # The newest format has much smaller headers, which matter for short episodes.
-        self._file = self._h5py.File(main, "w", libver="latest")
+        self._file = layout.h5py().File(self._main, "w", libver="latest")
         self.episodes = self.steps = 0
         spec = layout.env_json(id, dict(keywords or {}))
         self._metadata = {
@@ -67,7 +69,11 @@ class Writer:
         }
 
     def add(self, episode: Episode) -> None:
-        """Append an episode. Raises `ValueError` if its arrays do not have the right lengths."""
+        """Append an episode.
+
+        Raises `ValueError` if its arrays do not have the right lengths, and `OSError` if the disk
+        is full.
+        """
         length = len(episode)
         group = self._file.create_group(f"episode_{self.episodes}")
         group.attrs.update({"id": self.episodes, "total_steps": length})
@@ -82,52 +88,79 @@ class Writer:
         infos = group.create_group("infos")
         for name, values in episode.infos.items():
             infos[name] = _checked(name, np.asarray(values), length + 1)
+        self._main.check()
         self.episodes += 1
         self.steps += length
 
     def finish(self, **metadata: Any) -> Path:
         """Write metadata.json with further entries, and give the dataset its name.
 
-        Returns the dataset's folder. Raises `DemosError` if there is no episode.
+        Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError`.
         """
         if not self.episodes:
             self.discard()
             raise DemosError(f"{self._name} has no episode, so nothing was written")
         self._file.close()
-        main = self._part / layout.DATA / layout.MAIN
+        self._main.close()
+        self._main.check()
         counts = {"total_episodes": self.episodes, "total_steps": self.steps}
-        size = {"dataset_size": round(main.stat().st_size / 1e6, 1)}
+        size = {"dataset_size": round(os.path.getsize(self._main.name) / 1e6, 1)}
         made_by = {"jaxenvs_version": version("jaxenvs"), "requirements": ["jaxenvs"]}
         content = self._metadata | counts | size | made_by | metadata
         (self._part / layout.DATA / layout.METADATA).write_text(json.dumps(content, indent=1))
         self._check_free()
-        old = self._part.with_suffix(".old")
         if self.path.exists():
-            os.replace(self.path, old)  # so that a kill never leaves half of a dataset
+            os.replace(self.path, self._old)  # so that a kill never leaves half of a dataset
         os.replace(self._part, self.path)
-        shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(self._old, ignore_errors=True)
         self._name_spaces()
         return self.path
 
     def discard(self) -> None:
-        """Remove what was written, without a dataset."""
+        """Close the file and remove what was written, without a dataset."""
         try:
-            # Closing writes what is still in memory, and fails again if the disk is full.
-            with contextlib.suppress(OSError, RuntimeError):
-                self._file.close()
+            self._file.close()
+            self._main.close()
         finally:
-            shutil.rmtree(self._part, ignore_errors=True)
+            self.remove()
+
+    def remove(self) -> None:
+        """Remove the files of an unfinished dataset, also while another thread writes them."""
+        if self._old.exists():  # `finish` is replacing a dataset, so these files are the new one
+            return
+        shutil.rmtree(self._part, ignore_errors=True)
+        for folder in self._namespaces:
+            with contextlib.suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+    @property
+    def _namespaces(self) -> Sequence[Path]:
+        """Folders of the parts of the name above the dataset, innermost first."""
+        return self.path.parents[: self._name.count("/")]
 
     def _check_free(self) -> None:
+        for folder in self._namespaces:
+            if _is_dataset(folder):
+                raise DemosError(
+                    f"{folder} is a dataset, and {self._name} would lie inside it; give another "
+                    f"name"
+                )
         if not os.path.lexists(self.path):
             return
+        if self.path.is_symlink() or not _is_dataset(self.path):
+            raise DemosError(f"{self.path} is no dataset, so it is not replaced; give another name")
+        inner = [file.parent.parent for file in self.path.rglob(f"{layout.DATA}/{layout.METADATA}")]
+        if inner != [self.path]:
+            inside = next(folder for folder in inner if folder != self.path)
+            raise DemosError(
+                f"{self.path} is not replaced, because the dataset {inside} lies inside it; give "
+                f"another name"
+            )
         if not self._overwrite:
             raise DemosError(
                 f"{self._name} exists in {self.path}; give --overwrite (overwrite=True) to replace "
                 f"it, or another name"
             )
-        if self.path.is_symlink() or not (self.path / layout.DATA / layout.METADATA).is_file():
-            raise DemosError(f"{self.path} is no dataset, so it is not replaced; give another name")
 
     def _put(self, group: Any, name: str, space: Space, values: Any, length: int) -> None:
         """Store the elements of a space, as one array for each of its parts."""
@@ -140,12 +173,47 @@ class Writer:
 
     def _name_spaces(self) -> None:
         """Write the empty descriptions by which Minari knows the folders above the dataset."""
-        folder = self.path
-        for _ in self._name.split("/")[1:]:
-            folder = folder.parent
+        for folder in self._namespaces:
             file = folder / layout.OF_NAMESPACE
             if not file.exists():
                 file.write_text("{}")
+
+
+class _File(io.FileIO):
+    """File for HDF5 whose writes never fail; `check` raises the first error.
+
+    HDF5 crashes when Python ends if a file could not be written completely.
+    """
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all bytes, or none after an error; return their number."""
+        rest = memoryview(data)
+        try:
+            while rest and self.error is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = OSError(error.errno, error.strerror, self.name)
+        return len(data)
+
+    def truncate(self, size: int | None = None) -> int:
+        """Change the size, unless a write failed; return it."""
+        try:
+            if self.error is None:
+                return super().truncate(size)
+        except OSError as error:
+            self.error = OSError(error.errno, error.strerror, self.name)
+        return size or 0
+
+    def check(self) -> None:
+        """Raise the first error of a write."""
+        if self.error is not None:
+            raise self.error
+
+
+def _is_dataset(folder: Path) -> bool:
+    return (folder / layout.DATA / layout.METADATA).is_file()
 
 
 def _checked(name: str, values: np.ndarray, length: int) -> np.ndarray:

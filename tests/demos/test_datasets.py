@@ -1,6 +1,9 @@
 """Tests of datasets: what is written is read; Minari opens it; faults are named."""
 
 import json
+import shutil
+import subprocess
+import sys
 import warnings
 
 import jax
@@ -248,6 +251,55 @@ def test_a_folder_that_is_no_dataset_is_never_replaced(tmp_path, baby):
     assert (tmp_path / NAME / "precious").exists()
 
 
+@pytest.mark.parametrize(("first", "second"), [("a-v0", "a-v0/b-v0"), ("a-v0/b-v0", "a-v0")])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_dataset_inside_another_one_is_refused(first, second, overwrite, tmp_path, baby):
+    env, episodes = baby
+    writer = demos.Writer(first, env, "BabyAI-GoToLocal-v0", {}, tmp_path)
+    writer.add(episodes[0])
+    writer.finish()
+    with pytest.raises(DemosError, match=r"would lie inside it|is no dataset"):
+        demos.Writer(second, env, "BabyAI-GoToLocal-v0", {}, tmp_path, overwrite=overwrite)
+    assert demos.load(first, env, tmp_path).episodes == 1
+
+
+def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
+    env, episodes = baby
+    path = written(tmp_path, env, episodes)
+    inner = path / "other-v0"
+    shutil.copytree(path, inner)
+    with pytest.raises(DemosError, match="other-v0 lies inside it"):
+        demos.Writer(NAME, env, "BabyAI-GoToLocal-v0", {}, tmp_path, overwrite=True)
+    assert demos.load(inner, env).episodes == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
+@pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
+def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
+    """HDF5 must not notice the error, or it crashes when Python ends."""
+    code = f"""
+import resource, jaxenvs, numpy as np
+from jaxenvs import demos
+resource.setrlimit(resource.RLIMIT_FSIZE, ({kilobytes * 1024}, -1))
+env = jaxenvs.make("Classic-CartPole-v0")
+ends = np.zeros(500, bool)
+episode = demos.Episode(np.zeros((501, 4)), np.zeros(500), np.zeros(500), ends, ends)
+writer = demos.Writer("some/mine-v0", env, "Classic-CartPole-v0", folder={str(tmp_path)!r})
+try:
+    for _ in range(20):
+        writer.add(episode)
+    writer.finish()
+except OSError as error:
+    print(error.filename, error.strerror)
+finally:
+    writer.discard()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "main_data.hdf5 File too large" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_dataset_without_episodes_is_not_written(tmp_path, baby):
     writer = demos.Writer(NAME, baby[0], "BabyAI-GoToLocal-v0", {}, tmp_path)
     with pytest.raises(DemosError, match="no episode"):
@@ -290,7 +342,7 @@ def test_damaged_metadata_is_a_sentence(change, tmp_path, baby):
         demos.load(path)
 
 
-@pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop"])
+@pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop", "infos"])
 def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
     """Rewards must be finite numbers; claims of a file are checked before memory is reserved."""
     path = written(tmp_path, *baby)
@@ -304,6 +356,9 @@ def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
             elif fault == "loop":
                 del group["observations"]
                 group["observations/a"] = h5py.SoftLink(f"{group.name}/observations")
+                group["rewards"] = np.zeros(count)
+            elif fault == "infos":
+                group["infos/optimal_steps"] = np.zeros(count)
                 group["rewards"] = np.zeros(count)
             else:
                 given = {"nan": [np.nan], "text": [b"x"], "columns": [[1.0, 2.0]]}
