@@ -2,11 +2,11 @@
 
 | score | definition |
 | --- | --- |
-| `pvl` | positive value loss: mean of max(GAE, 0) |
-| `l1` | mean of the absolute GAE |
-| `maxmc` | largest return so far on the level minus the value, mean over the steps |
-| `learnability` | p (1 - p), where p is the share of episodes that succeed |
-| `regret` | return of the shortest plan minus the mean return, against full information |
+| `pvl` | positive value loss: the mean of max(GAE, 0). |
+| `l1` | The mean of the absolute GAE. |
+| `maxmc` | The largest return so far on the level minus the value, a mean over the steps. |
+| `learnability` | p (1 - p), where p is the share of episodes that succeed. |
+| `regret` | Return of the shortest plan minus the mean return, against full information. |
 
 The first three are means over the steps of each episode, then over the episodes that ended in the
 rollout. If none ended, they are means over all steps.

@@ -291,9 +291,9 @@ class Replay(Exploration, Buffer):
 
     @property
     def window(self) -> str:
-        """The setting that determines the length of a window, for errors: `n_step=3`.
+        """Text for error messages: the setting that determines the length of a window.
 
-        A window is one sample of the replay buffer, a sequence of successive steps.
+        An example is `n_step=3`. A window is one sample of the replay buffer: successive steps.
         """
         return f"n_step={self.n_step}"
 

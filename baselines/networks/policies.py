@@ -80,9 +80,10 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Spaces of the square boards in an observation, which the setting `lines` affects.
+        """Spaces of those parts of an observation that are square boards.
 
-        If `lines` is not 0, each row and each column of such a board is encoded as a vector.
+        If the setting `lines` is not 0, each row and each column of a board is encoded as a
+        vector.
         """
         return [part for _, part in leaves(self.observation_space) if is_board(part)]
 

@@ -88,7 +88,7 @@ class Learned(NamedTuple):
 
     @classmethod
     def of(cls, runner: Runner) -> "Learned":
-        """Copy the fields that gradient steps change from the training state `runner`."""
+        """Return those fields of the training state `runner` that gradient steps change."""
         return cls(*(getattr(runner, name) for name in cls._fields))
 
 

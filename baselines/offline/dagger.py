@@ -54,7 +54,8 @@ class Settings(Common):
     mixture: Share = 1.0  # initial probability that the oracle's action is taken
     # fraction of the run's updates over which this probability falls to 0
     mixture_share: Annotated[float, Bounds(most=1.0, open=True)] = 0.2
-    node_budget: Count = 65_536  # states that a search of up to 64 visited states stores
+    # memory of the oracle: states that one of its searches stores, which labels up to 64 states
+    node_budget: Count = 65_536
 
     def check(self) -> None:
         super().check()

@@ -33,7 +33,7 @@ GRIDS = ("Grid", "BabyAI")  # families whose environments are grids
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """Batch of environments that is measured with random actions, as pure functions of arrays."""
+    """Pure functions of a batch of environments, which is measured with random actions."""
 
     name: str
     env_id: str  # id in this library of the level that all compared contestants play
@@ -176,9 +176,10 @@ def peer_obs(env_id: str) -> str:
 
 
 def craftax_level(env_id: str) -> str:
-    """Return craftax's name of a game.
+    """Return the name of the environment in craftax that is compared with an id.
 
-    Ids with `Ids` get the `Symbolic` game, because craftax has no observation of block ids.
+    For ids such as Craft-Ids-v0 it is craftax's symbolic one, because craftax has no observation
+    of block ids.
     """
     name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
     if not name.startswith("Craftax-"):

@@ -1,4 +1,7 @@
-"""`Episode`: an environment that an agent plays in words, with names of actions and pictures."""
+"""`Episode`: an environment played by an agent that reads text and names its actions.
+
+The agent may also ask for a picture of the state.
+"""
 
 import dataclasses
 import functools

@@ -58,7 +58,10 @@ class Subject:
 
     @functools.cached_property
     def episode(self) -> tuple[Reset, Step]:
-        """Reset and all steps of a rollout with the inputs of `plan` and the default params."""
+        """Results of a rollout: of the reset and of all steps.
+
+        The keys and actions come from the function `plan`; params are the default ones.
+        """
         return self.rollout(*plan(self.env), self.env.default_params)
 
 

@@ -99,7 +99,10 @@ class Progress:
 
 
 def definition_of(played: Played) -> Definition | None:
-    """Return the definition of progress: of the class, else success, else achievements."""
+    """Return how progress is measured in an episode; None before its first step or without a task.
+
+    A definition for the class of the environment comes first, then success, then achievements.
+    """
     if played.steps == 0:
         return None
     special = SPECIAL.get(type(unwrapped(played.env)).__name__)
