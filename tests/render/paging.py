@@ -35,6 +35,7 @@ class Served:
 
     def __init__(self, show: Show, door: server.Door, http: aiohttp.ClientSession) -> None:
         self.show, self.door, self.http = show, door, http
+        self.pages: list[Page] = []
         self.task = asyncio.ensure_future(show.run())
         self.origin = f"http://127.0.0.1:{door.port}"
 
@@ -48,6 +49,7 @@ class Served:
         address = f"{self.origin}/session?token={self.door.token}"
         origin = {"Origin": self.origin}
         page = Page(await self.http.ws_connect(address, headers=origin, max_msg_size=0))
+        self.pages.append(page)
         if size is not None:
             await page.say("size", *size, ratio)
         return page
@@ -75,6 +77,8 @@ async def serving(
             there.task.cancel()
             await show.close(PATIENCE)
             await runner.cleanup()
+            for page in there.pages:  # an open connection would be reported in a later test
+                await page.socket.close()
 
 
 class Page:

@@ -190,10 +190,11 @@ def ended(process: subprocess.Popen) -> str:
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
     """Open a page, press keys, and return its picture when the page shows a time step."""
     origin = address.split("/?")[0]
-    async with aiohttp.ClientSession() as http:
-        socket = await http.ws_connect(
-            address.replace("/?", "/session?"), headers={"Origin": origin}, max_msg_size=0
-        )
+    there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.ws_connect(**there, max_msg_size=0) as socket,
+    ):
         page = Page(socket)
         await page.say("size", 320, 240, 1)
         await page.until(lambda page: page.facts.get("moment"))
