@@ -66,6 +66,7 @@ def digest(subject):
     return hashlib.sha256(text.encode() + data).hexdigest()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids):
     """Compare two processes, because x64 must be enabled before anything is traced.

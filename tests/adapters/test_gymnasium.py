@@ -38,7 +38,9 @@ def test_every_id_is_registered_once():
 
 @unbounded
 @older
-@pytest.mark.parametrize("id", by_default(FAMILIES.values(), full=[FAMILIES["Craft"]]))
+@pytest.mark.parametrize(
+    "id", by_default(FAMILIES.values(), full=[FAMILIES["Craft"], FAMILIES["PuzzleScript"]])
+)
 def test_gymnasium_finds_no_fault(id):
     """Any warning of Gymnasium's checker is an error here.
 

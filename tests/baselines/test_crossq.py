@@ -194,6 +194,7 @@ def test_statistics_change_in_gradient_steps_alone(agent, runners):
     assert "turns" not in metrics
 
 
+@pytest.mark.full
 def test_acting_uses_running_statistics(agent, runners):
     (_, _, after), _ = runners
     obs = np.float32([[0], [2], [5]])

@@ -147,6 +147,7 @@ def test_an_episode_with_several_successes_counts_once():
         assert np.array_equal(found.success[0], (lengths >= 2).astype(np.float32))
 
 
+@pytest.mark.full
 def test_sfl_keeps_the_most_learnable_levels():
     """Success depends on the level alone here, so the scores of all levels are 0 but equal."""
     agent = tiny.learner(MAZE, "sfl")

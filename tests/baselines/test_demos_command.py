@@ -36,6 +36,7 @@ def recorded(name, env=None):
     return demos.load(name, env)
 
 
+@pytest.mark.full
 def test_levels_that_cannot_be_solved_are_counted_and_left_out(folder, env, capsys, monkeypatch):
     """Given levels are played in the order of their file; messages say what was left out."""
     keys = jax.random.split(jax.random.key(0), 4)

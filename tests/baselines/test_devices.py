@@ -84,6 +84,7 @@ def eight(tmp_path_factory):
     return out, on_eight(str(out))
 
 
+@pytest.mark.full
 def test_eight_devices_have_the_gradient_of_one(seen):
     gradients = seen["gradients"]
     assert gradients["together"] < 1e-5

@@ -186,6 +186,7 @@ def shaken(weights):
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
+@pytest.mark.full
 def test_stepwise_predictions_equal_those_of_a_window():
     agent, runner = collected(Walk())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
@@ -276,6 +277,7 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     assert changed(token.at[1].add(1.0), *first) == [False, True]
 
 
+@pytest.mark.full
 def test_imagination_and_training_predict_the_same_reward():
     """The reward predicted in an imagined step equals the one predicted in a training window."""
     agent, runner = collected(Timed())
@@ -336,6 +338,7 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
     assert met == {True, False, None, "end"}
 
 
+@pytest.mark.full
 def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
     rng = np.random.default_rng(1)
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)

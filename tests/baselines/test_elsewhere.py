@@ -40,6 +40,7 @@ def uniform(id: str, **fields) -> Policy:
     return Policy(env, lambda: jnp.int32(0), predict, id)
 
 
+@pytest.mark.full
 def test_the_regret_of_each_seed_is_printed_and_written(run, tmp_path, capsys):
     file = tmp_path / "eval.json"
     argv = ["eval", run, "--regret", "--random", "--episodes", "8", "--json", str(file)]

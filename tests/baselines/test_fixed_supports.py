@@ -42,6 +42,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert "v_min=-10 to v_max=10" in said[0]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
     """Before the warm-up ends, the log has null, for more updates than `WINDOW`."""

@@ -43,6 +43,7 @@ def test_a_run_uses_the_preset_and_stores_the_selection(trained):
     assert config.fields["levels"] == "train" and config.fields["games"] == "crates"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("fields", "places"),
     [

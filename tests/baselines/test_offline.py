@@ -214,6 +214,7 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
     """The dataset is a ring of rollouts; states without a label have no loss."""
 
@@ -274,6 +275,7 @@ def resumes(tmp_path, flags, update):
     return whole
 
 
+@pytest.mark.full
 def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
     """Record the oracle and train, both by their commands."""
     monkeypatch.setenv(layout.ROOT, str(tmp_path))

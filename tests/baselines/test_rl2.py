@@ -82,6 +82,7 @@ def test_trials_begin_at_different_times_and_last_as_long_as_they_should(rollout
     assert all((np.diff(steps) == TRIAL).all() and steps[0] < TRIAL for steps in ends)
 
 
+@pytest.mark.full
 def test_memory_lasts_for_a_trial(rollout):
     _, after, seen, _, _ = rollout
     cleared = (after.memory == 0).all(axis=-1)

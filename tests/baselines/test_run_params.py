@@ -35,6 +35,7 @@ def test_params_are_saved_and_reach_the_environment(trained):
     assert runs.load_policy(trained).env.default_params.max_steps_in_episode == 3
 
 
+@pytest.mark.full
 def test_a_resumed_run_keeps_its_params(trained, tmp_path, capsys):
     again = tmp_path / "again"
     shutil.copytree(trained, again)

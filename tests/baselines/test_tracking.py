@@ -161,6 +161,7 @@ def test_films_show_an_episode(looked_at):
             assert 2 <= picture.n_frames <= 101
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
     """Resume a run that was killed after update 4 was logged; its checkpoint is of update 2."""
     again = tmp_path / "again"

@@ -86,6 +86,7 @@ def value(policy):
     return float(jax.jit(policy.think)(policy.begin(), policy.env.observe(state))[2])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     more = flags({**TINY["ppo"], **ROLLOUTS, **SCALED, "normalize_obs": True, "eval_every": 25})

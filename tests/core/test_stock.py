@@ -193,6 +193,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     assert state.stock.counters[1] <= 5
 
 
+@pytest.mark.full
 def test_levels_of_other_params_are_not_used():
     """If a param changes, the ring prepares new levels at once. The test runs for two seeds."""
     venv, reset, step, _ = batch("Craft-Classic-Ids-v0", 3, stock_size=4, chunk=2)

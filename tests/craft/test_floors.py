@@ -141,6 +141,7 @@ def same_worlds(seeds):
             np.testing.assert_allclose(ours.light, world.light, atol=1e-5, err_msg=f"seed {seed}")
 
 
+@pytest.mark.full
 def test_worlds_are_the_packages_cell_for_cell():
     same_worlds(range(2))
 

@@ -26,10 +26,12 @@ def check(report, least, events):
     assert not [name for name in events if not report.events[name]]
 
 
+@pytest.mark.full
 def test_every_kind_of_start_plays_as_the_package():
     check(lockstep.trial(ROWS, STEPS, seed=0), least=500, events=["mobs born", "hurt"])
 
 
+@pytest.mark.full
 def test_one_action_reaches_each_achievement_in_both_games():
     theirs, names, actions = feats.batch(ROWS)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)
@@ -40,6 +42,7 @@ def test_one_action_reaches_each_achievement_in_both_games():
 
 
 # With seed 60 a projectile breaks a block that a new torch lights.
+@pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 60])
 def test_states_of_any_kind_play_as_the_package(seed):
     assert not any_step(seed)[0]

@@ -99,6 +99,7 @@ def test_weights_are_the_packages():
     assert sum(FULL.weights) == 226
 
 
+@pytest.mark.full
 def test_a_game_begins_on_any_floor_with_a_kit():
     theirs = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds())
 

@@ -219,6 +219,7 @@ def played():
     return jax.device_get((theirs, outputs[1], outputs[0], found, draws.loot))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUIRKS)
 def test_quirk(name):
     before, after, obs, found, loot = played()
@@ -232,6 +233,7 @@ def test_quirk(name):
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 
+@pytest.mark.full
 def test_masked_actions_have_the_result_of_noop():
     """Step several batches of states of all kinds, each with an action that its mask forbids."""
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)

@@ -17,7 +17,6 @@ from jaxenvs.babyai import mission as m
 
 # Ids by default: instructions and objects of every kind, a box with a key, and `done`.
 PICTURED = (
-    "BabyAI-KeyInBox-v0",
     "BabyAI-PutNextS5N2Carrying-v0",
     "Grid-Dynamic-Obstacles-5x5-v0",
     "Grid-GoToDoor-5x5-v0",

@@ -15,12 +15,12 @@ from jaxenvs.levels import Solution
 
 # Ids that together have each kind of aim and of bound.
 IDS = (
-    "BabyAI-PutNextS4N1-v0",  # an object that has to be carried next to another
     "Grid-DoorKey-5x5-v0",  # a goal behind a locked door
-    "Grid-GoToDoor-5x5-v0",  # a place next to a door
     "Grid-PutNear-6x6-N2-v0",  # an object that has to be carried near another
 )
 FULL = (
+    "BabyAI-PutNextS4N1-v0",  # an object that has to be carried next to another
+    "Grid-GoToDoor-5x5-v0",  # a place next to a door
     "BabyAI-OpenRedBlueDoors-v0",  # instructions in an order
     "Grid-RedBlueDoors-6x6-v0",  # two doors
     "BabyAI-ActionObjDoor-v0",
@@ -123,6 +123,7 @@ def test_a_level_without_a_key_is_proven_unsolvable():
     assert found == Solution(None, (), found.lower, False, True, 0.0, 0.0)
 
 
+@pytest.mark.full
 def test_states_with_more_changed_cells_than_a_node_holds_are_searched_again(monkeypatch):
     env = jaxenvs.make("Grid-UnlockPickup-v0")
     levels = levels_of(env, 4)

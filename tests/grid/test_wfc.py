@@ -5,6 +5,7 @@
 
 import functools
 
+import defaults
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,8 @@ import jaxenvs
 from jaxenvs.grid import Kind, collapse, tiles, wfc
 
 PRESETS = tuple(wfc.PRESETS)
+IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFabric")]
+BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]
 SIDE = wfc_upstream.SIDE
 LEVEL = 1e-3  # of a family of tests of one preset, corrected by Holm's method
 FAR = 8  # largest distance of two walls whose frequency is compared
@@ -35,7 +38,7 @@ def members(patterns, words):
     return (words[number // 32] >> bit & 1).astype(bool)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BY_DEFAULT)
 def test_patterns_weights_and_neighbours_are_minigrids(preset):
     book, watched = wfc.catalogue(preset), wfc_upstream.watched(preset, 0)
     order = in_order(preset, watched)
@@ -98,7 +101,7 @@ def check_waves(preset, seed):
     return contradictions
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", BY_DEFAULT)
 def test_waves_are_minigrids_after_every_propagation(preset):
     check_waves(preset, 0)
 
@@ -252,6 +255,7 @@ def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
     assert least_chance(preset, ours, wfc_upstream.recorded(preset)) < LEVEL
 
 
+@pytest.mark.full
 def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeypatch):
     """Use an image that causes contradictions, unlike the images of the presets."""
     image = "...... .####. .#..#. .#.##. .#.... .####."

@@ -10,8 +10,8 @@ import jaxenvs
 from jaxenvs import levels
 
 EMPTY = ["WGWGWGWGWG", "WG>>    WG", "WG      WG", "WG    GGWG", "WGWGWGWGWG"]
-FUZZED = ("BabyAI-BossLevel-v0", "Grid-PutNear-6x6-N2-v0", "Puzzle-Sokoban-6x6-v0")
-FUZZED_IN_FULL = ("BabyAI-KeyInBox-v0", "Grid-Dynamic-Obstacles-5x5-v0")
+FUZZED = ("Grid-PutNear-6x6-N2-v0", "Puzzle-Sokoban-6x6-v0")
+FUZZED_IN_FULL = ("BabyAI-BossLevel-v0", "BabyAI-KeyInBox-v0", "Grid-Dynamic-Obstacles-5x5-v0")
 FUZZED_IN_FULL += ("Grid-ObstructedMaze-1Dlhb-v0", "XLand-R1-9x9-v0")
 
 

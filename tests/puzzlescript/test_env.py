@@ -273,6 +273,7 @@ def test_search_proves_the_length_that_breadth_first_finds():
         assert count or (bool(found.optimal) and int(found.cost) == shortest)
 
 
+@pytest.mark.full
 def test_games_of_a_folder_play_as_alone(tmp_path, everything):
     env, step = everything
     for game in ("crates", "lodestone"):

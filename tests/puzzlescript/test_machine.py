@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import defaults
 import engine
 import jax
 import jax.numpy as jnp
@@ -150,7 +151,7 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     assert play._cache_size() == 1  # one compiled program plays all games
 
 
-@pytest.mark.parametrize("feature", ["rigid", "middle"])
+@pytest.mark.parametrize("feature", ["rigid", *defaults.with_full("middle")])
 def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine(feature):
     found = lanes(feature)
     assert getattr(found.machine.size, feature)

@@ -59,6 +59,7 @@ def _cells(script, observation):
     return found.astype(np.uint8)
 
 
+@pytest.mark.full
 def test_random_plays_are_equal(pair):
     sokoban, script, drawn, read = pair
     actions = np.random.default_rng(0).integers(0, 4, (STEPS, LEVELS)).astype(np.int32)

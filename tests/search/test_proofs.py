@@ -70,6 +70,7 @@ TWO = (
 )
 
 
+@pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
     """Test two graphs with admissible but inconsistent heuristics, also with reversed actions."""
     levels = []

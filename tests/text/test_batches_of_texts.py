@@ -17,7 +17,6 @@ IDS = (
     "BabyAI-GoToLocal-v0",
     "Classic-CartPole-v0",
     "Classic-Pendulum-v0",
-    "Craft-Classic-Ids-v0",
     "Grid-DoorKey-6x6-v0",
     "Puzzle-2048-v0",
     "Puzzle-Minesweeper-10x10-v0",
@@ -28,6 +27,7 @@ IDS = (
 IN_FULL = (
     "Classic-Acrobot-v0",
     "Classic-MountainCar-v0",
+    "Craft-Classic-Ids-v0",
     "Puzzle-Cube-2x2-v0",
     "Puzzle-Hanoi-5-v0",
     "Puzzle-PegSolitaire-v0",
