@@ -605,7 +605,8 @@ def first_failure(mutation: Mutation) -> tuple[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         tree = broken_copy(mutation, Path(folder))
         environment = os.environ | {"PYTHONPATH": str(tree)}
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-m", "not slow", "-q", "-x"]
+        command += ["-p", "no:cacheprovider"]
         start = time.monotonic()
         done = subprocess.run(
             [*command, *mutation.tests.split()],

@@ -126,6 +126,7 @@ def drawn(seed: int) -> list[str]:
     return [NAMES[pow(seed + 2, i, 101) % 3] for i in range(40)]
 
 
+@pytest.mark.full
 def test_twenty_clients_over_http_play_the_episodes_that_they_would_alone(address):
     found: dict[int, tuple[str, dict[str, Any]]] = {}
 

@@ -149,6 +149,7 @@ def fallen():
     return agent, first, one, batch, after, metrics
 
 
+@pytest.mark.full
 def test_only_terminal_states_have_value_0(fallen):
     agent, _, runner, batch, *_ = fallen
     noise = jax.random.normal(jax.random.key(0), (64, agent.policy.numbers), jnp.float32)

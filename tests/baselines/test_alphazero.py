@@ -23,6 +23,8 @@ from jaxenvs.baselines.storage import runs
 from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import Minesweeper, SlidingTile
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 MINES = Minesweeper(rows=4, columns=4, mines=4)
 FLAGS = ["--set", "scramble=4", "--num-envs", "4", "--rollout-steps", "4", "--minibatches", "2"]
@@ -110,7 +112,6 @@ def test_plans_with_hidden_state_need_clairvoyant():
     alphazero.check_sight(MINES, alphazero.Settings(clairvoyant=True))
 
 
-@pytest.mark.full
 def test_clairvoyant_plans_meet_no_mine():
     """Even an untrained learner opens no mine, because its search sees the mines."""
     agent = learner(MINES, clairvoyant=True, simulations=64, considered=16)

@@ -22,6 +22,8 @@ from jaxenvs.baselines.ray.replays import Drawn, Replay, importance, shares
 from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 
+pytestmark = pytest.mark.full
+
 GROUP = "apex"
 N_STEP, GAMMA, ENVS, STEPS = 3, 0.9, 4, 8
 ROW = ALGORITHMS["apex"]

@@ -16,6 +16,8 @@ from jaxenvs.baselines.networks.batch_renorm import STATISTICS, BatchRenorm
 from jaxenvs.baselines.off_policy import actor_critic, crossq
 from jaxenvs.baselines.run import loop, train
 
+pytestmark = pytest.mark.full
+
 ROWS = 24
 COUNTS = np.arange(ROWS) % 5 > 0  # mask of the items with weight 1; the others have weight 0
 
@@ -173,7 +175,6 @@ def counts_of(weights):
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 
 
-@pytest.mark.full
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
     """The actor's statistics change in every third gradient step, the critics' in each.
 
@@ -194,7 +195,6 @@ def test_statistics_change_in_gradient_steps_alone(agent, runners):
     assert "turns" not in metrics
 
 
-@pytest.mark.full
 def test_acting_uses_running_statistics(agent, runners):
     (_, _, after), _ = runners
     obs = np.float32([[0], [2], [5]])

@@ -20,6 +20,8 @@ from jaxenvs.baselines.core.given_levels import GivenLevel, edited, new_levels
 from jaxenvs.baselines.on_policy import curricula, plr, sfl
 from jaxenvs.baselines.run import loop, train
 
+pytestmark = pytest.mark.full
+
 MAZE = jaxenvs.make("Grid-AMaze-13x13-v0", size=6, walls=4, max_steps_in_episode=12)
 KEY = jax.random.key(0)
 FLAGS = "--set size=6 walls=4 --param max_steps_in_episode=8 --num-envs 4 --rollout-steps 8"
@@ -147,7 +149,6 @@ def test_an_episode_with_several_successes_counts_once():
         assert np.array_equal(found.success[0], (lengths >= 2).astype(np.float32))
 
 
-@pytest.mark.full
 def test_sfl_keeps_the_most_learnable_levels():
     """Success depends on the level alone here, so the scores of all levels are 0 but equal."""
     agent = tiny.learner(MAZE, "sfl")
@@ -165,7 +166,6 @@ def test_sfl_keeps_the_most_learnable_levels():
     assert played[:4] == [True] * 4
 
 
-@pytest.mark.full
 def test_sfl_chooses_by_score():
     """The kept levels have the largest scores of all candidates."""
     agent = tiny.learner(MAZE, "sfl")
@@ -182,7 +182,6 @@ def test_sfl_chooses_by_score():
     assert np.array_equal(kept.played.score[0], scores[:5])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "flags",
     ["--algo plr --buffer 12 --edits 1 --score regret", "--algo sfl --candidates 6 --kept 4"],
@@ -194,7 +193,6 @@ def test_a_resumed_run_is_bit_identical(tmp_path, flags):
     resumes_bit_identically(tmp_path, given, "Grid-AMaze-13x13-v0", "episodes")
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("id", "edits"),
     [("Puzzle-Sokoban-6x6-v0", 3), ("BabyAI-GoToLocal-v0", 3), ("XLand-R1-9x9-v0", 0)],
@@ -269,7 +267,6 @@ def test_equal_levels_take_one_slot():
     assert "score_success" not in found[-1][1]
 
 
-@pytest.mark.full
 def test_a_given_level_is_played_and_edited():
     """The wrapper draws its level from the params, and edits change one level each."""
     env = GivenLevel(env=MAZE)

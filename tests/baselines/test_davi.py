@@ -18,6 +18,8 @@ from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import heuristics, runs
 from jaxenvs.puzzles import PegSolitaire
 
+pytestmark = pytest.mark.full
+
 DAVI = ["Puzzle-SlidingTile-3x3-v0", "--algo", "davi"]
 TINY = {"walks": 4, "scramble": 6, "gradient_steps": 3, "width": 8, "test_boards": 4}
 FLAGS = ["--walks", "4", "--scramble", "6", "--gradient-steps", "3", "--width", "8"]
@@ -179,7 +181,6 @@ def test_different_action_costs_are_added():
     np.testing.assert_array_equal(goals.known[0], moves.valid)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("by_action", [False, True])
 def test_a_small_puzzle_is_learned(by_action):
     """The 2x2 sliding puzzle has 12 boards, at most 6 moves from the goal."""
@@ -257,7 +258,6 @@ def test_action_costs_guide_q_search(finished, tmp_path, capsys):
     assert "solved: " in capsys.readouterr().out
 
 
-@pytest.mark.full
 def test_the_command_evaluates_its_run(finished):
     assert len(runs.Run.open(finished).records()) == 3
     assert json.loads((finished / "eval.json").read_text())["boards"] == 8

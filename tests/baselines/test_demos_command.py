@@ -17,6 +17,8 @@ from jaxenvs.demos import layout
 from jaxenvs.grid import tiles
 from jaxenvs.levels import Solution
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("h5py")
 ID = "Grid-Empty-Random-5x5-v0"
 
@@ -36,7 +38,6 @@ def recorded(name, env=None):
     return demos.load(name, env)
 
 
-@pytest.mark.full
 def test_levels_that_cannot_be_solved_are_counted_and_left_out(folder, env, capsys, monkeypatch):
     """Given levels are played in the order of their file; messages say what was left out."""
     keys = jax.random.split(jax.random.key(0), 4)
@@ -132,7 +133,6 @@ def test_a_stopped_recording_keeps_its_complete_batches(monkeypatch, capsys, env
     assert "--overwrite" in capsys.readouterr().err
 
 
-@pytest.mark.full
 def test_the_policy_of_a_run_is_recorded(folder, capsys, env):
     """Its observations are the environment's, also if the policy reads the previous step."""
     run = str(folder / "run")

@@ -24,6 +24,8 @@ from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 from jaxenvs.core.vocabulary import of_bytes
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 ID = "Craft-Classic-Ids-v0"
 SIDE = 4
@@ -186,7 +188,6 @@ def shaken(weights):
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
-@pytest.mark.full
 def test_stepwise_predictions_equal_those_of_a_window():
     agent, runner = collected(Walk())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
@@ -256,7 +257,6 @@ def test_a_history_holds_categories_and_rewards_since_the_start():
     assert not np.asarray(past.shown).all()
 
 
-@pytest.mark.full
 def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     agent, runner = collected(Timed())
     model, weights = dyna_model.model_of(agent), shaken(runner.model.weights)
@@ -277,7 +277,6 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
     assert changed(token.at[1].add(1.0), *first) == [False, True]
 
 
-@pytest.mark.full
 def test_imagination_and_training_predict_the_same_reward():
     """The reward predicted in an imagined step equals the one predicted in a training window."""
     agent, runner = collected(Timed())
@@ -338,7 +337,6 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
     assert met == {True, False, None, "end"}
 
 
-@pytest.mark.full
 def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
     rng = np.random.default_rng(1)
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
@@ -425,7 +423,6 @@ def test_losses_ignore_slots_after_an_end():
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))
 
 
-@pytest.mark.full
 def test_few_rows_at_once_equal_vmap():
     """`few_at_once` gives the same losses and gradients as `vmap`."""
     agent, runner = collected(Choosy())
@@ -462,7 +459,6 @@ def test_categories_are_written_as_they_are_read(id):
     np.testing.assert_array_equal(again[1], rest)
 
 
-@pytest.mark.full
 def test_observations_of_craft_are_within_their_categories():
     env = jaxenvs.make(ID)
     vocabulary, layout = env.vocabulary, env.layout
@@ -632,7 +628,6 @@ def test_imagined_rollouts_begin_at_true_steps_with_their_recurrent_state():
 # Tests of whole runs.
 
 
-@pytest.mark.full
 def test_imagination_waits_for_the_warm_up():
     agent = learner(Choosy())
     runners = loop.start(agent, KEY[None])
@@ -698,7 +693,6 @@ def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates
     assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0
 
 
-@pytest.mark.full
 def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
     argv = ["Grid-Empty-5x5-v0", "--algo", "dyna", "--hidden", "8", "--embed", "2", "--memory", "8"]
     argv += ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--capacity", "512"]

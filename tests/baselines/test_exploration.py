@@ -16,6 +16,8 @@ from jaxenvs.baselines.on_policy.ppo_rnn import wrapped
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.spaces import Box
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 SPACE = Box(-9.0, 9.0, (2,), np.float32)
 STEPS, ENVS = 12, 4

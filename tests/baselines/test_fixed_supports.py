@@ -20,6 +20,8 @@ from jaxenvs.baselines.run import supports
 from jaxenvs.baselines.storage import runs
 from jaxenvs.core.spaces import Discrete
 
+pytestmark = pytest.mark.full
+
 GROUP = "tiny_runs"
 
 
@@ -42,7 +44,6 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert "v_min=-10 to v_max=10" in said[0]
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
     """Before the warm-up ends, the log has null, for more updates than `WINDOW`."""
@@ -71,7 +72,6 @@ def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeyp
     np.testing.assert_allclose(target.mass.sum(axis=1), 1.0, rtol=1e-5)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 def test_with_the_bounds_of_the_warning_nothing_is_clipped(tmp_path, capsys):
     more = {"v_max": 78.0, "capacity": 512, "learning_rate": 0.01, "target_rate": 0.1}
@@ -81,7 +81,6 @@ def test_with_the_bounds_of_the_warning_nothing_is_clipped(tmp_path, capsys):
     assert value(runs.load_policy(tmp_path / "run")) == pytest.approx(TRUE, rel=0.05)
 
 
-@pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 @pytest.mark.parametrize(
     ("algorithm", "more", "fix"),

@@ -13,6 +13,8 @@ from jaxenvs.baselines.networks.gtrxl import GTrXL
 from jaxenvs.baselines.on_policy import ppo_trxl
 from jaxenvs.baselines.run import loop
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 REACH, STEPS, WIDTH, HEADS = 4, 7, 8, 2
 NETWORK = GTrXL.of(
@@ -217,7 +219,6 @@ def test_settings_that_cannot_work_say_why(wrong, words):
         ppo_trxl.Settings(**wrong).check()
 
 
-@pytest.mark.full
 def test_an_update_learns_and_keeps_its_types():
     agent = learner(Endless(), "ppo-trxl", bonus=0.5)
     runners = loop.start(agent, jax.random.split(KEY, 2))

@@ -8,6 +8,8 @@ import pytest
 from jaxenvs.baselines.core import level_buffer
 from jaxenvs.baselines.core.level_buffer import Played
 
+pytestmark = pytest.mark.full
+
 TEMPERATURE, STALENESS = 0.3, 0.4
 inserted = jax.jit(level_buffer.inserted)
 

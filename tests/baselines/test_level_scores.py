@@ -7,6 +7,8 @@ import pytest
 from jaxenvs.baselines.core import level_scores
 from jaxenvs.baselines.core.rollouts import Rollout
 
+pytestmark = pytest.mark.full
+
 STEPS, ENVS = 23, 6
 
 

@@ -24,6 +24,8 @@ from jaxenvs.baselines.storage import runs
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Dict
 
+pytestmark = pytest.mark.full
+
 NONE = Moments(jnp.float32(0), jnp.zeros(3), jnp.zeros(3))
 PARTS = Dict({"x": Box(-9.0, 9.0, (2, 2), np.float32), "code": Box(0, 5, (2,), np.uint8)})
 
@@ -172,7 +174,6 @@ def test_returns_start_anew_with_an_episode_and_run_on_between_rollouts():
     np.testing.assert_array_equal(silent, np.zeros((12, 2)))
 
 
-@pytest.mark.full
 def test_statistics_stay_out_of_the_log_and_of_an_update():
     """Statistics change only between updates; logged returns are not scaled."""
     agent = learner(Countdown(), normalize_obs=True, reward_scaling=True)
@@ -225,7 +226,6 @@ def test_a_policy_reads_what_it_learned_from(tmp_path, algorithm, more):
     np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.full
 def test_a_run_goes_on_with_its_statistics(tmp_path):
     more = [*SCALED, "--no-anneal"]
     run(tmp_path / "whole", "ppo", more, 4 * 128)

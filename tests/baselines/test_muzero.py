@@ -22,6 +22,8 @@ from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Env
 from jaxenvs.core.spaces import Box
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("mctx")
 KEY = jax.random.key(0)
 learner = functools.partial(tiny.learner, algorithm="muzero")
@@ -342,7 +344,6 @@ def test_board_predictions_equal_plain_numpy():
     np.testing.assert_allclose(surprise, -np.log(chances).mean(), rtol=1e-4)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "settings",
     [
@@ -410,7 +411,6 @@ def test_a_plan_never_steps_the_environment(monkeypatch):
         agent.env.env.reset(KEY)
 
 
-@pytest.mark.full
 def test_a_stochastic_plan_never_steps_the_environment(monkeypatch):
     agent = learner(Clock(), codes=3, simulations=6)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.zeros(1)))
@@ -535,7 +535,6 @@ def test_chance_is_learned_only_where_observed():
     assert before["code_loss"] != other["code_loss"]
 
 
-@pytest.mark.full
 def test_plans_follow_predicted_rewards():
     """Search with a model that predicts reward 3 for the second action, and values of 0."""
     agent = learner(Endless(), simulations=8)
@@ -561,7 +560,6 @@ def test_plans_follow_predicted_rewards():
     assert (found.policy[:, 1] > 0.9).all()
 
 
-@pytest.mark.full
 def test_random_actions_are_legal_and_search_policies_are_stored():
     """The buffer stores the search policy as target, also where a random action was taken."""
     _, runner = collected(
@@ -580,7 +578,6 @@ def test_random_actions_are_legal_and_search_policies_are_stored():
     assert policy[mask].min() > 0.05  # the stored policy is not the one-hot of the random action
 
 
-@pytest.mark.full
 def test_illegal_actions_are_known_at_the_root():
     """Test this in Gate, whose first action is illegal at even times."""
     _, runner = collected(Gate())
@@ -634,7 +631,6 @@ def test_reanalyse_uses_the_target_network():
     assert muzero.reanalyse(agent, other, KEY, window) is window
 
 
-@pytest.mark.full
 def test_bootstrap_values_use_the_right_slots_and_masks():
     """Test this in Gate, whose first action is illegal at even times."""
     agent, runner = collected(Gate())
@@ -671,7 +667,6 @@ def test_the_network_has_the_atoms_of_the_settings():
     assert two_hot.squeezed(highest) == pytest.approx(7 * 0.3, abs=1e-4)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(("codes", "rescale"), [(0, False), (0, True), (3, False)])
 def test_lookahead_values_equal_plain_numpy(codes, rescale):
     """Compare with NumPy.
@@ -710,7 +705,6 @@ def test_lookahead_values_equal_plain_numpy(codes, rescale):
     assert (np.asarray(got) != 0).all()
 
 
-@pytest.mark.full
 def test_an_update_keeps_types_and_copies_the_target_network_when_due():
     agent = learner(Clock(), target_every=4)
     runners = loop.start(agent, jax.random.split(KEY, 1))

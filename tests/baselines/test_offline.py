@@ -22,6 +22,8 @@ from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
 from jaxenvs.demos import layout
 
+pytestmark = pytest.mark.full
+
 pytest.importorskip("h5py")
 ID = "Grid-Empty-5x5-v0"
 TINY = ["--hidden", "8", "--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2"]
@@ -214,7 +216,6 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-@pytest.mark.full
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
     """The dataset is a ring of rollouts; states without a label have no loss."""
 
@@ -275,7 +276,6 @@ def resumes(tmp_path, flags, update):
     return whole
 
 
-@pytest.mark.full
 def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
     """Record the oracle and train, both by their commands."""
     monkeypatch.setenv(layout.ROOT, str(tmp_path))
@@ -301,7 +301,6 @@ def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
     assert np.isnan(policy.apply(jnp.asarray(found.obs[0]))[1])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "flags",
     [

@@ -20,11 +20,12 @@ from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
 from jaxenvs.core.spaces import Box
 
+pytestmark = pytest.mark.full
+
 DOCS = Path(__file__).parents[2] / "docs" / "own"
 EMPTY = "Grid-Empty-Random-5x5-v0"
 
 
-@pytest.mark.full
 def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     flags = [*tiny.FLAGS, "--total-steps", "256", "--network", "nets:Residual", "--separate"]
@@ -160,7 +161,6 @@ def test_a_network_that_cannot_work_says_why(settings, words):
         learner(Countdown(), **settings)
 
 
-@pytest.mark.full
 def test_a_module_of_this_folder_has_environments(tmp_path):
     """A run of `module:Id` can be loaded again."""
     text = (DOCS / "berries.py").read_text("utf-8")

@@ -17,6 +17,8 @@ from jaxenvs.baselines.on_policy import pqn, pqn_rnn
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import runs
 
+pytestmark = pytest.mark.full
+
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
 

@@ -107,6 +107,7 @@ def test_slots_are_drawn_in_proportion_to_their_priorities(envs, slots):
     np.testing.assert_allclose(drawn.weight, weight / weight.max(), rtol=1e-4)
 
 
+@pytest.mark.full
 def test_a_million_slots_are_drawn_evenly_within_float32():
     """All priorities are equal; a single running sum over them in float32 would be too inexact."""
     known = priorities.empty(1, 1_000_000)

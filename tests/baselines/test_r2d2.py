@@ -21,6 +21,8 @@ from jaxenvs.baselines.off_policy import q_learning, r2d2
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
+pytestmark = pytest.mark.full
+
 learner = functools.partial(tiny.learner, algorithm="r2d2")
 KEY = jax.random.key(4)
 cut_out = jax.jit(r2d2.sequences_at, static_argnums=0)
@@ -300,7 +302,6 @@ def test_settings_that_cannot_work_say_why(wrong, words):
         r2d2.Settings(**wrong).check()
 
 
-@pytest.mark.full
 def test_the_smallest_replay_buffer_always_has_a_sequence():
     """Test this at every position of the ring, without burn-in."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
@@ -337,7 +338,6 @@ def test_memory_solves_a_partially_observed_task(algorithm, remembers):
     assert (share > 0.95).all() if remembers else (share < 0.65).all()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("more", ["", "--previous --epsilon-power 7 --no-squeeze --bfloat16"])
 def test_a_resumed_run_is_bit_identical_and_its_policy_has_memory(tmp_path, more):
     flags = ["--algo", "r2d2", *TINY, "--memory", "4", "--burn-in", "2", "--sequence", "4"]

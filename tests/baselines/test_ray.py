@@ -31,6 +31,7 @@ from jaxenvs.baselines.storage import runs
 # The first and the last filter: Ray forks this process, in which JAX has threads. This is safe,
 # because no child process uses JAX before it executes another program.
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
     # Ray 2.50 announces a change of CUDA_VISIBLE_DEVICES; our actors compute on the CPU.
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
@@ -101,7 +102,6 @@ def finished(cluster, tmp_path_factory):
     return out
 
 
-@pytest.mark.full
 def test_it_learns(finished):
     """An episode has 8 steps; random actions would get a return of 4."""
     assert evaluation(finished)["mean_return"] > 7
@@ -109,7 +109,6 @@ def test_it_learns(finished):
     assert rows(finished)[0]["return"][0] < 6
 
 
-@pytest.mark.full
 def test_a_run_has_the_usual_files(finished):
     config = json.loads((finished / "config.json").read_text())
     assert (config["algorithm"], config["id"]) == ("ppo-ray", SIGNAL)
@@ -182,7 +181,6 @@ APEX += ["--embed", "0", "--learning-rate", "1e-2", "--eval-episodes", "16", "--
 APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", EMPTY])
 def test_ape_x_learns(tmp_path, id):
     """Train in two environments of Gymnasium, one with a mask, and in one of this library."""
@@ -404,7 +402,6 @@ def nothing_left(before: list[int], seconds: float = 30.0) -> bool:
     return True
 
 
-@pytest.mark.full
 def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     """Send SIGINT to the whole process group, as a terminal does."""
     out = tmp_path / "run"

@@ -18,6 +18,7 @@ def env():
     return jaxenvs.make("Grid-Empty-Random-5x5-v0", max_steps_in_episode=np.int32(40))
 
 
+@pytest.mark.full
 def test_shortest_plans_have_no_regret_and_random_play_has_some(env):
     key = jax.random.key(3)
     best = regret.optimum(env, key, COUNT)

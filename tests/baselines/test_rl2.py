@@ -22,6 +22,8 @@ from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.wrappers import PreviousStep
 
+pytestmark = pytest.mark.full
+
 ID, LIMIT, TRIAL, STEPS, ROWS = "XLand-R1-9x9-v0", 6, 20, 48, 8
 ENV = jaxenvs.make(ID, num_rules=1, num_tiles=5)
 KEY = jax.random.key(0)
@@ -73,7 +75,6 @@ def rollout():
     )
 
 
-@pytest.mark.full
 def test_trials_begin_at_different_times_and_last_as_long_as_they_should(rollout):
     _, _, seen, _, _ = rollout
     assert not seen.terminated.any()
@@ -82,7 +83,6 @@ def test_trials_begin_at_different_times_and_last_as_long_as_they_should(rollout
     assert all((np.diff(steps) == TRIAL).all() and steps[0] < TRIAL for steps in ends)
 
 
-@pytest.mark.full
 def test_memory_lasts_for_a_trial(rollout):
     _, after, seen, _, _ = rollout
     cleared = (after.memory == 0).all(axis=-1)
@@ -194,7 +194,6 @@ ARGV = [ID, "--algo", "rl2", "--task-set", "trivial-21k", *SMALL.split(), "--eva
 ARGV += ["--set", "num_rules=1", "num_tiles=5"]
 
 
-@pytest.mark.full
 def test_the_command_trains_and_writes_the_evaluation(tmp_path, capsys):
     out = tmp_path / "run"
     assert train.main([*ARGV, "--out", str(out)]) == 0

@@ -20,6 +20,8 @@ from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import checkpoints
 from jaxenvs.core.spaces import Box
 
+pytestmark = pytest.mark.full
+
 SPACE = Box(-9.0, 9.0, (4,), np.float32)
 BONUS = RND(SPACE, gamma=0.9, minibatches=4, learning_rate=3e-3, width=16)
 KEY = jax.random.key(0)
@@ -187,7 +189,6 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     assert program(plain.update) == program(without)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("novelty", ["rnd", "noveld", "e3b"])
 def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(tmp_path, novelty):
     agent = curious(Clock(), novelty=novelty)

@@ -19,6 +19,8 @@ from jaxenvs.baselines.run import train
 from jaxenvs.baselines.storage.runs import load_policy
 from jaxenvs.core.wrappers import StickyAction
 
+pytestmark = pytest.mark.full
+
 KEY, STEPS = jax.random.key(0), 5
 CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
 NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activation="relu")
@@ -64,7 +66,6 @@ def relu(x):
     return np.maximum(x, 0.0)
 
 
-@pytest.mark.full
 def test_it_is_the_same_in_plain_numpy():
     weights, obs, (memories, logits, values) = acted()
     layers, memory = weights["params"], np.zeros(4)
@@ -240,7 +241,6 @@ def test_learners_that_cannot_take_a_setting_say_so():
         learner(jaxenvs.make("Grid-Empty-5x5-v0"), target_scaling=2.0)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     "flags",
     [

@@ -13,6 +13,8 @@ from jaxenvs.baselines.on_policy import task_memory
 from jaxenvs.baselines.on_policy.task_memory import TaskMemory
 from jaxenvs.core.wrappers import PreviousStep
 
+pytestmark = pytest.mark.full
+
 KEY, MEMORY, STEPS = jax.random.key(0), 8, 6
 ENV = PreviousStep(env=jaxenvs.make("XLand-R1-9x9-v0", obs="heading"))
 NETWORK = TaskMemory.of(ENV, (8,), 4, memory=MEMORY)
@@ -41,7 +43,6 @@ def unrolled():
     return jax.device_get(run(KEY, obs))
 
 
-@pytest.mark.full
 def test_only_a_reward_updates_the_kept_part_of_the_state():
     (memories, _), _ = unrolled()
     _, kept, summary, _, told = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)

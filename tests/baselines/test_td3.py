@@ -15,6 +15,8 @@ from jaxenvs.baselines.off_policy import actor_critic, td3
 from jaxenvs.baselines.off_policy.actor_critic_networks import critic_values
 from jaxenvs.baselines.run import loop
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def agent():

@@ -10,6 +10,8 @@ from tiny import Push
 from jaxenvs.baselines.off_policy import tqc
 from jaxenvs.baselines.run import loop, train
 
+pytestmark = pytest.mark.full
+
 
 def every(goal):
     """Return target quantiles with equal weights."""
@@ -67,7 +69,6 @@ def test_the_gradient_is_0_at_the_median_of_targets():
     assert slope[0] < 0 < slope[2] and abs(slope[1]) < 0.11
 
 
-@pytest.mark.full
 def test_it_learns_from_its_replay_buffer():
     agent = tiny.learner(Push(), "tqc", dropped=1)
     runners = loop.start(agent, jax.random.key(0)[None])

@@ -354,14 +354,8 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
             np.testing.assert_allclose(a, b + share * 2.0, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        pytest.param("c51", marks=pytest.mark.full),
-        pytest.param("iqn", marks=pytest.mark.full),
-        "rainbow",
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", ["c51", "iqn", "rainbow"])
 def test_an_update_learns_and_stays_finite(algorithm):
     agent = (
         learner(Endless(), algorithm, v_max=9.0)

@@ -20,6 +20,8 @@ from jaxenvs.baselines.ray.learners import improve
 from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop
 
+pytestmark = pytest.mark.full
+
 STEPS, ENVS = 7, 5
 predict = jax.jit(rollouts.predict, static_argnums=0)
 
@@ -254,7 +256,6 @@ def test_a_fragment_learner_starts_from_the_spaces_alone():
     assert runners.world == () and runners.returns == ()
 
 
-@pytest.mark.full
 def test_a_fragment_trains_as_the_rollout_of_the_compiled_learner():
     compiled = learner(Clock(), num_envs=4, rollout_steps=8, epochs=2, minibatches=2)
     fragments = given(compiled)

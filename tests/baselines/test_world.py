@@ -25,6 +25,8 @@ from jaxenvs.core.env import Env
 from jaxenvs.puzzles import Puzzle, SlidingTile
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(0)
 ID = "Puzzle-SlidingTile-3x3-v0"
 TINY = {
@@ -170,7 +172,6 @@ def _after(learner, runner, code):
     return jax.jit(functools.partial(latent_states.successors, learner, runner.weights))(code)
 
 
-@pytest.mark.full
 def test_half_of_a_batch_is_solved_where_levels_have_different_goals(monkeypatch):
     learner = registry.build("world", jaxenvs.make("Puzzle-Sokoban-6x6-v0"), world.Settings(**TINY))
     assert not latent_states.one_goal(learner.env)
@@ -216,7 +217,6 @@ def test_codes_are_packed_and_unpacked(tiles, moved):
     np.testing.assert_array_equal(one.board, after[1, 2])
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["astar", "qstar"])
 def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     learner, runner = tiles
@@ -243,7 +243,6 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
         learner.env.reset(KEY)
 
 
-@pytest.mark.full
 def test_a_true_model_gives_true_plans_and_a_false_one_does_not():
     """Search with the puzzle's rules in place of a model, then with wrong rules."""
     puzzle = SlidingTile(size=3, scramble=8)
@@ -329,7 +328,6 @@ def test_the_command_trains_resumes_and_plans(tmp_path, capsys):
     assert "solved: " in said and "plans: " in said and "nodes per second: " in said
 
 
-@pytest.mark.full
 def test_the_model_is_trained_before_the_heuristic(tiles):
     learner, _ = tiles
     settings = dataclasses.replace(learner.settings, total_steps=4, chunk=2)

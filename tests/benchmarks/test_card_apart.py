@@ -27,6 +27,8 @@ from jaxenvs.benchmarks.card.results import CUT, FAILED
 from jaxenvs.benchmarks.harness import device_lock
 from jaxenvs.core import gpu_flags
 
+pytestmark = pytest.mark.full
+
 ABOUT = {"device": "NVIDIA H200", "platform": "gpu", "jax": "0.0", "code": "1", "commit": "c"}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -217,7 +219,6 @@ def test_each_test_has_a_record_and_is_not_repeated(tmp_path, processes):
     assert ("bringing up nodes" in said) == (processes == 2)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("processes", [1, 2])
 def test_tests_stop_when_no_time_is_left(tmp_path, processes):
     rows, said = run_tests(tmp_path, processes, 10.0)

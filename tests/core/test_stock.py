@@ -83,6 +83,7 @@ def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
     assert (counters[:, 1] + venv._stock_chunk > venv._stock_size).all(), "it is refilled"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("large", [False, *with_full(True)], indirect=True)
 def test_rejected_levels_are_left_out(large):
     venv, reset, step, _ = batch("BabyAI-GoToLocal-v0", 12, large, stock_size=8, chunk=5)
@@ -130,6 +131,7 @@ def test_a_batch_goes_on_from_a_copy_of_its_state():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_batches_side_by_side_are_batches_alone():
     """Compare `vmap` over two seeds with each seed alone.
 

@@ -15,6 +15,8 @@ from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.grid.state import Level
 from jaxenvs.grid.tiles import Colour, Kind
 
+pytestmark = pytest.mark.full
+
 BLUE = Colour.BLUE << 4
 SIGNS = {
     "#": tiles.WALL,
@@ -54,7 +56,6 @@ def compare(env, levels):
     return shortest
 
 
-@pytest.mark.full
 def test_red_and_blue_doors_may_be_open_locked_or_many():
     env = jaxenvs.make("Grid-RedBlueDoors-6x6-v0", size=4)
     pictures = (
@@ -73,7 +74,6 @@ def test_the_wanted_key_may_be_in_a_box():
     assert compare(jaxenvs.make("Grid-Fetch-6x6-N2-v0"), [level]) == [4]
 
 
-@pytest.mark.full
 def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
     env = jaxenvs.make("Grid-UnlockPickup-v0", room_size=5)
     level = level_of("x......" + 2 * " .######", 1, 2, 2, task=jnp.int32(Kind.KEY))
@@ -86,14 +86,12 @@ def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
     assert bounds.lower_bound(env, tables, state) <= 3  # drop, toggle, pick up
 
 
-@pytest.mark.full
 def test_an_agent_may_start_in_a_locked_doorway():
     env = jaxenvs.make("Grid-DoorKey-6x6-v0")
     levels = [level_of(p, 1, 2, 0) for p in (".LkL .##. .##. .##G", ".LkG .#.. .#.. ....")]
     assert compare(env, levels) == [8, 3]
 
 
-@pytest.mark.full
 def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     env = jaxenvs.make("Grid-DoorKey-6x6-v0", size=24)
     lane, (left, right) = "." * 22, ("." + "#" * 21, "#" * 21 + ".")
@@ -127,7 +125,6 @@ def _swapped(marks):
     return (marks << np.uint8(4)) | (marks >> np.uint8(4))
 
 
-@pytest.mark.full
 def test_a_plan_longer_than_the_first_search_returns_is_complete(monkeypatch):
     monkeypatch.setattr(module, "LONG", 2)
     env = jaxenvs.make("Grid-Empty-5x5-v0")

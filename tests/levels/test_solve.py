@@ -28,6 +28,7 @@ def played(env, state, plan):
     return step
 
 
+@pytest.mark.full
 def test_entries_with_different_limits_are_solved_with_theirs(env):
     level = levels.read(env, MAZE)
     entries = [level, Entry(level, {"max_steps_in_episode": np.int32(5)}), Entry(level)]

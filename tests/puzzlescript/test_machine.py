@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import defaults
 import engine
 import jax
 import jax.numpy as jnp
@@ -151,7 +150,8 @@ def test_recorded_plays_of_different_games_equal_the_engine_in_batches():
     assert play._cache_size() == 1  # one compiled program plays all games
 
 
-@pytest.mark.parametrize("feature", ["rigid", *defaults.with_full("middle")])
+@pytest.mark.full
+@pytest.mark.parametrize("feature", ["rigid", "middle"])
 def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine(feature):
     found = lanes(feature)
     assert getattr(found.machine.size, feature)

@@ -242,10 +242,9 @@ def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[di
     return noted
 
 
+@pytest.mark.full
 @in_a_browser
-@pytest.mark.parametrize(
-    "id", [GRID, pytest.param("Classic-CartPole-v0", marks=pytest.mark.full), "Classic-Pendulum-v0"]
-)
+@pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0", "Classic-Pendulum-v0"])
 def test_a_browser_shows_the_compositors_frames(tmp_path, id):
     pictures, session = record(tmp_path / "a.html", id, tile_size=16)
     do = """
@@ -287,6 +286,7 @@ def test_it_contains_missions_and_the_agents_views(tmp_path):
     np.testing.assert_array_equal(decoded(swapped), views)
 
 
+@pytest.mark.full
 @in_a_browser
 def test_a_browser_shows_the_mission_and_the_agents_view(tmp_path):
     _, session = record(tmp_path / "a.html", GRID, tile_size=8)

@@ -204,6 +204,7 @@ async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
         return page.picture.copy()
 
 
+@pytest.mark.full
 def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
     process, lines = started(tmp_path, "play", ID)
     address = lines[0].split()[1]

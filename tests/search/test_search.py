@@ -89,12 +89,10 @@ def test_astar_finds_the_exact_distance_of_many_levels_in_one_table():
         assert one(level).cost == result.cost[i]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "run",
-    [
-        pytest.param(functools.partial(search.qstar, terminate="optimal"), marks=pytest.mark.full),
-        search.bidirectional,
-    ],
+    [functools.partial(search.qstar, terminate="optimal"), search.bidirectional],
     ids=["qstar", "bidirectional"],
 )
 def test_other_exact_searches_agree_with_astar(run):
