@@ -117,7 +117,7 @@ def _gathered(argv: Iterable[str], flag: str) -> list[str]:
 
 
 def _read_alike(text: str) -> bool:
-    """Return whether the parser reads the text, without quotes, as a string with the same text."""
+    """Return whether the parser turns the text, without quotes, into the same string."""
     try:
         return _value(text, MAX_DEPTH) == text
     except ValueError:

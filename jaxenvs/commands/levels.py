@@ -38,7 +38,7 @@ EXAMPLES = (
 )
 FORMS = ("minigrid", "maze")
 EDIT = "edit"  # the action that opens the editor
-# Actions to which an option applies; options that are not listed apply to all.
+# Option -> actions to which it applies. Options that are not listed apply to all actions.
 APPLIES = {
     **dict.fromkeys(("form", "out"), ("convert", "mutate")),
     **dict.fromkeys(("edits", "copies", "seed"), ("mutate",)),

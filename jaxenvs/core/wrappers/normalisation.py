@@ -86,7 +86,7 @@ class NormalizeObservation(StatefulWrapper):
     two compiled programs.
     """
 
-    epsilon: float = 1e-8  # constant added to the variance
+    epsilon: float = 1e-8  # constant added to the variance, against division by zero
     update_running_mean: bool = True
     shared: bool = False
 
@@ -150,7 +150,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """
 
     gamma: float = 0.99
-    epsilon: float = 1e-8  # constant added to the variance
+    epsilon: float = 1e-8  # constant added to the variance, against division by zero
     update_running_mean: bool = True
     shared: bool = False
 
