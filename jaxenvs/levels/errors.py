@@ -4,10 +4,10 @@ import warnings
 
 
 class LevelError(ValueError):
-    """Raised for a text that is no level; the message is one sentence with the place."""
+    """Raised for a text that is no valid level; the message gives the fault, line and column."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1, file: str = "") -> None:
-        """Take the sentence, and the line and the column of the fault, counted from 1.
+        """Build the error from a sentence, and the line and column of the fault, counted from 1.
 
         file: path of the file with the text; "" if there is none.
         """
