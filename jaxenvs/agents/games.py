@@ -16,11 +16,11 @@ from ..core.env import Env
 from .episode import Episode
 
 PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client and of all clients
-MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment
-MAX_BITS = 256  # maximum size of a whole number in a field
+MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment, in bytes
+MAX_BITS = 256  # maximum size of a whole number in a field, in bits
 MAX_DEPTH = 8  # maximum depth of lists in a field
 REMEMBERED = 1000  # number of closed sessions whose reason for closing is stored
-Key = tuple[str | None, str]  # client, session
+Key = tuple[str | None, str]  # (client, name of the session)
 
 
 def check_id(id: str) -> None:

@@ -126,7 +126,7 @@ def _described(tool: tools.Tool) -> types.Tool:
 
 
 async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-    """Run a tool in a thread, so that the server answers others while JAX compiles."""
+    """Run a tool in a thread, so that the server answers other requests while JAX compiles."""
     run = functools.partial(tools.call, client(context), params.name, params.arguments or {})
     answer = await anyio.to_thread.run_sync(run, limiter=_threads())
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]

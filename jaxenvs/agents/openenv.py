@@ -54,7 +54,7 @@ class EpisodeState(State):
     environment: str
     seed: int
     limit: int
-    total: float  # return
+    total: float  # return: sum of the rewards so far
     over: bool
     success: bool | None
     progress: float | None

@@ -33,7 +33,7 @@ class Canvas(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def canvas(space: Space) -> Canvas | None:
-    """Return how to draw observations of a space; None if they are neither matrix nor image.
+    """Return the `Canvas` for observations of a space; None if they are neither matrix nor image.
 
     For a Dict space, the picture shows the first part that can be drawn.
     """

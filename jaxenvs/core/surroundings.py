@@ -17,7 +17,7 @@ from .texts import Memo, row_bytes
 
 CELLS_CHANGED = "The walls and free cells in view changed."
 AGENT = ">v<^"  # character that stands for the agent, by `facing`
-CODES = 256  # number of tile bytes
+CODES = 256  # number of values of a tile byte
 # Directions in which a text names the first object -> offset (steps ahead, steps to the right).
 DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "behind": (-1, 0)}
 

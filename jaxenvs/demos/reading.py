@@ -33,8 +33,8 @@ def load(
     """Return a dataset as arrays.
 
     name: name of a dataset below the root, or the path of its folder.
-    env: environment of the dataset: its arrays get the shapes and dtypes of the environment, and
-        observations of MiniGrid (with the mission as text) are converted. None: arrays as stored.
+    env: environment of the dataset: arrays are cast to the dtypes of its spaces, and observations
+        of MiniGrid (with the mission as text) are converted. None: arrays as stored.
     folder: root of all datasets; None: Minari's.
 
     Text observations become arrays of strings. Raises `DemosError` for a folder that is no dataset
@@ -163,7 +163,7 @@ def _check(episode: Episode, number: int) -> None:
 
 
 def _fitted(demos: Demos, env: Env, name: str) -> Demos:
-    """Return the dataset with the dtypes of an environment; raise `DemosError` if it differs."""
+    """Cast a dataset to the dtypes of an environment; raise `DemosError` if it does not fit."""
     obs = demos.obs
     if isinstance(obs, dict) and any(each.dtype.kind == "U" for each in jax.tree.leaves(obs)):
         obs = _translated(obs, env, name)

@@ -19,15 +19,15 @@ from .errors import LevelError
 # Fields that only change observations, or whose values the text of a level contains.
 OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
 SHIPPED = Path(__file__).parent / "shipped"  # levels that come with jaxenvs
-LARGEST = 256 * 2**20  # largest size of a file, bytes
+LARGEST = 256 * 2**20  # maximum size of a file, in bytes
 
 
 def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = False) -> list[Entry]:
     """Return the levels of a file, or of all `.txt` files of a folder, sorted by path.
 
-    path: a path, or a name in `shipped()` of levels that come with jaxenvs, such as `mazes` or
+    path: a path, or the name of levels that come with jaxenvs (see `shipped`), such as `mazes` or
         `mazes/Labyrinth`; a file or folder of this name has priority.
-    env: environment of the levels; None: the environment of the `id:` of each level.
+    env: environment of the levels; None: each level names its environment in a line `id:`.
 
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
     such file.

@@ -15,7 +15,7 @@ from ..core.files import replacing
 from .files import id_of
 
 ABOUT = "about"  # name of the array that holds the JSON text about the file
-LARGEST = 2**34  # largest size of the arrays of a file, bytes
+LARGEST = 2**34  # maximum total size of the arrays of a file, in bytes
 KEY = "key:"  # prefix of the names of arrays that are random keys
 
 

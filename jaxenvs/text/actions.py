@@ -45,7 +45,7 @@ class ActionError(ValueError):
 
     def __init__(self, message: str, given: str, near: Sequence[str], legal: Sequence[int]) -> None:
         super().__init__(message)
-        self.given = given  # the text
+        self.given = given  # the text that was refused
         self.near = tuple(near)  # names of actions that resemble the text
         self.legal = tuple(legal)  # indices of the legal actions
 
