@@ -133,8 +133,8 @@ class Sprites:
     ) -> None:
         """Prepare the sprites; an atlas is painted at its first use.
 
-        `tile_looks` are the looks of all tiles, `num_codes` is the number of tile bytes, and `name`
-        returns the name of the tile that a byte stands for.
+        `tile_looks` are the looks of all tiles, `num_codes` is the number of values of a tile byte,
+        and `name` returns the name of the tile that a byte stands for.
         """
         self.num_codes = num_codes
         codes = sorted(code for look in tile_looks for code in look.codes)

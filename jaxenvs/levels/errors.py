@@ -16,7 +16,7 @@ class LevelError(ValueError):
         self.message, self.line, self.column, self.file = message, line, column, file
 
     def __reduce__(self) -> tuple[type, tuple[str, int, int, str]]:
-        """Return what `pickle` needs to pass the error between processes."""
+        """Return the constructor and its arguments, with which `pickle` copies the error."""
         return type(self), (self.message, self.line, self.column, self.file)
 
 

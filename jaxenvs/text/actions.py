@@ -301,7 +301,7 @@ def _element(env: Env, text: str, numbers: Sequence[float]) -> np.ndarray:
 
 
 def _refused(env: Env, text: str) -> ActionError:
-    """Return the error for a text that is no element of a space that is not discrete."""
+    """Return the error for a text that names no action, for a space that is not discrete."""
     near = closest(text.strip()[:MOST_LETTERS], action_names(env))
     message = f"{_quoted(text.strip())} is no action; {how_to_write(env)}"
     return ActionError(message, text, near, ())

@@ -23,7 +23,7 @@ class Played(NamedTuple):
     env: Env
     steps: int = 0
     total: float = 0.0  # return: undiscounted sum of rewards
-    success: bool | None = None  # None before the first step, or if there is no success
+    success: bool | None = None  # None before the first step, or if success is not defined
     achieved: Any = None  # bool (achievements,), whether each was earned; None if there are none
     state: Any = None  # state after the last step; None before the first step
 
