@@ -80,8 +80,8 @@ def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
     """Start an episode; return its first observation and state.
 
     An environment of a `make_vec` batch would start the same episode with the same key. `ended` is
-    the last state of the previous episode, from which the new state takes over what
-    `Env.carry_over` keeps. It is None if there was no previous episode.
+    the last state of the previous episode, from which `Env.carry_over` copies statistics. It is
+    None if there was no previous episode.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)

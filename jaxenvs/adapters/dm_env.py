@@ -30,7 +30,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._number = 0
         # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Latest state; the next reset takes over statistics from it. None before the first reset,
+        # Latest state, from which the next reset copies statistics. None before the first reset,
         # or if `env` keeps no statistics across episodes.
         self._ended: Any = None
         self._compile()

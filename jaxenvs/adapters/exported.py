@@ -27,7 +27,7 @@ MOST_SEED = 2**32 - 1
 
 
 class Carry(NamedTuple):
-    """All that the next call needs; each call donates it, so its buffers are used once."""
+    """Data that one call passes to the next; `step` and `reset_rows` donate its buffers."""
 
     key: UInt32[Array, " words"]  # data of the key that the seed determines
     number: UInt32[Array, ""]  # number of the next call since the seed was given
@@ -59,7 +59,7 @@ class ExportedBatch(common.Adapter):
         self._compile()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Continue on the same device, which pickled arrays do not name."""
+        """Move the arrays to the same device as before pickling; pickled arrays do not name it."""
         super().__setstate__(state)
         if self._carry is not None:
             self._carry, self.params = jax.device_put((self._carry, self.params), self._device)
@@ -72,7 +72,7 @@ class ExportedBatch(common.Adapter):
     def begin(
         self, seed: int | None, rows: Bool[Array | np.ndarray, " num_envs"], is_all: bool
     ) -> tuple[PyTree[Array], dict[str, Any]]:
-        """Start an episode where the mask `rows` is true; `is_all`: it is true everywhere.
+        """Start an episode where the mask `rows` is true; `is_all`: whether it is true everywhere.
 
         Returns all observations and the info. A `seed` restarts the sequence of random numbers.
         The first call draws a seed if none is given.
@@ -116,7 +116,7 @@ class ExportedBatch(common.Adapter):
 
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
-    """Return jitted `reset`, `reset_rows` and `step`, which all batches of a kind share.
+    """Return jitted `reset`, `reset_rows` and `step`, which all equal batches share.
 
     Each returns a `Carry` and results in separate buffers.
     """
@@ -142,8 +142,9 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         obs, state, *ends, info = venv.step(key, carry.state, action, params)
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))
 
-    # `rows` and `action` stay inputs even if nothing reads them: a GPU then begins the call only
-    # when the work of their package that came before them is done.
+    # `keep_unused` keeps `rows` and `action` as inputs even if nothing reads them. A GPU then
+    # begins the call only when the other package, such as PyTorch, has finished the work that it
+    # queued earlier.
     donating = functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
     return jax.jit(reset, keep_unused=True), donating(reset_rows), donating(step)
 
@@ -151,9 +152,9 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
     """Return `parts` such that each leaf is a separate buffer.
 
-    A state that stores an action shares no memory with it, either. JAX promises this for no
-    function, and without compilation (`jax.disable_jit`) a function may return an input itself.
-    XLA removes the copies that a compiled program does not need.
+    So a state that stores an action shares no memory with the action, either. JAX does not promise
+    this for any function, and without compilation (`jax.disable_jit`) a function may return an
+    input itself. XLA removes the copies that a compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 

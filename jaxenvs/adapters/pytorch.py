@@ -22,7 +22,8 @@ from .exported import ExportedBatch
 from .spaces import as_box, gymnasium_space
 
 WHERE = "to_torch_vec"
-# PyTorch has few operations for these types. The wider types hold every value.
+# Narrow dtype -> wider dtype that holds all its values. PyTorch has few operations for the narrow
+# dtypes.
 WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
 Tensors = PyTree[torch.Tensor]
 # "cuda:0", a `torch.device` or a device of JAX; None is JAX's default device
@@ -192,9 +193,9 @@ def array(given: torch.Tensor) -> jax.Array | np.ndarray:
 
 
 def devices(device: Device) -> tuple[Any, torch.device]:
-    """Return a device as JAX and as PyTorch name it, a GPU with its index.
+    """Return the JAX device and the PyTorch device that `device` names; a GPU has its index.
 
-    Raises `ValueError` if one of them cannot use it.
+    Raises `ValueError` if JAX or PyTorch cannot use the device.
     """
     if device is None:
         found = jax.local_devices()[0]
@@ -213,7 +214,7 @@ def devices(device: Device) -> tuple[Any, torch.device]:
 
 
 def _jax_device(named: torch.device) -> Any:
-    """Return JAX's device with the index of a device of PyTorch."""
+    """Return the JAX device for a device of PyTorch; raise `ValueError` if JAX has none."""
     index = named.index
     if index is None:
         index = torch.cuda.current_device() if named.type == "cuda" else 0

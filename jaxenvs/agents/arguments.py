@@ -30,7 +30,7 @@ def schema(arguments: Sequence[Argument]) -> dict[str, Any]:
 
 
 def checked(arguments: Sequence[Argument], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values with defaults; raise `UsageError` for a wrong or missing one."""
+    """Return the given values, with defaults; raise `UsageError` if one is wrong or missing."""
     known = [argument.name for argument in arguments]
     for name in given:
         if name not in known:
@@ -55,7 +55,7 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Return a list of names; models often give a single name, or numbers instead of names."""
+    """Convert a value to a list of names; models often give one name, or numbers for names."""
     parts = [value] if isinstance(value, (str, int)) else value
     if not isinstance(parts, list):
         return value

@@ -27,7 +27,8 @@ from ..text.measures import Played, Progress
 
 DETAILS = ("full", "short", "changes")
 MAX_SEED = 2**31 - 1
-# Size of the states that an episode keeps for `undo`, in bytes; see `render.session.MIN_MOMENTS`.
+# Maximum size of the states that an episode keeps for `undo`, in bytes; at least
+# `render.session.MIN_MOMENTS` states are kept.
 HISTORY_BYTES = 8 * 2**20
 MAX_ACTIONS = 500  # maximum number of actions in one call of `act`
 NAMES_SHOWN = 40  # maximum number of legal actions that a text lists
@@ -42,7 +43,7 @@ class Taken(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Steps, return, end and success of an episode so far."""
+    """Score of an episode so far: steps, return, success, and whether the episode has ended."""
 
     steps: int
     limit: int  # number of steps after which the episode is truncated
@@ -61,7 +62,7 @@ class Score(NamedTuple):
 
 @dataclasses.dataclass
 class Programs:
-    """Locks the compilation of an environment, so that two threads do not do the same work."""
+    """Lock by which only one thread at a time compiles an environment's functions."""
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     stepped: bool = False  # whether the step function is compiled
@@ -90,7 +91,10 @@ class Episode:
     """
 
     def __init__(self, env: Env, seed: int = 0, id: str = "") -> None:
-        """Start the first episode of `seed`. Raises `UsageError` for actions without names."""
+        """Start the episode that `seed` determines.
+
+        Raises `UsageError` for actions without names.
+        """
         if not env.controls.actions:
             raise UsageError(
                 f"{id or env.name} has actions without names, so it cannot be played in words; "
@@ -100,7 +104,8 @@ class Episode:
         self.lock = threading.RLock()
         with programs_of(env).lock:
             self._session = Session(env, seed=seed, history_bytes=HISTORY_BYTES)
-        self._solved_at: int | None = None  # index of the first time step that is a success
+        # Number of steps at the first success; None: no success yet.
+        self._solved_at: int | None = None
 
     @property
     def state(self) -> Any:
@@ -141,7 +146,7 @@ class Episode:
         return Taken(tuple(taken), reward, problem)
 
     def _step(self, name: str) -> str:
-        """Take one action; return why it was not taken, or ""."""
+        """Take one action; return "", or the reason why it was not taken."""
         if self.is_over:
             return "the episode has ended; reset starts another, undo goes back."
         controls, session = self.env.controls, self._session
@@ -163,7 +168,7 @@ class Episode:
 
     @property
     def _index(self) -> int:
-        """Number of the current time step since the start, also if older ones were dropped."""
+        """Number of steps from the start to the current state, dropped ones included."""
         return self._session.dropped + self._session.cursor
 
     def undo(self, steps: int = 1) -> None:
@@ -221,7 +226,8 @@ class Episode:
         if shape is not None:
             side = frames.ANIMATION_SIZE
             tile_size = drawing.fitting_tile_size(shape, side, side, largest=32)
-            paint: Any = frames.view_painter(self.env, tile_size)  # not None, because of `shape`
+            # Not None, because `shape` is not None.
+            paint: Any = frames.view_painter(self.env, tile_size)
             return png.encoded(paint(self._session.now.state)[0])
         if not drawing.is_drawn(self.env):
             raise UsageError(f"{self.id} {drawing.UNDRAWN}; observe it as text")

@@ -16,11 +16,11 @@ from ..core.env import Env
 from .episode import Episode
 
 PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client and of all clients
-MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment
-MAX_BITS = 256  # maximum size of a whole number in a field
+MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment, in bytes
+MAX_BITS = 256  # maximum size of a whole number in a field, in bits
 MAX_DEPTH = 8  # maximum depth of lists in a field
-REMEMBERED = 1000  # number of closed sessions whose names are still known
-Key = tuple[str | None, str]  # client, session
+REMEMBERED = 1000  # number of closed sessions whose reason for closing is stored
+Key = tuple[str | None, str]  # (client, name of the session)
 
 
 def check_id(id: str) -> None:
@@ -97,18 +97,19 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions. All
-    clients without a known identity share None; only the names of sessions, which cannot be
-    guessed, keep them apart. If a client opens more than `per_client` sessions, or all clients
-    together more than `in_all`, the least recently used session is closed. Methods may be called
-    from several threads.
+    `client` is any string that identifies a client; a client reaches only its own sessions. It is
+    None for all clients without a known identity; their sessions are separated only by session
+    names, which cannot be guessed. If a client with a known identity opens more than `per_client`
+    sessions, or all clients together more than `in_all`, the least recently used session is closed.
+    Methods may be called from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
         self.per_client, self.in_all = per_client, in_all
         # Least recently used sessions come first.
         self._open: collections.OrderedDict[Key, Episode] = collections.OrderedDict()
-        self._closed: collections.OrderedDict[Key, str] = collections.OrderedDict()  # why
+        # Closed session -> reason why it was closed.
+        self._closed: collections.OrderedDict[Key, str] = collections.OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -117,8 +118,9 @@ class Games:
     def open(self, client: str | None, episode: Episode, session: str = "") -> str:
         """Add an episode and return the name of its session.
 
-        The name is `session`, an open session whose episode is replaced, or new if it is "". Raises
-        `UsageError` if `session` is not open.
+        If `session` is the name of an open session, the episode replaces the episode of this
+        session. If it is "", a session with a new name is opened. Raises `UsageError` if `session`
+        is not open.
         """
         if session:
             self.find(client, session)

@@ -64,7 +64,8 @@ def _run(argv: list[str]) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     if options.http:
         listening = listen(PORT if options.port is None else options.port)
-        app = make_server().streamable_http_app(host=HOST)  # for which it checks Host and Origin
+        # The argument `host` makes the app check the headers Host and Origin.
+        app = make_server().streamable_http_app(host=HOST)
         serve(app, listening, "/mcp")
     else:
         # Python's handler of Ctrl-C would wait for the thread that reads standard input.
@@ -91,8 +92,8 @@ async def _serve_stdio() -> None:
 def make_server(games: Games | None = None) -> Server[Games]:
     """Return an MCP server of the tools of `jaxenvs.agents.tools`.
 
-    The sessions are in `games`; by default each run of the server, that is each connection over
-    standard input, has new ones.
+    `games` holds the sessions. By default, each run of the server has new ones; over standard
+    input, a run is one connection.
     """
 
     @contextlib.asynccontextmanager
@@ -125,7 +126,7 @@ def _described(tool: tools.Tool) -> types.Tool:
 
 
 async def _call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-    """Run a tool in a thread, so that the server answers others while JAX compiles."""
+    """Run a tool in a thread, so that the server answers other requests while JAX compiles."""
     run = functools.partial(tools.call, client(context), params.name, params.arguments or {})
     answer = await anyio.to_thread.run_sync(run, limiter=_threads())
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
@@ -142,11 +143,11 @@ def _threads() -> anyio.CapacityLimiter:
 
 
 def client(context: Context) -> tools.Client:
-    """Return who sent a request.
+    """Return the client that sent a request.
 
-    A connection over standard input has its own `Games`. Over HTTP all share one, and the header
-    of a connection that began with a handshake names it. Since the protocol of 2026-07-28, requests
-    over HTTP belong to no connection.
+    A connection over standard input has its own `Games`. Over HTTP, all clients share one, and a
+    client that began with a handshake is named by the header `mcp-session-id`. Since version
+    2026-07-28 of the protocol, HTTP requests have no such header, so the client is unknown.
     """
     games = context.lifespan_context
     headers: Mapping[str, str] | None = getattr(context.request, "headers", None)

@@ -54,7 +54,7 @@ class EpisodeState(State):
     environment: str
     seed: int
     limit: int
-    total: float  # return
+    total: float  # return: sum of the rewards so far
     over: bool
     success: bool | None
     progress: float | None
@@ -64,8 +64,8 @@ class EpisodeState(State):
 class JaxEnvironment(Environment):
     """An environment of this library with OpenEnv's `reset`, `step` and `state`.
 
-    An action that is not legal changes nothing and has reward 0; `problem` of the observation says
-    why it was not taken, and so after the end of the episode.
+    An action that is not legal, or that follows the end of the episode, changes nothing and has
+    reward 0. The observation's field `problem` gives the reason.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True

@@ -1,4 +1,4 @@
-"""Web servers on this machine."""
+"""Web servers that only clients on this machine can reach."""
 
 import socket
 import sys

@@ -22,7 +22,7 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# Sections of a page that `rules` prints; `full` prints all.
+# Sections of a page that the tool `rules` prints; with its argument `full`, it prints all.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 
@@ -31,7 +31,7 @@ class Client(NamedTuple):
     """The caller of a tool."""
 
     games: Games
-    name: str | None = ""  # None: the client is not known
+    name: str | None = ""  # identity of the client; None if it is not known
 
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     """The result of a tool."""
 
     text: str
-    data: Mapping[str, Any] | None = None  # the same as JSON values
+    data: Mapping[str, Any] | None = None  # content of the text as JSON values
     png: bytes | None = None
     failed: bool = False
 
@@ -64,7 +64,7 @@ class Tool(NamedTuple):
     doc: str
     arguments: tuple[Argument, ...]
     run: Callable[[Client, Mapping[str, Any]], Answer]
-    only_reads: bool = True  # whether it changes no episode
+    only_reads: bool = True  # whether the tool leaves all episodes unchanged
 
 
 def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
@@ -84,7 +84,7 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
 
 
 def _failed(text: str, data: Mapping[str, Any] | None = None) -> Answer:
-    """Return an answer that failed; a long text loses its middle, not the advice at its end."""
+    """Return a failed answer. A long text is shortened in the middle, as its end gives advice."""
     if len(text) > MAX_PROBLEM:
         text = f"{text[: MAX_PROBLEM // 2 - 3]}...{text[-MAX_PROBLEM // 2 :]}"
     return Answer(text, data, failed=True)
@@ -125,7 +125,7 @@ def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _shortened(part: Section) -> Section:
-    """Return a section of a page without what only people with a keyboard or Python need."""
+    """Return a section without the parts for people who use a keyboard or Python."""
     if part.title == "Actions":
         return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
     if part.title in FIELDS:

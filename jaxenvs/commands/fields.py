@@ -76,8 +76,8 @@ def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
 
     levels: whether the command has the option `--levels FILE`, which becomes `--set levels=FILE`.
 
-    The end is then one `--param` with all its pairs, and one `--set` with all its pairs. The
-    arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` thus become equal.
+    The new arguments end with one `--param` and all its pairs, then one `--set` and all its pairs.
+    So the arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` become equal.
     """
     return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
 
@@ -117,7 +117,7 @@ def _gathered(argv: Iterable[str], flag: str) -> list[str]:
 
 
 def _read_alike(text: str) -> bool:
-    """Return whether the parser reads the text, without quotes, as a string with the same text."""
+    """Return whether the parser turns the text, without quotes, into the same string."""
     try:
         return _value(text, MAX_DEPTH) == text
     except ValueError:

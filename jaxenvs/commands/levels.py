@@ -38,7 +38,7 @@ EXAMPLES = (
 )
 FORMS = ("minigrid", "maze")
 EDIT = "edit"  # the action that opens the editor
-# Actions to which an option applies; options that are not listed apply to all.
+# Option -> actions to which it applies. Options that are not listed apply to all actions.
 APPLIES = {
     **dict.fromkeys(("form", "out"), ("convert", "mutate")),
     **dict.fromkeys(("edits", "copies", "seed"), ("mutate",)),
@@ -151,7 +151,7 @@ def _mutate(options: argparse.Namespace, env: Env | None) -> int:
         key = jax.random.fold_in(jax.random.key(options.seed), place)
         for each in jax.random.split(key, options.copies):
             changed = _mutated(_env(entry, env))(each, entry.level, options.edits)
-            # `optimal` holds for the level before the edits.
+            # The note `optimal` describes the level before the edits.
             notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
             found.append(Entry(jax.device_get(changed), entry.params, notes, entry.fields))
     return _write(options, env, found)
@@ -179,7 +179,7 @@ def _check(options: argparse.Namespace, env: Env | None) -> int:
     for file in text_files(options.file):
         try:
             found = _read(file, env)
-        except ValueError as error:  # a `LevelError`, or there is no level
+        except ValueError as error:  # a `LevelError`, or the file has no level
             print(error, file=sys.stderr)
             wrong += 1
             continue

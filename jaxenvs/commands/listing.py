@@ -34,9 +34,10 @@ def _run(argv: list[str]) -> int:
 
 
 def matching(words: list[str]) -> list[registry.EnvSpec]:
-    """Return the ids that match all words; raise `UsageError` if no id does.
+    """Return the registry entries that match all words; raise `UsageError` if none does.
 
-    An id matches a word that is its family or is contained in the id, an alias or the summary.
+    A word that names a family matches the ids of this family. Any other word matches the entries
+    whose id, aliases or summary contain it.
     """
     specs = [registry.spec(id) for id in registry.list()]
     families = {family.lower() for family in registry.families()}

@@ -46,7 +46,7 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
 
 
 def _check_folders(options: argparse.Namespace) -> None:
-    """Raise `UsageError` if a file has no folder, before a long search is lost."""
+    """Raise `UsageError` before a long search if the folder of an output file is missing."""
     for name in ("json", "gif"):
         given = getattr(options, name, None)
         if given and not target(given).parent.is_dir():
@@ -63,7 +63,7 @@ def _row(place: int, found: Solution, names: Sequence[str]) -> str:
 
 
 def _length(found: Solution) -> str:
-    """Return the number of steps, or its bounds."""
+    """Return the length of the shortest plan as text: a number, its bounds or `no plan`."""
     if found.unsolvable:
         return "no plan"
     if found.proven:

@@ -34,7 +34,7 @@ def varying_like(key: Key, leaf: Array) -> Array:
 def varying_with(inputs: Any, tree: T) -> T:
     """Under `shard_map`, mark the leaves of `tree` as varying where any leaf of `inputs` varies.
 
-    No leaf of `inputs` may be a random key or have no elements. See `varying_like`.
+    Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.
     """
     leaves = map(jnp.asarray, jax.tree.leaves(inputs))
     firsts = (leaf[(0,) * leaf.ndim].astype(jnp.bool_) for leaf in leaves)

@@ -279,8 +279,8 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
     """Check that a step kept the structure, shapes and dtypes of the state.
 
-    Returns `after`, the state after the step, with strongly typed arrays. Raises `TypeError`, which
-    names the function `where`, if the author's `step_state` changed any of them.
+    Returns `after`, the state after the step, with strongly typed arrays. Raises `TypeError` if the
+    author's `step_state` changed any of them; `where` begins the message.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(before)
     if jax.tree.structure(after) != structure:

@@ -28,7 +28,7 @@ class Pointing(NamedTuple):
     the pegs of a tower. The player chooses a place with the mouse or a cursor.
     """
 
-    rows: int  # number of rows of places
+    rows: int  # number of rows into which the picture is divided
     columns: int
     # Function of (state, place) that returns the action of the place, or None if the place has no
     # action. Its arguments are (state, first place, second place) if `pair` is set, and (state,

@@ -1,7 +1,7 @@
 """Pictures of environment states, for players, adapters, notebooks and web pages.
 
-An environment is drawn from its `picture`, else from its tiles and sprites, else from an
-observation that is a matrix or an image.
+An environment with tiles is drawn by its `picture`, or from tiles and sprites if the picture is
+None. Any other environment is drawn from its observation, if this is a matrix or an image.
 """
 
 import functools
@@ -40,7 +40,7 @@ def has_tiles(env: Env) -> bool:
 def has_picture(env: Env) -> bool:
     """Return whether the environment is drawn by `picture` or from the observation.
 
-    False if it is drawn from tiles alone.
+    False if it is drawn from tiles alone. Only valid if `is_drawn` is true.
     """
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
@@ -49,9 +49,9 @@ def has_picture(env: Env) -> bool:
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
     """Return a compiled function of (state, params) that draws uint8 pixels (height, width, 3).
 
-    It draws the environment's `picture` if there is one, else its tiles, else its observation.
-    Params of None are the default params. With `batched`, the states and the pixels have a leading
-    batch axis; params may have one.
+    If the environment has tiles, the function draws its `picture`, or its tiles if the picture is
+    None; otherwise it draws the observation. Params of None are the default params. With `batched`,
+    the states and the pixels have a leading batch axis; params may have one.
     """
     # The atlas is an argument of the compiled function. If it were a constant, XLA would copy it
     # into the compiled program.

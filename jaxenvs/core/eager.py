@@ -136,7 +136,7 @@ def _is_eager() -> bool:
 
 @functools.cache
 def _trace_state() -> tuple[Callable[[], Any], Any]:
-    """Return a function that returns the current trace's token, and the token outside any trace."""
+    """Return (function that returns the current trace's token, token outside any trace)."""
     try:  # imported here, not with the module, because the import takes a tenth of a second
         from jax.extend.core import get_opaque_trace_state
     except ImportError:  # before jax 0.10, the function was in `jax.core`

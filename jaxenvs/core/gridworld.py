@@ -133,8 +133,8 @@ class Sprites:
     ) -> None:
         """Prepare the sprites; an atlas is painted at its first use.
 
-        `tile_looks` are the looks of all tiles, `num_codes` is the number of tile bytes, and `name`
-        returns the name of the tile that a byte stands for.
+        `tile_looks` are the looks of all tiles, `num_codes` is the number of values of a tile byte,
+        and `name` returns the name of the tile that a byte stands for.
         """
         self.num_codes = num_codes
         codes = sorted(code for look in tile_looks for code in look.codes)
@@ -171,7 +171,7 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # `auto` suits levels that are cheap to generate: a level takes a little integer arithmetic.
+    # `auto` suits levels that are cheap to generate. Here, a level takes few integer operations.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.
@@ -272,7 +272,7 @@ class GridWorld(Env):
         return window(state.grid, *place, self.view_size, self.outside)
 
     def _occluded(self, tiles: Array, opaque: Array) -> UInt8[Array, "view_size view_size"]:
-        """Set the tiles of the view that the agent cannot see behind `opaque` cells to 0.
+        """Return the view's tiles, with 0 where `opaque` cells hide a tile from the agent.
 
         Returns the tiles unchanged if `see_through_walls` is set.
         """

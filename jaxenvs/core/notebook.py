@@ -17,7 +17,7 @@ import numpy as np
 from . import drawing, png
 from .env import Env
 
-SIDE, LARGEST = 192, 512  # target size of the picture's side, and upper limit of a side, in pixels
+SIDE, LARGEST = 192, 512  # desired and maximum length of the picture's longer side, in pixels
 # Seconds to wait for the picture. After that, the summary has no picture, but a thread finishes
 # drawing it, for the next time that the notebook shows the environment.
 PATIENCE = 5.0

@@ -19,8 +19,8 @@ Pixels = UInt8[Array, "height width 3"]
 # RGB colours of the categories 0, 1, 2 and so on. Black is left out, because it resembles the
 # colour of category 0, which is the colour of a floor.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
-# Maximum number of tiles along the longer side of the picture: of an observation that is a matrix,
-# and of an observation that is an image.
+# Maximum number of tiles along the longer side of the picture, for a matrix observation and for an
+# image observation.
 MOST_CELLS, MOST_BLOCKS = 32, 16
 
 
@@ -33,7 +33,7 @@ class Canvas(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def canvas(space: Space) -> Canvas | None:
-    """Return how to draw observations of a space; None if they are neither matrix nor image.
+    """Return the `Canvas` for observations of a space; None if they are neither matrix nor image.
 
     For a Dict space, the picture shows the first part that can be drawn.
     """
@@ -61,9 +61,9 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Return whether an observation that is a matrix has quantities, drawn in grey.
+    """Return whether a matrix observation holds quantities, which are drawn in shades of grey.
 
-    Otherwise its entries are categories, each drawn in one colour.
+    Otherwise its entries are categories, and each category has one colour.
     """
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)

@@ -1,4 +1,4 @@
-"""Random numbers in few GPU kernels.
+"""Random numbers that need few GPU kernels.
 
 Code that draws a level or makes a step draws all its random 32-bit integers ("words") at once, and
 integer arithmetic turns each of them into the numbers needed. Where cryptographic independence is

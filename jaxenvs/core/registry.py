@@ -304,9 +304,10 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Declare which module registers the ids with a given first word.
+    """Declare which module registers ids, by the first word of the ids.
 
-    The module is imported when such an id is first used.
+    `modules` maps a first word, such as "Grid", to the name of a module. The module is imported
+    when an id with this first word is first used.
     """
     _modules.update(modules)
 

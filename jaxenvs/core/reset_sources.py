@@ -33,7 +33,7 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every environment, and start an episode in it where one is done.
+    """Generate a level for every environment; only done environments start an episode in theirs.
 
     Return the states of the batch.
     """
@@ -63,7 +63,7 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Start an episode in a prepared level for every environment; use it where one is done.
+    """Make a new state from a prepared level for each environment; only done ones receive it.
 
     The other environments keep their state in `states`.
     """

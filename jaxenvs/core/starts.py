@@ -98,9 +98,10 @@ class Starts(NamedTuple):
     def candidates(
         self, keys: Keys, number: Int32[Array, " rows"], params: Any
     ) -> tuple[Any, Bool[Array, " rows"]]:
-        """Draw candidate level `number` for each key; return levels and the mask of accepted ones.
+        """Draw one candidate level per key; return the levels and the mask of accepted ones.
 
-        The last candidate that `level_budget` allows is always accepted.
+        `number` has the index of each key's candidate. The last candidate that `level_budget`
+        allows is always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:

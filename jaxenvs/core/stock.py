@@ -146,7 +146,7 @@ class Ring(NamedTuple):
         return trip.counters[1] + self.chunk <= self.size
 
     def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-        """Give an unused state of the ring to each done environment, as long as there are any.
+        """Give unused states of the ring to the done environments, until the ring is empty.
 
         The states of all environments are rewritten: a selection takes the new state of a done
         environment, and the old state of any other.
@@ -156,10 +156,10 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Give an unused state of the ring to at most `slots` done environments, if there are any.
+        """Give unused states of the ring to at most `slots` done environments without a new state.
 
-        These are environments that have received no state yet. Only their states are written, by a
-        scatter.
+        Fewer environments receive a state if the ring has too few. Only their states are written,
+        by a scatter.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))

@@ -1,7 +1,7 @@
 """Text about the cells around the agent of a grid world: sentences and a character map.
 
 People and language models read it, through `describe`. All functions take batches: arrays of tile
-bytes on the host, with a leading axis for the states. Parts that repeat are written once and kept.
+bytes on the host, with a leading axis for the states. Parts of texts that repeat are cached.
 """
 
 import functools
@@ -17,13 +17,13 @@ from .texts import Memo, row_bytes
 
 CELLS_CHANGED = "The walls and free cells in view changed."
 AGENT = ">v<^"  # character that stands for the agent, by `facing`
-CODES = 256  # number of tile bytes
-# Steps (ahead, right) of each direction in which a text names the first object.
+CODES = 256  # number of values of a tile byte
+# Directions in which a text names the first object -> offset (steps ahead, steps to the right).
 DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "behind": (-1, 0)}
 
 
 class Palette(NamedTuple):
-    """Words and signs of the tile bytes of a family; each function takes a tile byte."""
+    """Words and map characters for a family's tile bytes; each function takes a tile byte."""
 
     sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
     meaning: Callable[[int], str]  # the words that explain these characters
@@ -55,10 +55,11 @@ class Frame(NamedTuple):
 
 
 def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
-    """Return the arrays that a text needs: the cells that the agent sees, its pose and its object.
+    """Return the arrays that a text needs: cells, the agent's pose and the object it carries.
 
     If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
-    facing). Otherwise they are the agent's view, far row first, and `agent` is its place in it.
+    facing). Otherwise they are the agent's view, far row first, and `agent` is the agent's pose in
+    this view.
     """
     if whole:
         agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)
@@ -112,10 +113,10 @@ def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int,
 
 
 class Writer:
-    """Writes sentences and drawings in the words of a palette, and keeps parts that repeat."""
+    """Writes sentences and drawings in the words of a palette, and caches repeated parts."""
 
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
-        """Prepare empty memos; `line` describes the tiles from the agent in one direction."""
+        """Create empty caches; `line` describes the tiles in one direction from the agent."""
         self.palette = palette
         self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None
@@ -136,7 +137,7 @@ class Writer:
         return found
 
     def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
-        """Return the sentence about the first `count` of `DIRECTIONS`, for each state."""
+        """Return one sentence per state about what lies in the first `count` of `DIRECTIONS`."""
         assert self.line is not None
         names = [*DIRECTIONS][:count]
         rays = [row_bytes(cells[:, ray]) for ray in frame.rays[:count]]
@@ -180,7 +181,10 @@ class Writer:
         ]
 
     def _row(self, key: tuple[bytes, int, int, str]) -> str:
-        """Draw a row of tiles with cells of equal width, with the agent at `place` unless -1."""
+        """Draw a row of tiles as text, with cells of equal width.
+
+        `key` is (tile bytes, width of a cell, column of the agent or -1, character of the agent).
+        """
         line, wide, place, you = key
         signs = [self.signs[tile] for tile in line]
         if place >= 0:
@@ -188,7 +192,7 @@ class Writer:
         return " ".join(f"{sign:<{wide}}" for sign in signs).rstrip()
 
     def _legend(self, key: bytes) -> str:
-        """Return the meaning of the signs of a set of tile bytes, given as packed bits."""
+        """Return the explanation of all signs for a set of tile bytes, given as packed bits."""
         meanings = {self.signs[tile]: self.meaning[tile] for tile in tiles_of(key)}
         return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
 

@@ -121,7 +121,7 @@ def changed_lines(old: str, new: str) -> str:
 
 
 def changes_of(sentences: Sequence[str], is_changed: bool, otherwise: str) -> str:
-    """Join sentences about changes to lines.
+    """Join sentences about changes, one sentence per line.
 
     Without sentences, the result is `otherwise` if something changed, else `NO_CHANGE`.
     """
@@ -157,13 +157,13 @@ def board_changes(old: str, new: str) -> str:
 def written_by_row(
     boards: UInt8[np.ndarray, "batch rows columns"], row: Mapping[bytes, str]
 ) -> list[str]:
-    """Return the text of each board, whose rows `row` writes: a dictionary such as a `Memo`."""
+    """Return the text of each board; `row` maps the bytes of each row to its text."""
     rows = [row_bytes(boards[:, i]) for i in range(boards.shape[1])]
     return ["\n".join([row[line] for line in lines]) for lines in zip(*rows, strict=True)]
 
 
 def row_bytes(rows: np.ndarray) -> list[bytes]:
-    """Return the rows of a matrix as `bytes`, which can be keys."""
+    """Return each row of a matrix as `bytes`, which can be a dictionary key."""
     blob, length = rows.tobytes(), rows.shape[1] * rows.itemsize
     return [blob[i * length : (i + 1) * length] for i in range(len(rows))]
 

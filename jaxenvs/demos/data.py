@@ -20,7 +20,7 @@ class Episode:
     truncated: np.ndarray  # bool (n,)
     # Arrays (n + 1, ...), one entry for each observation.
     infos: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Facts about the start, such as the text of the level.
+    # Facts about the start of the episode, such as the text of its level.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -45,8 +45,8 @@ class Demos:
     lengths: np.ndarray  # int64 (episodes,), number of steps of each episode
     # Arrays (steps + episodes, ...) that all episodes have, such as `optimal_steps`.
     infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    options: tuple[Mapping[str, Any], ...] = ()  # for each episode
-    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)  # of metadata.json
+    options: tuple[Mapping[str, Any], ...] = ()  # `Episode.options` of each episode
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)  # content of metadata.json
 
     @property
     def episodes(self) -> int:

@@ -77,7 +77,7 @@ def space_json(space: Space) -> dict[str, Any]:
 
 
 def stored_dtype(space: Space) -> str:
-    """Return the dtype in which elements of a space are stored, as Gymnasium's spaces have it."""
+    """Return the dtype in which elements of a space are stored, as in Gymnasium's spaces."""
     if isinstance(space, (Discrete, MultiDiscrete)):
         return "int64"
     return "int8" if space.dtype == bool else str(space.dtype)

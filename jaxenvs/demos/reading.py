@@ -18,9 +18,9 @@ from . import layout
 from .data import Demos, Episode, joined
 from .layout import DemosError
 
-LARGEST_METADATA = 64 * 2**20  # bytes
+LARGEST_METADATA = 64 * 2**20  # maximum size of metadata.json, in bytes
 MOST_COMPRESSED = 2000  # largest ratio of an array's size to the size of its file
-# Errors of files with wrong types, shapes, names, sizes or links.
+# Errors that reading a damaged file can raise: types, shapes, names, sizes or links may be wrong.
 DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
 DAMAGE += (MemoryError, RecursionError)
 
@@ -33,8 +33,8 @@ def load(
     """Return a dataset as arrays.
 
     name: name of a dataset below the root, or the path of its folder.
-    env: environment of the dataset: its arrays get the shapes and dtypes of the environment, and
-        observations of MiniGrid (with the mission as text) are converted. None: arrays as stored.
+    env: environment of the dataset: arrays are cast to the dtypes of its spaces, and observations
+        of MiniGrid (with the mission as text) are converted. None: arrays as stored.
     folder: root of all datasets; None: Minari's.
 
     Text observations become arrays of strings. Raises `DemosError` for a folder that is no dataset
@@ -163,7 +163,7 @@ def _check(episode: Episode, number: int) -> None:
 
 
 def _fitted(demos: Demos, env: Env, name: str) -> Demos:
-    """Return the dataset with the dtypes of an environment; raise `DemosError` if it differs."""
+    """Cast a dataset to the dtypes of an environment; raise `DemosError` if it does not fit."""
     obs = demos.obs
     if isinstance(obs, dict) and any(each.dtype.kind == "U" for each in jax.tree.leaves(obs)):
         obs = _translated(obs, env, name)
@@ -175,7 +175,7 @@ def _fitted(demos: Demos, env: Env, name: str) -> Demos:
 
 
 def _translated(obs: dict[str, np.ndarray], env: Env, name: str) -> Any:
-    """Convert observations of an original package, whose mission is a text."""
+    """Convert observations with texts, such as MiniGrid's mission, to observations of `env`."""
     rows = [dict(zip(obs, row, strict=True)) for row in zip(*obs.values(), strict=True)]
     try:
         converted = [env.upstream_obs(row) for row in rows]
@@ -202,7 +202,7 @@ def _cast(values: Any, space: Space, where: str) -> Any:
         )
     if values.dtype.kind not in "biuf":
         raise DemosError(f"{where}: the environment has numbers, got {values.dtype}")
-    with np.errstate(invalid="ignore"):  # NaN
+    with np.errstate(invalid="ignore"):  # a cast of NaN to an integer must not warn
         cast = values.astype(space.dtype)
     if np.issubdtype(space.dtype, np.integer) and not (cast == values).all():
         raise DemosError(f"{where}: some values are no elements of {space}")

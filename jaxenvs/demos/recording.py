@@ -48,7 +48,7 @@ class Recorder:
     def __init__(
         self, env: Env, choose: Choose, shown: Callable[[Any, Any], Any] | None = None
     ) -> None:
-        """Record `env`, in which `choose` chooses the actions.
+        """Record episodes of `env`, in which `choose` selects the actions.
 
         shown: function of (observation, state) whose result is recorded as the observation;
             None: the observation of `env`.
@@ -89,10 +89,10 @@ class Recorder:
     ) -> list[Episode]:
         """Play an episode in each of `count` levels (count, ...) and return all of them.
 
-        memory: memory of `choose` at the start, with the same leading axis.
+        memory: memory of `choose` in the first step, with a leading axis of length `count`.
 
-        Returns [] as soon as `stopped()` is true, because short episodes would otherwise be chosen
-        more often than long ones.
+        Returns [] as soon as `stopped()` is true, because a result of finished episodes only would
+        contain too many short ones.
         """
         now, first = self._begin(count, key, levels, memory)
         first, parts = jax.device_get(first), []

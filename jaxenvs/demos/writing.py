@@ -18,13 +18,14 @@ from . import layout
 from .data import Episode
 from .layout import DemosError
 
-MOST_ATTRIBUTE = 60_000  # HDF5 attributes have less than 64 KiB
+# Maximum size of a stored option in bytes; HDF5 attributes have less than 64 KiB.
+MOST_ATTRIBUTE = 60_000
 
 
 class Writer:
     """Writer of a dataset, which appears under its name only when `finish` is called.
 
-    Until then, its files are in a hidden folder next to it.
+    Until then, its files are in a hidden folder next to the dataset's folder.
     """
 
     def __init__(
@@ -42,7 +43,8 @@ class Writer:
         folder: root of all datasets; None: Minari's.
         overwrite: whether `finish` replaces a dataset of this name.
 
-        Raises `DemosError` if the name is taken or not allowed, and `OSError`.
+        Raises `DemosError` if the name is taken or not allowed, and `OSError` if a file cannot be
+        written.
         """
         layout.h5py()  # a missing package is an error before any folder is made
         self.path = layout.root(folder) / layout.checked_name(name)
@@ -95,7 +97,8 @@ class Writer:
     def finish(self, **metadata: Any) -> Path:
         """Write metadata.json with further entries, and give the dataset its name.
 
-        Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError`.
+        Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError` if a
+        file cannot be written.
         """
         if not self.episodes:
             self.discard()
@@ -110,14 +113,14 @@ class Writer:
         (self._part / layout.DATA / layout.METADATA).write_text(json.dumps(content, indent=1))
         self._check_free()
         if self.path.exists():
-            os.replace(self.path, self._old)  # so that a kill never leaves half of a dataset
+            os.replace(self.path, self._old)  # a killed process then never leaves half a dataset
         os.replace(self._part, self.path)
         shutil.rmtree(self._old, ignore_errors=True)
         self._name_spaces()
         return self.path
 
     def discard(self) -> None:
-        """Close the file and remove what was written, without a dataset."""
+        """Close the file and remove everything that was written."""
         try:
             self._file.close()
             self._main.close()
@@ -130,12 +133,12 @@ class Writer:
             return
         shutil.rmtree(self._part, ignore_errors=True)
         for folder in self._namespaces:
-            with contextlib.suppress(OSError):  # it is not empty
+            with contextlib.suppress(OSError):  # raised if the folder is not empty
                 folder.rmdir()
 
     @property
     def _namespaces(self) -> Sequence[Path]:
-        """Folders of the parts of the name above the dataset, innermost first."""
+        """Folders between the root and the dataset, one per part of its name, innermost first."""
         return self.path.parents[: self._name.count("/")]
 
     def _check_free(self) -> None:
@@ -163,7 +166,7 @@ class Writer:
             )
 
     def _put(self, group: Any, name: str, space: Space, values: Any, length: int) -> None:
-        """Store the elements of a space, as one array for each of its parts."""
+        """Store elements of a space: one array, or a group with one array per entry of a Dict."""
         if isinstance(space, Dict):
             inner = group.create_group(name)
             for key, part in space.spaces.items():
@@ -172,7 +175,7 @@ class Writer:
         group[name] = _checked(name, np.asarray(values, layout.stored_dtype(space)), length)
 
     def _name_spaces(self) -> None:
-        """Write the empty descriptions by which Minari knows the folders above the dataset."""
+        """Write the empty descriptions by which Minari recognises the folders above the dataset."""
         for folder in self._namespaces:
             file = folder / layout.OF_NAMESPACE
             if not file.exists():
@@ -180,7 +183,7 @@ class Writer:
 
 
 class _File(io.FileIO):
-    """File for HDF5 whose writes never fail; `check` raises the first error.
+    """File for HDF5 whose writes never raise; `check` raises the first error.
 
     HDF5 crashes when Python ends if a file could not be written completely.
     """
@@ -188,7 +191,7 @@ class _File(io.FileIO):
     error: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write all bytes, or none after an error; return their number."""
+        """Write all bytes, or none after an earlier error; return the length of `data`."""
         rest = memoryview(data)
         try:
             while rest and self.error is None:
@@ -198,7 +201,7 @@ class _File(io.FileIO):
         return len(data)
 
     def truncate(self, size: int | None = None) -> int:
-        """Change the size, unless a write failed; return it."""
+        """Change the size of the file, unless a write has failed; return the size."""
         try:
             if self.error is None:
                 return super().truncate(size)

@@ -1,4 +1,4 @@
-"""Levels as text: `read`, `write` and `check`; `stack` and `mutate` of levels."""
+"""Functions for levels as text (`read`, `write`, `check`) and as arrays (`stack`, `mutate`)."""
 
 import dataclasses
 import importlib
@@ -24,23 +24,25 @@ LIMIT = "limit"  # short name of the param `max_steps_in_episode`
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A level that was read, with the other lines of its text."""
+    """A level that was read from a text, with the other settings in this text."""
 
     level: PyTree[Any]  # the level, or the state if the text is one
     # Params of the level, by name, such as the time limit.
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
-    # Lines that have no effect, by name: seed, source, author, title, optimal; also the id.
+    # Lines without effect on the level: name -> value. Names are seed, source, author, title,
+    # optimal and id.
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
     # Constructor fields of the environment that the text sets, such as the task of XLand.
     fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> PyTree[Any]:
-    """Return the level that a text describes, for `env.reset_to`; or a state, see below.
+    """Return the level in a text, for `env.reset_to`, or the state in it, for `env.step`.
 
-    The text has the format of the environment's family. With a header `time`, a text of MiniGrid
-    or BabyAI is a state, for `env.step`. `form="maze"` also reads mazes of `# . G` and an agent
-    `> v < ^` without outer wall; such texts are recognised without `form`, too.
+    The text has the format of the environment's family. A text of MiniGrid or BabyAI with a header
+    `time` describes a state. `form="maze"` also reads mazes without an outer wall, drawn with the
+    characters `# . G` and one of `> v < ^` for the agent; such texts are recognised without `form`,
+    too.
 
     Raises `LevelError`, a `ValueError` with line and column. Ambiguous or unusual levels cause a
     `LevelWarning`, or an error if `strict`.
@@ -51,9 +53,9 @@ def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> 
 def parse(
     env: Env, text: str, strict: bool = False, form: str | None = None, line: int | None = None
 ) -> Entry:
-    """Return what `read` returns, together with the params and notes of the text.
+    """Parse a text as `read` does; return its level with the params, notes and fields.
 
-    line: number of the text's first line, for messages; None counts from 1.
+    line: number of the text's first line in its file, for messages; None: 1.
     """
     if not isinstance(text, str):
         raise TypeError(f"levels.read: the text must be a str, got {type(text).__name__}")
@@ -76,8 +78,9 @@ def parse(
 def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
     """Return a level or a state as text, without a newline at its end.
 
-    `read` returns the same arrays for it. `form="minigrid"` writes only the picture, exactly as
-    `pprint_grid` of minigrid does, which loses some colours and all that a picture cannot show.
+    `read` turns this text into equal arrays. `form="minigrid"` writes only the picture, exactly as
+    minigrid's `pprint_grid` does. Such a text lacks some colours, and everything that a picture
+    does not show.
     """
     format = _format(env, "write")
     checks.one_of("levels.write", "form", form, format.FORMS)
@@ -95,7 +98,7 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
 
 
 def check(env: Env, level: PyTree[Any]) -> list[str]:
-    """Return the faults and oddities of a level, one sentence each.
+    """Return the errors and warnings about a level, one sentence each.
 
     The level is written as text and read again, so all rules of `read` apply.
     """
@@ -110,11 +113,11 @@ def check(env: Env, level: PyTree[Any]) -> list[str]:
 
 
 def mutate(env: Env, key: Key, level: PyTree[Any], edits: int | Array = 1) -> PyTree[Any]:
-    """Return a level after random edits, such as a wall more or less, or a moved object.
+    """Return a level after random edits, such as an added wall, a removed wall or a moved object.
 
-    Works inside `jit` and `vmap`. The level remains one that `reset_to` takes and whose mission
-    names only objects that are there; whether it can be solved is not checked. An edit that finds
-    nothing to change leaves the level as it is.
+    Works inside `jit` and `vmap`. The result is valid for `reset_to`, and its mission names only
+    objects that exist, but it may be unsolvable. An edit that finds nothing to change leaves the
+    level as it is.
     """
     module = _format(env, "mutate")
     if not hasattr(module, "mutate"):
@@ -152,7 +155,7 @@ def stack(levels: Sequence[PyTree[Any]]) -> PyTree[Any]:
 
 
 def _stacked(*leaves: Any) -> Array:
-    """Stack arrays, on the host if possible: XLA compiles 4,000 operands for a minute."""
+    """Stack arrays, on the host if possible: XLA takes a minute to compile a stack of 4,000."""
     on_device = any(isinstance(leaf, Tracer) for leaf in leaves) or jnp.issubdtype(
         jnp.asarray(leaves[0]).dtype, jax.dtypes.prng_key
     )

@@ -1,6 +1,6 @@
 """Blocks of text: lines `name: value`, then `grid:` and a picture. A line `---` ends a block.
 
-A block without the line `grid:` is only a picture. A block can contain one level.
+A block without the line `grid:` is only a picture. A block is the text of one level.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from .errors import LevelError
 
 MOST_BYTES = 64 * 1024  # largest size of the text of one level, in bytes
 SEPARATOR, GRID = "---", "grid:"
-# Names that may occur in any level: they are kept, but have no effect.
+# Names of header lines that every level may have. They are stored, but have no effect.
 NOTES = ("seed", "source", "author", "title", "optimal")
 
 
@@ -83,7 +83,10 @@ def split(text: str) -> Iterator[tuple[str, int]]:
 
 
 def one(text: str) -> tuple[str, int]:
-    """Return the text and the first line number of the only block; raise `LevelError`."""
+    """Return the text and the first line number of the only block.
+
+    Raises `LevelError` if there is no block, or more than one.
+    """
     found = list(split(text))
     if not found:
         raise LevelError("the text is empty; a level is at least a picture")
@@ -110,7 +113,10 @@ def check_plain(text: str, first: int) -> None:
 
 
 def parse(text: str, first: int = 1) -> Block:
-    """Parse one plain block, whose first line has the number `first`; raise `LevelError`."""
+    """Parse the text of one block; raise `LevelError` if it is malformed.
+
+    first: line number of the block's first line.
+    """
     lines = _lines(text)
     numbered = list(enumerate(lines, first))
     start = next((i for i, line in enumerate(lines) if line.rstrip() == GRID), None)
@@ -127,9 +133,9 @@ def parse(text: str, first: int = 1) -> Block:
 
 
 def trimmed(lines: Sequence[str], first: int) -> tuple[Sequence[str], int]:
-    """Return lines without the empty ones at both ends, and the number of the first line left.
+    """Strip empty lines from both ends; return the other lines and the number of the first one.
 
-    first: number of the first line in the text.
+    first: number of the first given line in the text.
     """
     filled = [i for i, line in enumerate(lines) if line]
     if not filled:
@@ -152,6 +158,9 @@ def _lines(text: str) -> list[str]:
 
 
 def format(headers: Iterable[tuple[str, str]], picture: Iterable[str]) -> str:
-    """Return the text of a block, without a newline at its end; without headers, the picture."""
+    """Return the text of a block, without a newline at its end.
+
+    Without headers, the text is the picture alone.
+    """
     lines = [f"{name}: {value}".rstrip() for name, value in headers]
     return "\n".join([*lines, *([GRID] if lines else []), *picture])

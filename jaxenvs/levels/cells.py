@@ -1,4 +1,4 @@
-"""Cells of a level: rows of characters, connected cells, and cells and objects in headers."""
+"""Functions for the cells of a level: parse them in headers, check characters, flood-fill."""
 
 from collections.abc import Container, Iterable
 
@@ -33,15 +33,15 @@ def cell(header: Header, text: str, shape: tuple[int, int]) -> Cell:
 
 
 def written(found: Iterable[Cell]) -> str:
-    """Return cells as text for `cells`."""
+    """Format cells as the text that `cells` parses, such as `4,1; 4,4`."""
     return "; ".join(f"{row},{column}" for row, column in found)
 
 
 def flooded(start: np.ndarray, free: np.ndarray) -> np.ndarray:
-    """Return the cells of `start` and all cells that free cells connect with them.
+    """Return the cells of `start`, and all cells of `free` that are reachable from them.
 
-    Arguments and result are masks, bool (rows, columns). A cell is connected with the cells on its
-    four sides.
+    Arguments and result are masks, bool (rows, columns). A step goes to one of the four adjacent
+    cells.
     """
     reached = start
     while True:
@@ -54,9 +54,9 @@ def flooded(start: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 
 def check_characters(row: str, line: int, known: Container[str], meaning: str) -> None:
-    """Raise `LevelError` for the first character of a row that is not known.
+    """Raise `LevelError` for the first character of a row that is not in `known`.
 
-    line: number of the row's line in the text. meaning: what the message says after the character.
+    line: line number of the row in the text. meaning: end of the error message.
     """
     for column, character in enumerate(row, 1):
         if character not in known:
@@ -64,7 +64,10 @@ def check_characters(row: str, line: int, known: Container[str], meaning: str) -
 
 
 def named(header: Header, text: str, names: dict[str, int]) -> int:
-    """Return the number of a name, such as the tile byte of `red key`."""
+    """Return the number of a name in `names`, such as the tile byte of `red key`.
+
+    Raises `LevelError` for an unknown name.
+    """
     name = " ".join(text.split())
     if name not in names:
         near = suggestion(name, names)
@@ -76,7 +79,7 @@ def named(header: Header, text: str, names: dict[str, int]) -> int:
 
 
 def integer(header: Header, text: str, low: int, high: int) -> int:
-    """Return a whole number from `low` to `high`."""
+    """Parse a whole number from `low` to `high`; raise `LevelError` for another text."""
     digits = text.strip()
     ok = digits.removeprefix("-").isdigit() and digits.isascii() and len(digits) <= 12
     if not ok or not low <= int(digits) <= high:
@@ -85,7 +88,7 @@ def integer(header: Header, text: str, low: int, high: int) -> int:
 
 
 def flag(header: Header) -> bool:
-    """Return True for `yes` and False for `no`."""
+    """Return True if a header's value is `yes`, False if it is `no`; else raise `LevelError`."""
     if header.value not in ("yes", "no"):
         raise header.error("write yes or no")
     return header.value == "yes"

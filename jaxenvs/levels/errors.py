@@ -4,10 +4,10 @@ import warnings
 
 
 class LevelError(ValueError):
-    """Raised for a text that is no level; the message is one sentence with the place."""
+    """Raised for a text that is no valid level; the message gives the fault, line and column."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1, file: str = "") -> None:
-        """Take the sentence, and the line and the column of the fault, counted from 1.
+        """Build the error from a sentence, and the line and column of the fault, counted from 1.
 
         file: path of the file with the text; "" if there is none.
         """
@@ -16,7 +16,7 @@ class LevelError(ValueError):
         self.message, self.line, self.column, self.file = message, line, column, file
 
     def __reduce__(self) -> tuple[type, tuple[str, int, int, str]]:
-        """Return what `pickle` needs to pass the error between processes."""
+        """Return the constructor and its arguments, with which `pickle` copies the error."""
         return type(self), (self.message, self.line, self.column, self.file)
 
 

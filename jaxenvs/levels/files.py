@@ -16,18 +16,18 @@ from . import api, blocks
 from .api import Entry
 from .errors import LevelError
 
-# Fields that change only observations, or that the text of a level has.
+# Fields that only change observations, or whose values the text of a level contains.
 OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
 SHIPPED = Path(__file__).parent / "shipped"  # levels that come with jaxenvs
-LARGEST = 256 * 2**20  # largest size of a file, bytes
+LARGEST = 256 * 2**20  # maximum size of a file, in bytes
 
 
 def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = False) -> list[Entry]:
     """Return the levels of a file, or of all `.txt` files of a folder, sorted by path.
 
-    path: a path, or a name in `shipped()` of levels that come with jaxenvs, such as `mazes` or
+    path: a path, or the name of levels that come with jaxenvs (see `shipped`), such as `mazes` or
         `mazes/Labyrinth`; a file or folder of this name has priority.
-    env: environment of the levels; None: the environment of the `id:` of each level.
+    env: environment of the levels; None: each level names its environment in a line `id:`.
 
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
     such file.
@@ -57,9 +57,9 @@ def save(
 
 
 def id_of(env: Env) -> tuple[str, dict[str, Any]]:
-    """Return the id of an environment ("": it has none), and the params given to it.
+    """Return the id of an environment ("" if it has none), and the params given to `make`.
 
-    Fields that only change observations may have other values than the id gives them.
+    The fields in `OBSERVED` may differ from the values that the id sets.
     """
     inner = api.bare(env)
     params = dict(getattr(inner, param_values.FIELD))
@@ -75,12 +75,12 @@ def id_of(env: Env) -> tuple[str, dict[str, Any]]:
 
 
 def name_of(env: Env) -> str:
-    """Return the id of an environment for messages, or the name of its class without an id."""
+    """Return the id of an environment for messages; the name of its class if it has no id."""
     return id_of(env)[0] or type(api.bare(env)).__name__
 
 
 def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
-    """Return an entry with this id ("": none) and these params, unless it has an id."""
+    """Add an id ("": none) and params to an entry, unless the entry already has an id."""
     if "id" in entry.notes:
         return entry
     notes = {**entry.notes, **({"id": id} if id else {})}
@@ -102,7 +102,8 @@ def text_files(path: str | os.PathLike[str]) -> list[Path]:
         path = _shipped(path)
     if not path.is_dir():
         return [path]
-    # A pipe would wait for its writer; a broken link is an error where it is read.
+    # Pipes are left out, because reading one would wait for its writer. Broken links are kept, so
+    # that reading them raises an error.
     files = sorted(p for p in path.rglob("*.txt") if p.is_file() or not p.exists())
     if not files:
         raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")
@@ -136,7 +137,7 @@ def _of_file(file: Path, env: Env | None, strict: bool) -> Iterator[Entry]:
 
 
 def _of_id(text: str, first: int) -> Env:
-    """Return the environment of the line `id:` of a text."""
+    """Make the environment that the line `id:` of a text names."""
     return registry.make(id_in(text, first))
 
 

@@ -1,8 +1,8 @@
-"""Palettes: the signs from which the pictures of levels are made, for editors.
+"""Palettes: the signs of which an editor composes the picture of a level.
 
-A sign is the text of one cell. The agent is not a sign: it stands on a cell. A module of
-`Env.level_format` whose pictures can be edited defines `palette`, `unpacked`, `packed`, `sprites`
-and `place`, and `missions` if levels have a mission.
+A sign is the text of one cell. The agent has no sign: it stands on a cell that has one. A module
+named by `Env.level_format` whose pictures can be edited defines `palette`, `unpacked`, `packed`,
+`sprites` and `place`, and `missions` if levels have a mission.
 """
 
 import dataclasses
@@ -24,10 +24,10 @@ Signs = tuple[tuple[str, ...], ...]  # sign of each cell, row by row
 
 
 class Tool(NamedTuple):
-    """A kind of thing to paint, with one sign for each of its variants, such as colours."""
+    """A kind of object that an editor paints, with one sign per variant, such as per colour."""
 
     name: str
-    key: str  # key that selects it; "" for none
+    key: str  # key that selects the tool; "" if none does
     signs: tuple[str, ...]
     variants: tuple[str, ...] = ("",)  # names of the variants
 
@@ -37,12 +37,12 @@ class Palette:
     """The signs of an environment's levels."""
 
     tools: tuple[Tool, ...]
-    empty: str  # sign of a cell that was erased
-    width: int = 1  # characters of a sign
+    empty: str  # sign of an erased cell
+    width: int = 1  # number of characters of a sign
     outside: str = ""  # sign of cells that are not part of the board; "" for none
-    # Text of the agent's cell -> its direction, and the sign below it; empty without an agent.
+    # Text of the agent's cell -> (direction, sign below the agent); empty if levels have no agent.
     agents: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
-    agent: str = "agent"  # its name
+    agent: str = "agent"  # name of the agent, for messages
     # Sign below the agent -> its name in the line `under:`, for signs that `agents` lacks.
     under: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class Picture(NamedTuple):
 
     headers: Headers
     cells: Signs
-    agent: tuple[int, int, int] | None  # row, column and direction
+    agent: tuple[int, int, int] | None  # row, column and direction of the agent; None: no agent
 
 
 def format_of(env: Env) -> Any:
@@ -94,13 +94,13 @@ def of(env: Env) -> Palette:
 
 
 def missions(env: Env) -> tuple[str, ...] | None:
-    """Return missions of an environment, or examples of them; None if levels have no mission."""
+    """Return all missions of an environment, or examples; None if its levels have no mission."""
     module = format_of(env)
     return module.missions(api.bare(env)) if hasattr(module, "missions") else None
 
 
 def read(env: Env, block: Block) -> Picture:
-    """Return the picture of a block, which may be faulty; raise `LevelError` for unknown signs."""
+    """Parse the picture of a block, valid or not; raise `LevelError` for unknown signs."""
     return format_of(env).unpacked(api.bare(env), block)
 
 
@@ -114,7 +114,7 @@ def text(env: Env, picture: Picture) -> str:
 def sprites(env: Env, picture: Picture, level: Any) -> Int[np.ndarray, "rows columns"]:
     """Return the index of each cell's sprite in `env.atlas`.
 
-    level: the level of the picture; None if the picture is faulty.
+    level: the level of the picture; None if the picture is no valid level.
     """
     return format_of(env).sprites(api.bare(env), picture, level)
 
@@ -125,7 +125,7 @@ def place(env: Env, state: Any) -> Cell | None:
 
 
 def split(palette: Palette, block: Block, headers: Headers) -> Picture:
-    """Return the cells of a block's rows, and its agent; short rows end with empty cells.
+    """Split the rows of a block into cells, and find the agent; short rows are padded with spaces.
 
     Raises `LevelError` for a second agent.
     """

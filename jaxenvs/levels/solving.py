@@ -113,9 +113,9 @@ def has_solver(env: Env) -> bool:
 
 
 def check_solver(env: Env, states: bool = False) -> None:
-    """Raise an error if `solve` cannot solve levels of an environment, as `solve` does.
+    """Raise the error that `solve` raises if it cannot solve levels of an environment.
 
-    states: whether states in the middle of an episode have to be solved, too.
+    states: whether it must also solve states in the middle of an episode.
     """
     module = _module(env)
     if hasattr(module, "check"):
@@ -141,7 +141,7 @@ def _module(env: Env) -> Any:
 
 
 def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
-    """Return groups of levels that one search can solve, with their places in the sequence."""
+    """Yield (indices, levels) for each group of levels that one search can solve together."""
     entries = [each if isinstance(each, Entry) else Entry(each) for each in levels]
     groups: dict[Any, list[int]] = {}
     for place, entry in enumerate(entries):

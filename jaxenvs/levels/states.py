@@ -15,7 +15,7 @@ from ..core.files import replacing
 from .files import id_of
 
 ABOUT = "about"  # name of the array that holds the JSON text about the file
-LARGEST = 2**34  # largest size of the arrays of a file, bytes
+LARGEST = 2**34  # maximum total size of the arrays of a file, in bytes
 KEY = "key:"  # prefix of the names of arrays that are random keys
 
 
@@ -93,7 +93,7 @@ def _state(path: Any, env: Env, arrays: dict[str, np.ndarray]) -> PyTree[Any]:
 
 
 def _about(env: Env) -> dict[str, str]:
-    """Return what must be equal where a state is loaded."""
+    """Return properties of an environment that must be equal when a state is saved and loaded."""
     key_type = str(jax.random.key_impl(jax.random.key(0)))
     return {
         "id": id_of(env)[0],

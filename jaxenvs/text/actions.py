@@ -23,7 +23,8 @@ _MARK = re.compile(
 _ENDS = re.compile(
     r"\.\s|\.$|;|\(|<|\}|\s[-\u2013\u2014]\s|,\s|\bbecause\b|\bsince\b", re.IGNORECASE
 )
-# What joins two actions, and what makes of a name in front of it a question or a statement.
+# `_JOINT` matches text that joins two actions. `_DOUBT` matches text that turns the action before
+# it into a question or a statement, such as `is`.
 _JOINT = re.compile(
     r"(?:[^\w.!?']|\b(?:or|and|then|next|vs|versus|x|followed by)\b)+", re.IGNORECASE
 )
@@ -44,7 +45,7 @@ class ActionError(ValueError):
 
     def __init__(self, message: str, given: str, near: Sequence[str], legal: Sequence[int]) -> None:
         super().__init__(message)
-        self.given = given  # the text
+        self.given = given  # the text that was refused
         self.near = tuple(near)  # names of actions that resemble the text
         self.legal = tuple(legal)  # indices of the legal actions
 
@@ -52,11 +53,12 @@ class ActionError(ValueError):
 def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     """Return the action that a text names: an int, or an array if the actions are not discrete.
 
-    The text is, in this order: an action's name (`pick up`), its number (`3`), both (`3 pick up`)
-    or the beginning of one name only (`pick`); upper or lower case, quotes and punctuation around
-    it do not matter. A longer text, such as the answer of a language model, must end in such a line
-    or mark it: the last `Action: pick up`, `<action>pick up</action>` or `"action": "pick up"`. A
-    mark with two actions, such as `Action: left or right`, names none.
+    The text is one of the following, tried in this order: an action's name (`pick up`), its number
+    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`); upper or lower case,
+    quotes and punctuation around it do not matter. A longer text, such as the answer of a language
+    model, must end in such a line, or mark the action: `Action: pick up`, `"action": "pick up"` or
+    `<action>pick up</action>`. The last mark counts; a mark with two actions, such as
+    `Action: left or right`, names none.
 
     `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
     all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
@@ -155,15 +157,16 @@ def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield what may be the action that a text begins with.
+    """Yield the parts of a text that may be the action with which the text begins.
 
-    Yields nothing if another action is joined to it, or if the text only speaks of the action.
+    Yields nothing if the text joins another action to it, or asks or says something about it, such
+    as `left is blocked`.
     """
-    if any("," in name for name in names):  # such as 3,4
+    if any("," in name for name in names):  # such as `3,4`
         text = re.sub(r"\s*,\s*", ",", text)
     start = _QUOTED.sub(r"\1 ", text.lstrip(_WRAPPING), count=1)
     first = _leading(start, names)
-    after = start if first else re.sub(r"^#?\d+\s+", "", start)  # 3 pick up, because
+    after = start if first else re.sub(r"^#?\d+\s+", "", start)  # as in "3 pick up, because"
     word = first or _leading(after, names)
     if word and _goes_on(word, after[len(word) :], names):
         return
@@ -173,7 +176,7 @@ def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _leading(text: str, names: Sequence[str]) -> str:
-    """Return the longest name of an action, or else the number, that a text begins with, or ""."""
+    """Return the longest action name at the start of a text, else the number there, else ""."""
     folded, index = text.lower(), _INDEX.match(text)
     begun = [n for n in names if folded.startswith(n.lower())]
     whole = [n for n in begun if not re.match(r"[\w\\]", text[len(n) :])]
@@ -181,13 +184,13 @@ def _leading(text: str, names: Sequence[str]) -> str:
 
 
 def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
-    """Return whether the text after an action doubts it or names another one, as in `3 or 4`."""
+    """Return whether the text after an action questions it or names another, as in `3 or 4`."""
     rest = rest.lstrip(".:") if first.isdigit() else rest
     joint = _JOINT.match(rest.lstrip("'"))
     joined = _QUOTED.sub(r"\1 ", joint.string[joint.end() :]) if joint else ""
     second = _leading(joined, names)
     number = re.match(r"\d+(?!\w)", joined)
-    if number and first.isdigit():  # 3, 4 to be sure
+    if number and first.isdigit():  # as in "3, 4 to be sure"
         second = second or number[0]
     actions = [_found(word, names, range(len(names)), ()) for word in (first, second) if word]
     return actions[0] != actions[-1] or _DOUBT.match(rest) is not None
@@ -206,7 +209,10 @@ def _bare(text: str) -> Iterator[str]:
 def _found(
     text: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str]
 ) -> list[int]:
-    """Return the actions that a text names, legal or not; the beginning of a name comes last."""
+    """Return the indices of the actions that a text names, legal or not.
+
+    A text that is neither a name nor a number may be the beginning of a name.
+    """
     word = _folded(text)
     found = named(text, names) or named(text, other_names)
     if not word or found:
@@ -224,7 +230,7 @@ def _found(
 
 
 def _folded(text: str) -> str:
-    """Return a text in lower case with single spaces, and none around commas."""
+    """Return a text in lower case, with single spaces, but without spaces around commas."""
     return re.sub(r"\s*,\s*", ",", " ".join(text.lower().split()))
 
 
@@ -263,7 +269,7 @@ def _error(
 
 
 def _numbers(text: str, components: Sequence[str]) -> list[float]:
-    """Return the numbers of the first candidate that has nothing else; [] if none has.
+    """Return the numbers of the first candidate that contains only numbers; [] if none does.
 
     The names of the components may precede the numbers: `torque: 0.5`.
     """
@@ -295,14 +301,14 @@ def _element(env: Env, text: str, numbers: Sequence[float]) -> np.ndarray:
 
 
 def _refused(env: Env, text: str) -> ActionError:
-    """Return the error for a text that is no element of a space that is not discrete."""
+    """Return the error for a text that names no action, for a space that is not discrete."""
     near = closest(text.strip()[:MOST_LETTERS], action_names(env))
     message = f"{_quoted(text.strip())} is no action; {how_to_write(env)}"
     return ActionError(message, text, near, ())
 
 
 def how_to_write(env: Env) -> str:
-    """Return how an action of a space that is not discrete is written."""
+    """Return text that tells how to write an action of a space that is not discrete."""
     space, names = env.action_space, action_names(env)
     if not isinstance(space, Box):
         return f"actions of {space} cannot be written as text; pass them to env.step"

@@ -109,7 +109,7 @@ def _run(argv: list[str]) -> int:
 def _play(
     env: Env, agent: Agent, args: argparse.Namespace, transcripts: IO[str] | None
 ) -> tuple[list[Result], str]:
-    """Play the episodes; return their results and the definition of progress."""
+    """Play the episodes; return their results and the definition of progress in words."""
     settings = Settings(args.seed, args.invalid, args.detail)
     results, words, shown = [], "", _Shown(args.id, args.episodes)
     for index in range(args.episodes):
@@ -153,7 +153,7 @@ def _named(result: Result) -> dict[str, Any]:
 
 
 def _statement(found: dict[str, Any]) -> str:
-    """Return the line with the means."""
+    """Return the line of text that reports the means over the episodes."""
     means = found["summary"]
     parts = [f"return {_number(means['return'], means['return_error'])}"]
     if means["success"] is not None:

@@ -17,7 +17,7 @@ def describe_batch(
     the action, and gives `env.describe_changes`. `params` are shared by all states. The states are
     read by one program, compiled once for each batch size.
 
-    Raises `ValueError` for another detail, for "changes" without `before`, for `before` with
+    Raises `ValueError` for an unknown detail, for "changes" without `before`, for `before` with
     another detail, and for states that are not a batch.
     """
     _check(detail, before)
@@ -35,10 +35,9 @@ def describe_batch(
 
 
 def described(env: Env, state: Any, detail: str = "full", params: Any = None) -> str:
-    """Return `env.describe(state, params, detail)`, also if its `describe` has no `detail`.
+    """Return `env.describe` of a state, even if this method has no argument `detail`.
 
-    An environment with its own `describe(state, params)` is described in short by the first three
-    lines.
+    For such an environment, the short description is the first three lines of the text.
     """
     texts.check_detail("jaxenvs.text", detail)
     if "detail" in inspect.signature(env.describe).parameters:

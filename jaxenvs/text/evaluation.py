@@ -16,7 +16,7 @@ from .agents import Agent, reset
 from .measures import Progress
 from .prompts import Moment, limit_of, prompt, rules_of
 
-# What follows an answer that is no legal action.
+# Value of `Settings.invalid` -> consequence of an answer that names no legal action.
 INVALID = {
     "noop": "the environment's idle action, or if there is none no action; the answer counts",
     "random": "a uniformly drawn legal action",
@@ -32,7 +32,7 @@ class Settings(NamedTuple):
     """Conditions of an evaluation."""
 
     seed: int = 0  # seed of the levels, the environment's random draws and random actions
-    invalid: str = "noop"  # one of `INVALID`
+    invalid: str = "noop"  # consequence of an invalid answer, one of `INVALID`
     detail: str = "full"  # level of detail of the observations
 
 
@@ -91,7 +91,7 @@ class Episode:
         self.is_over = self.terminated = False
 
     def play(self, agent: Agent) -> Iterator[Turn]:
-        """Ask the agent until the episode ends.
+        """Ask the agent for actions until the episode ends; yield each turn.
 
         Raises `AnswerError` if an answer is not text.
         """
@@ -111,7 +111,7 @@ class Episode:
             last = last._replace(state=self.state, step=self.step, **moved)
 
     def result(self) -> Result:
-        """Return the result, after the last turn."""
+        """Return the result of the episode; call it after the last turn."""
         played = self.progress.played
         return Result(
             episode=self.number,
@@ -124,7 +124,7 @@ class Episode:
         )
 
     def _turn(self, text: str, answer: str, legal: Any, limit: int) -> Turn:
-        """Take the action that an answer names."""
+        """Take the action that an answer names, or handle an invalid answer; return the turn."""
         error = ""
         try:
             action = parse_action(self.env, answer, legal)
@@ -157,7 +157,7 @@ class Episode:
         return None if mask is None else np.asarray(mask(self.state))
 
     def _instead(self, legal: np.ndarray | None) -> Any:
-        """Return the action in place of an invalid answer; None if no action is taken."""
+        """Return the action that replaces an invalid answer; None if no action is taken."""
         rule, idle = self.settings.invalid, unwrapped(self.env).idle_action
         if rule == "noop" and idle is not None:
             return np.int32(idle)
@@ -175,7 +175,7 @@ class Episode:
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the means over episodes, with the standard error of the return and the progress.
+    """Return the means over episodes, and the standard errors of return and progress.
 
     Success and progress are None if the environment does not define them.
     """

@@ -1,7 +1,7 @@
 """Progress of an episode: a number from 0 to 1, comparable between environments.
 
-All definitions are in this file. The class of the environment decides, then its members: see
-`SPECIAL` and `definition_of`.
+All definitions are in this file. `definition_of` selects one by the class of the environment (see
+`SPECIAL`), else by its success or achievements.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,9 +23,9 @@ class Played(NamedTuple):
     env: Env
     steps: int = 0
     total: float = 0.0  # return: undiscounted sum of rewards
-    success: bool | None = None  # None before the first step, or if there is no success
+    success: bool | None = None  # None before the first step, or if success is not defined
     achieved: Any = None  # bool (achievements,), whether each was earned; None if there are none
-    state: Any = None  # last state
+    state: Any = None  # state after the last step; None before the first step
 
 
 class Definition(NamedTuple):
@@ -55,7 +55,8 @@ SUCCESS = Definition(
 ACHIEVEMENTS = Definition(
     "share of the achievements that were earned", lambda played: float(np.mean(played.achieved))
 )
-# Definition for classes whose success, if any, says little about the quality of an episode.
+# Class name -> definition, for classes whose success, if any, says little about the quality of an
+# episode.
 SPECIAL = {
     "CartPole": Definition("share of the time limit with the pole upright", _share_of_time),
     "Pendulum": Definition("mean reward, scaled to its range", _share_of_reward),
@@ -70,7 +71,7 @@ class Progress:
     """
 
     def __init__(self, env: Env) -> None:
-        """Start an episode in which no step was taken."""
+        """Start to measure an episode in which no step was taken."""
         self.played = Played(env)
 
     def add(self, step: Step) -> None:
@@ -116,9 +117,9 @@ def definition_of(played: Played) -> Definition | None:
 def progress(env: Env, steps: Iterable[Step]) -> float | None:
     """Return the progress of an episode, given the results of its calls of `env.step`.
 
-    It is 1 or 0 for a success in a task that has one; the share of achievements in Craft; the
-    share of the time limit in CartPole; the scaled mean reward in Pendulum; log2 of the largest
-    tile / 11 in 2048. None if `steps` is empty, or if the environment has no task.
+    It is 1 for success and 0 for failure in a task that defines success; the share of achievements
+    in Craft; the share of the time limit in CartPole; the scaled mean reward in Pendulum; log2 of
+    the largest tile / 11 in 2048. None if `steps` is empty, or if the environment has no task.
     """
     episode = Progress(env)
     for step in steps:

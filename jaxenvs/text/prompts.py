@@ -26,7 +26,7 @@ REQUEST = 'Answer with one legal action. A longer answer must end in a line "Act
 
 
 class Moment(NamedTuple):
-    """The circumstances of a prompt."""
+    """Data of one prompt: the environment's state and the agent's last answer."""
 
     env: Env
     state: Any
@@ -39,7 +39,7 @@ class Moment(NamedTuple):
 
 
 def prompt(moment: Moment, rules: str, legal: Any) -> str:
-    """Return the prompt of a moment; see the module for its format.
+    """Return the prompt for a moment; the module's docstring explains its format.
 
     `rules` is the text of `rules_of`, `legal` the legal actions as `parse_action` takes them.
     """
@@ -57,7 +57,7 @@ def prompt(moment: Moment, rules: str, legal: Any) -> str:
 
 
 def legal_line(env: Env, legal: Any) -> str:
-    """Return the line that lists the names of the legal actions, or how an action is written."""
+    """Return the line that lists the legal actions, or that tells how to write an action."""
     names = action_names(env)
     if not isinstance(env.action_space, Discrete):
         return f"Actions: {how_to_write(env)}."
@@ -77,7 +77,8 @@ def observation(text: str) -> list[str]:
 
 def rules_of(env: Env) -> str:
     """Return the rules of an environment for a prompt, from the docstring of its class."""
-    from ..commands.page import docstring  # imported here, because it imports much more
+    # Imported here, because the import loads many other modules.
+    from ..commands.page import docstring
 
     texts = docstring(type(unwrapped(env)))
     labels = ("Rules", "Reward", "Episode ends")

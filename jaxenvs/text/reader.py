@@ -15,7 +15,7 @@ from .prompts import legal_names, observation
 Cell = tuple[int, int]  # (row, column), counted from the cell where the episode began
 Pose = tuple[int, int, int]  # row, column, direction; the episode begins with direction 0
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # cell offset of each direction, clockwise
-LETTERS = {"key": "k", "ball": "o", "box": "x"}  # first characters of signs
+LETTERS = {"key": "k", "ball": "o", "box": "x"}  # object -> first character of its sign
 OPEN = re.compile(r"[.Gf]|D.|f.")  # signs of cells that the agent can enter
 UNKNOWN = "?"
 
@@ -24,7 +24,7 @@ class Reader:
     """Agent with a map of all cells that it has read; it counts its moves to know its place."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Draw random actions, where the map does not help, with this seed."""
+        """Start with an empty map; `seed` is for the random actions where the map does not help."""
         self.random = random.Random(seed)
         self.reset()
 
@@ -89,7 +89,7 @@ class Reader:
         return None
 
     def _move(self, action: str) -> None:
-        """Keep track of the pose; only a free cell in front can be entered."""
+        """Update the pose after an action; `forward` moves only into a free cell."""
         row, column, way = self.pose
         front = row + STEPS[way][0], column + STEPS[way][1]
         if action == "forward" and OPEN.fullmatch(self.cells.get(front, UNKNOWN)):
@@ -99,5 +99,5 @@ class Reader:
 
 
 def _use(sign: str) -> str:
-    """Return the action for the cell in front."""
+    """Return the action on the cell in front, such as `toggle` for a closed or locked door."""
     return {"k": "pick up", "L": "toggle", "C": "toggle", "G": "forward"}.get(sign[0], "left")

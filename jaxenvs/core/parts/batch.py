@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 from .part import Part
 
 BATCH = "envs"  # name of the `vmap` axis over environments with which `make_vec` calls `step`
-# Default of `rows_per_lane`, the number of environments for which `exact` generates one level at a
-# time on a CPU. It is a little less than the number of steps of an episode in most families, so
-# that about one of these environments is done per step.
+# Default of `rows_per_lane`: for each group of this many environments, `exact` on a CPU generates
+# one level at a time. The number is a little less than the number of steps of an episode in most
+# families, so that about one environment of a group is done per step.
 ROWS_PER_LANE = 64
 
 
@@ -18,7 +18,7 @@ class BatchPart(Part):
     reset_source: ClassVar[str] = "exact"
     # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    # Maximum number of levels generated together (for large levels); 0: no limit.
+    # Maximum number of levels that are generated together, for large levels; 0: no limit.
     levels_at_once: ClassVar[int] = 0
     # Whether `carry_over` copies anything into the next episode.
     carries_over: ClassVar[bool] = False

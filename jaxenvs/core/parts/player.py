@@ -119,7 +119,7 @@ class PlayerPart(Part):
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
         """Return `describe_changes` for two batches of `text_inputs`.
 
-        By default the lines of the full texts that changed.
+        By default, the result is the lines of the full texts that changed.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]

@@ -60,7 +60,7 @@ class FromLevels(Wrapper):
 
     levels: LevelSet
 
-    # The given levels are played as they are, also if a generator would reject them.
+    # The given levels are played unchanged, even if a generator would reject them.
     level_budget: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -86,7 +86,7 @@ class NormalizeObservation(StatefulWrapper):
     two compiled programs.
     """
 
-    epsilon: float = 1e-8  # constant added to the variance
+    epsilon: float = 1e-8  # constant added to the variance, against division by zero
     update_running_mean: bool = True
     shared: bool = False
 
@@ -150,7 +150,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """
 
     gamma: float = 0.99
-    epsilon: float = 1e-8  # constant added to the variance
+    epsilon: float = 1e-8  # constant added to the variance, against division by zero
     update_running_mean: bool = True
     shared: bool = False
 
@@ -184,8 +184,8 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    This check is made where only some environments of a batch make a step. Statistics over the
-    whole batch would then include environments that make no step.
+    `make_vec` with `autoreset="next_step"` and `ActionRepeat` call it, because some environments of
+    their batches make no step while others do. Shared statistics would include all of them.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:
