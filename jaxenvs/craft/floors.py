@@ -37,7 +37,8 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Row and column of the ladder down and up; drawn even for floors that lack the ladder.
+    # Row and column of each floor's ladder down, and of its ladder up.
+    # Floors without such a ladder have a position for it too.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
