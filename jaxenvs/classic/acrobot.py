@@ -50,7 +50,8 @@ class AcrobotState(State):
     """State of Acrobot: time step, angles and angular velocities of the two links."""
 
     upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
-    lower: Float32[Array, ""]  # angle between the two links, 0 if in line, rad counter-clockwise
+    # Angle of the lower link relative to the upper link, rad counter-clockwise.
+    lower: Float32[Array, ""]
     upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s counter-clockwise
     # Angular velocity of the lower link relative to the upper link, rad/s counter-clockwise.
     lower_speed: Float32[Array, ""]
