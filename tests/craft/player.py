@@ -122,7 +122,7 @@ def _walk(key, state, window, wanted):
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # `beside` has the distance of each cell next to the player to a target of each kind.
+    # From these maps of distances, take the four cells next to the player.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS
