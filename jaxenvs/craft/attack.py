@@ -25,9 +25,9 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """On DO, make every mob with positive health alive again, even if it has vanished.
+    """On DO, make every mob with positive health alive, even if it has vanished.
 
-    Craftax's quirk in Classic: `alive` is set from the health, for all mob slots.
+    Craftax's quirk in Classic. It also applies to the health that empty mob slots store.
     """
     does, world = moment.action == Action.DO, moment.world
     mobs = {

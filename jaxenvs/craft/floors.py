@@ -379,7 +379,7 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Draw one of the cells in the mask `first` of `_words`, and two of those in its mask `second`.
+    """Draw one cell of the mask `first` of `_words`, and two cells of its mask `second`.
 
     `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if the mask is
     empty.
