@@ -166,7 +166,7 @@ class CraftParams(Params):
     cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
     skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
     # A mob vanishes if it is at least this many steps away from the player.
-    # At most the environment's `reach`.
+    # The value is at most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
     # Probability per step that a zombie appears in full daylight.

@@ -67,7 +67,7 @@ class Body(NamedTuple):
 
 
 def body_of(rules: Rules, world: World) -> Body:
-    """Return the numbers about the player from which facts and texts are written; traceable."""
+    """Return the numbers about the player for facts and texts; traceable by JAX."""
     return Body({v: world.vitals[v] for v in VITALS}, dict(world.items), world.sleeping)
 
 

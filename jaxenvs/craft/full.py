@@ -69,7 +69,7 @@ class FullParams(Params):
     # Whether one stone of the overworld is turned into a diamond when a new world is generated.
     always_diamond: Any = np.bool_(False)
     # A mob vanishes if it is at least this many steps away from the player.
-    # At most the environment's `reach`.
+    # The value is at most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.

@@ -45,7 +45,7 @@ class Rest(NamedTuple):
 
 
 def body_of(rules: Rules, world: World) -> words.Body:
-    """Return the numbers about the player from which facts and texts are written; traceable."""
+    """Return the numbers about the player for facts and texts; traceable by JAX."""
     rest = Rest(
         {vital: most(rules, world, vital) for vital in rules.vitals},
         {charm: world.charms[charm] for charm in CHARMS},
