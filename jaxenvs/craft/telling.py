@@ -77,7 +77,7 @@ def text_inputs(env: "CraftEnv", state: "CraftState", params: Any) -> Inputs:
 def texts(env: "CraftEnv", inputs: Inputs, detail: str) -> list[str]:
     """Describe states: vitals, inventory, the cell ahead and things in view.
 
-    With `detail` "full", also describe the time and draw the view.
+    With `detail` "full", also describe all other facts, such as the time, and draw the view.
     """
     if detail == "full":
         return ["\n".join(one.lines()) for one in told_of(env, inputs)]

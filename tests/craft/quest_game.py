@@ -1,7 +1,7 @@
 """The game of `quest_player`: access to the state, and search by rollouts of clones.
 
-The player sees the whole state. It plays pieces of `AHEAD` steps. In a piece, it
-repeats the actions of the best clone, whose final state has the highest value.
+The player sees the whole state. It plays pieces of `AHEAD` steps. In a piece, it takes the actions
+of the best clone, whose final state has the highest value.
 """
 
 import jax

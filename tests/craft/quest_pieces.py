@@ -79,7 +79,7 @@ def shot(game):
     return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
 
 
-# The following functions craft items or place them.
+# The following functions craft, collect or place items.
 
 
 def make(game, action, *items, furnace=False):
