@@ -50,9 +50,10 @@ class AcrobotState(State):
     """State of Acrobot: time step, angles and angular velocities of the two links."""
 
     upper: Float32[Array, ""]  # angle of the upper link, 0 if it hangs down, rad counter-clockwise
-    lower: Float32[Array, ""]  # angle of the lower link from the upper one, rad counter-clockwise
+    # Angle of the lower link relative to the upper link, rad counter-clockwise.
+    lower: Float32[Array, ""]
     upper_speed: Float32[Array, ""]  # angular velocity of the upper link, rad/s counter-clockwise
-    # Angular velocity of the lower link from the upper one, rad/s counter-clockwise.
+    # Angular velocity of the lower link relative to the upper link, rad/s counter-clockwise.
     lower_speed: Float32[Array, ""]
 
 
@@ -62,8 +63,8 @@ class Acrobot(ClassicEnv):
 
     Actions: torque on the lower link, counter-clockwise: 0 for -1 N m, 1 for 0 N m, 2 for 1 N m.
     Observation: float32 (6,): cosine and sine of the upper link's angle from hanging, cosine and
-        sine of the lower link's angle from the upper one (counter-clockwise), both angular
-        velocities (rad/s).
+        sine of the lower link's angle relative to the upper link (counter-clockwise), both
+        angular velocities (rad/s).
     Reward: -1 per step, 0 for the step that swings above the bar.
     Episode ends: when the free end is more than a link's length above the upper joint; truncated
         after 500 steps.

@@ -27,7 +27,7 @@ TORQUE = np.float32(2)  # highest torque of the motor, N m
 SPEED = np.float32(8)  # highest angular velocity of the rod, rad/s
 START = (np.pi, 1.0)  # largest initial angle (rad) and angular velocity (rad/s)
 SPEED_COST, TORQUE_COST = np.float32(0.1), np.float32(0.001)
-WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # highest cost, which is -reward, of a step
+WORST = float(np.pi**2 + 0.1 * 8**2 + 0.001 * 2**2)  # highest cost of a step; the cost is -reward
 
 
 @struct

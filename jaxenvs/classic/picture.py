@@ -89,9 +89,9 @@ def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
 def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
     """Draw Acrobot's two links, and the bar as a horizontal line.
 
-    `upper` is the angle of the upper link from hanging, `lower` the angle of the lower link from
-    the upper one (rad counter-clockwise), `bar` the height of the bar above the upper joint (m). A
-    drawn link is `REACH` = 1 m long.
+    `upper` is the angle of the upper link from hanging, `lower` the angle of the lower link
+    relative to the upper link (rad counter-clockwise), `bar` the height of the bar above the upper
+    joint (m). A drawn link is `REACH` = 1 m long.
     """
     x, y = points(background, ROOM, tile_size)
     joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)

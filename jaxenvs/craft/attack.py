@@ -25,7 +25,10 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """On DO, revive all dead mobs that have health left: Craftax's quirk in Classic."""
+    """On DO, make every mob with positive health alive, even if it has vanished.
+
+    Craftax's quirk in Classic. It also applies to the health that empty mob slots store.
+    """
     does, world = moment.action == Action.DO, moment.world
     mobs = {
         role: tuple(m._replace(alive=jnp.where(does, m.health > 0, m.alive)) for m in slots)

@@ -165,7 +165,8 @@ class CraftParams(Params):
     zombie_health: Any = np.int32(_ZOMBIE.health)  # health of a new zombie in points, at most 31
     cow_health: Any = np.int32(_COW.health)  # health of a new cow in points, at most 31
     skeleton_health: Any = np.int32(_SKELETON.health)  # health of a new skeleton, at most 31 points
-    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
+    # A mob vanishes if it is at least this many steps away from the player.
+    # The value is at most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     spawn_cow_chance: Any = np.float32(0.1)  # probability per step that a cow appears
     # Probability per step that a zombie appears in full daylight.
@@ -279,7 +280,7 @@ class CraftClassic(CraftEnv):
         return self.packed(jnp.int32(0), level.map, world)
 
     def ending(self, level: Level) -> Ending:
-        """Return a short episode that ends by the rules: wait, then walk right into lava."""
+        """Return a level whose episode terminates in two steps: wait, then walk right into lava."""
         middle = self.size // 2
         ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
         return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))

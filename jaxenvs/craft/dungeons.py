@@ -56,7 +56,8 @@ class Rooms(NamedTuple):
     size: Int32[Array, "*floors rooms 2"]  # height and width of a room with its walls: 5 to 9
     # Chunk that contains the room's corner, 0 to 8; different rooms have different chunks.
     chunk: Int32[Array, "*floors rooms"]
-    offset: Int32[Array, "*floors rooms 2"]  # cells from the chunk's corner to the room's: 0 to 10
+    # Cells from the chunk's corner to the room's corner, 0 to 10.
+    offset: Int32[Array, "*floors rooms 2"]
     chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
     fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
     has_fountain: Bool[Array, "*floors rooms"]

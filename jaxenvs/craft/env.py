@@ -150,8 +150,9 @@ class CraftEnv(Env):
         """Network input with a spatial part, computed from the observation `ids`.
 
         The input is a dict: `cells`, the flags of each cell of the view; `ahead`, the flags of the
-        cell that the player faces; `counts`, such as items and vitals, at most `Rules.best`; and
-        `body`, the values of the symbolic observation that do not belong to cells.
+        cell that the player faces; `counts`, quantities such as items and vitals, clipped to at
+        most `Rules.best`; and `body`, the values of the symbolic observation that do not belong to
+        cells.
         """
         if self.obs != "ids":
             return self.features

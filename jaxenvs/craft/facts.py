@@ -54,7 +54,7 @@ NAMES = {
 
 
 class Body(NamedTuple):
-    """Everything about the player that facts and texts state, as numbers of one state or a batch.
+    """Numbers about the player, of one state or a batch, from which facts and texts are written.
 
     The fields with a default occur in the full game only.
     """
@@ -63,26 +63,26 @@ class Body(NamedTuple):
     items: dict[str, Any]
     sleeping: Any
     traits: dict[str, Any] = {}  # noqa: RUF012  # never changed
-    rest: tuple[Any, ...] = ()  # numbers that only `full_facts` reads
+    rest: tuple[Any, ...] = ()  # values of the fields of `full_facts.Rest`
 
 
 def body_of(rules: Rules, world: World) -> Body:
-    """Return the numbers about the player that facts and texts state; traceable by JAX."""
+    """Return the numbers about the player for facts and texts; traceable by JAX."""
     return Body({v: world.vitals[v] for v in VITALS}, dict(world.items), world.sleeping)
 
 
 def bars(rules: Rules, body: Body) -> list[Fact]:
-    """Return the vitals as bars."""
+    """Return one fact per vital, which the window shows as a bar."""
     return [bar(v, int(body.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
 
 
 def counts(rules: Rules, body: Body) -> list[Fact]:
-    """Return the numbers of items."""
+    """Return one fact per item: how many the player has."""
     return [count(i.replace("_", " "), int(body.items[i]), i) for i in rules.items]
 
 
 def others(rules: Rules, body: Body, light: float, days: float) -> list[Fact]:
-    """Return the time of day and the daylight."""
+    """Return the facts about the time of day and the daylight."""
     asleep = ", asleep" if body.sleeping else ""
     said = f"day {int(days) + 1}, {hour(days % 1, light)}{asleep}"
     return [Fact("time", said, "clock", (days - NOON) % 1), Fact("light", f"{light:.0%}")]

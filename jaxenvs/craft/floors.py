@@ -37,7 +37,8 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Row and column of the ladder down and up; drawn even for floors that lack the ladder.
+    # Row and column of each floor's ladder down, and of its ladder up.
+    # Floors without such a ladder have a position for it too.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
@@ -378,7 +379,7 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Draw one of the cells in the mask `first` of `_words`, and two of those in its mask `second`.
+    """Draw one cell of the mask `first` of `_words`, and two cells of its mask `second`.
 
     `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if the mask is
     empty.

@@ -68,7 +68,8 @@ class FullParams(Params):
     day_length: Any = np.int32(300)  # number of steps in a day
     # Whether one stone of the overworld is turned into a diamond when a new world is generated.
     always_diamond: Any = np.bool_(False)
-    # Mobs vanish at this distance from the player, in steps. At most the environment's `reach`.
+    # A mob vanishes if it is at least this many steps away from the player.
+    # The value is at most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
     max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.
@@ -248,9 +249,9 @@ class CraftFull(CraftEnv):
         return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
 
     def ending(self, level: FullLevel) -> Ending:
-        """Return a short episode that ends by the rules: wait next to the necromancer, then hit it.
+        """Return a level whose episode terminates in two steps: wait, then hit the necromancer.
 
-        The kit has beaten all waves but the last, so that one blow defeats the necromancer.
+        The level's kit starts the fight after the last wave, when one blow defeats the necromancer.
         """
         last, middle = FLOORS - 1, SIZE // 2
         return Ending(

@@ -45,7 +45,7 @@ class Rest(NamedTuple):
 
 
 def body_of(rules: Rules, world: World) -> words.Body:
-    """Return the numbers about the player that facts and texts state; traceable by JAX."""
+    """Return the numbers about the player for facts and texts; traceable by JAX."""
     rest = Rest(
         {vital: most(rules, world, vital) for vital in rules.vitals},
         {charm: world.charms[charm] for charm in CHARMS},
@@ -62,7 +62,7 @@ def body_of(rules: Rules, world: World) -> words.Body:
 
 
 def bars(rules: Rules, body: words.Body) -> list[Fact]:
-    """Return the vitals as bars."""
+    """Return one fact per vital, which the window shows as a bar."""
     best = Rest(*body.rest).best
     return [
         bar(v, int(np.ceil(body.vitals[v])), int(best[v]), v, COLOURS_OF[v]) for v in rules.vitals
@@ -70,13 +70,16 @@ def bars(rules: Rules, body: words.Body) -> list[Fact]:
 
 
 def counts(rules: Rules, body: words.Body) -> list[Fact]:
-    """Return the numbers of items, the tools and the attributes."""
+    """Return one fact per item (its count, or the material of a tool) and per attribute."""
     things = [_thing(name, int(body.items[name])) for name in rules.items]
     return [*things, *(count(trait, int(body.traits[trait]), trait) for trait in TRAITS)]
 
 
 def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fact]:
-    """Return magic, floor, ladder down or boss, the time of day and the daylight."""
+    """Return the facts about magic, the floor, the time of day and the daylight.
+
+    One more fact is about the boss fight on the boss floor, and about the ladder down elsewhere.
+    """
     rest = Rest(*body.rest)
     charms = [f"{c}{MAGIC[int(rest.charms[c])]}" for c in CHARMS if rest.charms[c]]
     spells = [spell for spell, known in rest.spells.items() if known]

@@ -114,8 +114,8 @@ class Ground:
         The write changes the map only at the end of the step, but reads by the method `cell`
         already see it.
 
-        A write to the first row or column beyond the upper or left border goes to the opposite
-        border, as reads do. Writes farther out are dropped.
+        As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
+        lower or right border are dropped.
         """
         row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
         index = jnp.where(when & self.inside(row, column), self.index(row, column), self._nowhere)

@@ -153,11 +153,11 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Draw which piece of armour is enchanted with the element `kind`, an index into PIECES.
+    """Draw the piece of armour that is enchanted with the element `kind`; return its PIECES index.
 
-    The piece is drawn among those without enchantment. If all are enchanted, it is drawn among
-    those with the other element. If all have the element `kind`, it is the first. Craftax's quirk:
-    the player need not wear the piece.
+    The piece is drawn among the pieces without enchantment. If all are enchanted, it is drawn among
+    the pieces with the other element. If all have the element `kind`, it is the first. Craftax's
+    quirk: the player need not wear the piece.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

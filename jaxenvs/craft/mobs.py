@@ -57,7 +57,10 @@ class _Turn(NamedTuple):
         return jnp.abs(self.mob.row - self.world.row) + jnp.abs(self.mob.column - self.world.column)
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
-        """Return whether mobs of this type avoid a block; solid blocks are not considered."""
+        """Return whether `block` is one of the blocks that mobs of this type avoid.
+
+        Solid blocks, which no mob can enter, are not among these blocks.
+        """
         kinds: dict[frozenset[int], list[int]] = {}  # mob types for each set of avoided blocks
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)

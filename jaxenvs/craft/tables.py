@@ -216,7 +216,7 @@ class Rules:
     achievements: tuple[Achievement, ...]  # achievements; `achievements[i]` has the value i
     items: tuple[str, ...]  # inventory items, in the order of the symbolic observation
     most: int  # highest count of an item in the inventory
-    # Maximum of health, food, drink and energy, without what attributes add in the full game.
+    # Maximum of health, food, drink and energy. In the full game, attributes raise the maximum.
     best: int
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
     overflown: frozenset[Block]  # solid blocks over which projectiles fly nevertheless

@@ -1,7 +1,7 @@
 """Text descriptions of Craft's states, a batch at a time.
 
-The words are in `facts` and `full_facts`. Sentences and rows of the view that repeat are written
-once and kept.
+The words are in `facts` and `full_facts`. Each sentence and row of the view is cached, because
+many states share it.
 """
 
 import functools
@@ -43,10 +43,10 @@ class Told(NamedTuple):
 
     bars: list[Fact]
     counts: list[Fact]
-    known: tuple[str, ...]  # sentences about vitals, items, and the rest
-    front: str  # direction and the cell in front of the player
+    known: tuple[str, ...]  # a sentence about vitals, one about items, then one per other fact
+    front: str  # sentence about the direction and the cell in front of the player
     creatures: str
-    nearest: str  # the nearest things, or ""
+    nearest: str  # sentence about the nearest things; "" if there are none
     drawing: str
 
     def lines(self) -> list[str]:
@@ -75,7 +75,10 @@ def text_inputs(env: "CraftEnv", state: "CraftState", params: Any) -> Inputs:
 
 
 def texts(env: "CraftEnv", inputs: Inputs, detail: str) -> list[str]:
-    """Describe states: vitals, inventory, time, the cell ahead, things in view; full: the view."""
+    """Describe states: vitals, inventory, the cell ahead and things in view.
+
+    With `detail` "full", also describe all other facts, such as the time, and draw the view.
+    """
     if detail == "full":
         return ["\n".join(one.lines()) for one in told_of(env, inputs)]
     return ["\n".join(one.short()) for one in told_of(env, inputs, is_drawn=False)]
@@ -90,7 +93,7 @@ def known(env: "CraftEnv", inputs: Inputs) -> tuple[Fact, ...]:
 
 
 def told_of(env: "CraftEnv", inputs: Inputs, is_drawn: bool = True) -> list[Told]:
-    """Return the parts of the texts about a batch; without drawings unless `is_drawn`."""
+    """Return the parts of each state's text; their drawings are empty unless `is_drawn`."""
     return _writer(type(env)).told(inputs, is_drawn)
 
 
@@ -129,7 +132,7 @@ def _writer(edition: type) -> "_Writer":
 
 
 class _Writer:
-    """Writes the texts of an edition of the game, and keeps parts that repeat."""
+    """Writer of the texts of an edition of the game; it caches sentences, which often repeat."""
 
     def __init__(self, rules: Any, people: Any) -> None:
         self.rules, self.people = rules, people
@@ -147,9 +150,9 @@ class _Writer:
         self.bars, self.counts, self.others = {}, {}, {}
 
     def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
-        """Return the parts of the texts about a batch."""
+        """Return the parts of the text about each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
-        cells[:, self.frame.agent] = Block.GRASS  # the text lists nothing on the player's cell
+        cells[:, self.frame.agent] = Block.GRASS  # no text mentions the player's cell
         seen = map(_creatures, self.writer.things(cells, self.frame))
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)
         around = zip(self._fronts(inputs, cells), seen, self._nearest(cells), drawings, strict=True)
@@ -161,7 +164,10 @@ class _Writer:
         ]
 
     def _known(self, inputs: Inputs) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the facts and sentences about vitals and items, and the other sentences."""
+        """Return three lists with an entry per state: about vitals, about items, other sentences.
+
+        Entries of the first two lists are pairs: the facts, and one sentence about all of them.
+        """
         body, rules, people = inputs.body, self.rules, self.people
 
         def of(write: Callable[..., list[Fact]], *more: Any) -> Callable[[int], Any]:
@@ -183,8 +189,8 @@ class _Writer:
         return [*map(one, bars)], [*map(one, counts)], [lines for _, lines in others]
 
     def _nearest(self, cells: np.ndarray) -> list[str]:
-        """Return the sentence about the nearest thing of each name, "" if there is none."""
-        near = cells[:, self.frame.order[1:]]  # without the player's cell, which comes first
+        """Return, for each state, the sentence about the nearest thing of each name; "" if none."""
+        near = cells[:, self.frame.order[1:]]  # without the player's cell, the first in `order`
         names: dict[str, list[int]] = {}
         for byte in np.flatnonzero(np.bincount(near.reshape(-1), minlength=256)).tolist():
             if self.is_thing[byte]:
@@ -203,7 +209,7 @@ class _Writer:
         ]
 
     def _fronts(self, inputs: Inputs, cells: np.ndarray) -> list[str]:
-        """Return the sentence about the direction and the cell in front of the player."""
+        """Return, for each state, the sentence about the player's direction and the cell ahead."""
         height, width = self.rules.view
         offset = np.zeros(5, np.intp)
         for way, (down, right) in WAYS.items():
@@ -245,13 +251,13 @@ def _nearest_things(things: Sequence[Thing]) -> str:
 
 
 def _days(inputs: Inputs) -> list[float]:
-    """Return the days since the start of the episode."""
+    """Return, for each state, the days (with fraction) since the start of the episode."""
     both = pairs(inputs.time.tolist(), inputs.day_length.tolist())
     return [time / max(1, int(day)) for time, day in both]
 
 
 def _keys(*parts: Any) -> list[bytes]:
-    """Return the numbers of a batch as a key for each state."""
+    """Return, for each state of a batch, its numbers as bytes: the key of cached sentences."""
     return row_bytes(np.stack(jax.tree.leaves(parts), axis=1))
 
 

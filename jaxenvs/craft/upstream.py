@@ -160,9 +160,9 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
-    """Return the counters of the intrinsics.
+    """Convert Craftax's counters of the intrinsics.
 
-    These counters are integers that grow by `pace` per step; Craftax's are floats that grow by 1.
+    Craftax's counters are floats that grow by 1 per step; ours are integers that grow by `pace`.
     """
     return {
         name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)

@@ -65,7 +65,7 @@ class Anything:
         return self.rng.integers(low, np.asarray(high) + 1, self.rows)
 
     def numbers(self):
-        """Draw all params, often at the ends of their ranges; many rows are in god mode."""
+        """Draw time step and params, often at the ends of their ranges; a fifth is in god mode."""
         params = lockstep.numbers(self.rows, 0, share=0, gods=0.2)
         self.fields["timestep"] = time = self.some([0, 149, 299, 5_000, 99_997, 99_998, 99_999])
         limit = np.where(self.rng.random(self.rows) < 0.1, time + self.between(1, 2), 100_000)
@@ -205,7 +205,7 @@ class Anything:
         self.flying(floor, ladder)
 
     def crowd(self, floor, at, alone):
-        """Place mobs on a floor, near and far, at most one live mob a cell.
+        """Place mobs on a floor, near and far, with at most one live mob per cell.
 
         If `alone`, the player's cell stays free.
         """

@@ -9,7 +9,8 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-# Number of cells that slots share; the last two are one view size before the first two.
+# Number of cells on which all slots of a world are placed. Cell 2 is one view height above cell 0,
+# and cell 3 is one view width to the left of cell 1.
 MEETINGS = 4
 
 

@@ -1,6 +1,6 @@
-"""A start of the full game for each of its 67 achievements: one action earns it.
+"""Starts of the full game, one for each of its 67 achievements, which a single action earns.
 
-Starts are edited as in `starts_full`; `_DONE` gives the action and the edit by achievement.
+Starts are edited as in `starts_full`; `_DONE` has the action and the edit for each achievement.
 """
 
 import functools
@@ -33,7 +33,7 @@ def ahead(start):
 
 
 def foe(role, type):
-    """Return an edit that puts a mob to the player's right, which dies at the first blow."""
+    """Return an edit that puts a mob, which dies at the first blow, to the player's right."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -156,7 +156,10 @@ def make(achievement):
 
 @functools.cache
 def batch(count):
-    """Return `count` starts, stacked, cycling through achievements, with the latter and actions."""
+    """Return `count` stacked starts, their achievements, and the actions that earn these.
+
+    The starts cycle through all achievements.
+    """
     names = [_A(i % len(_A)) for i in range(count)]
     made = {name: make(name) for name in _A}
     actions = np.array([_DONE[name][0] for name in names], np.int32)

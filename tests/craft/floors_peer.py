@@ -29,7 +29,7 @@ ORDER = np.argsort(BUILT)
 
 @loosely
 def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
-    """Generate a world by craftax from a key (as words); return it as a level of this library."""
+    """Return craftax's world of a raw key (uint32 words), as a level of this library."""
     params = PARAMS.replace(always_diamond=always_diamond, fractal_noise_angles=angles)
     state = generate_world(key, params, StaticEnvParams())
     return FullLevel(
@@ -44,9 +44,10 @@ def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
 
 @loosely
 def draws(key, theirs):
-    """Return our draws for craftax's world of a key; `theirs` is that world without a diamond.
+    """Return our draws with which we build the world that craftax generates from a key.
 
-    The second value tells whether a ladder is not on the cell that its draw selects.
+    `theirs` is that world, generated without a guaranteed diamond. The second value tells whether a
+    ladder is not on the cell that its draw selects.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)
@@ -85,7 +86,11 @@ class Keys:
 
 
 def _hills(key):
-    """Return angles of the four noises, draws of cells for trees and ores, and three choices."""
+    """Return craftax's draws for a floor of hills.
+
+    They are the angles of the four noises, the draws of each cell for trees and ores, the key that
+    chooses the diamond, and the draws that choose the two ladders.
+    """
     next_key = Keys(key)
 
     def angles(rows, columns):
@@ -117,13 +122,13 @@ CHANCES = {
 
 
 def _cell_draws(ours, theirs, trees, ores, map):
-    """Return one draw for each cell that decides as craftax's six draws do.
+    """Return one draw per cell that gives the same block as craftax's six (a tree, five ores).
 
-    The map decides whether the draws for ground or for mountains count.
+    A cell's block in `map` shows whether craftax used the draws for ground or for mountains.
     """
 
     def ore(of, start, stop, otherwise):
-        # For craftax's first ore on a cell: the middle of our range for it.
+        # Where craftax puts an ore, use the middle of our range for its first ore on the cell.
         draw, found = otherwise, jnp.zeros(map.shape, bool)
         for i in range(start, stop):
             hit = (ores[i] < theirs["chance"][i]) & (theirs["on"][i] == of) & ~found
@@ -143,17 +148,18 @@ def _cell_draws(ours, theirs, trees, ores, map):
 
 
 def _diamond(key, stone):
-    """Return a draw by which we choose the stone that craftax's key chooses."""
+    """Return a draw with which we choose the stone that craftax chooses with `key`."""
     cells = stone.reshape(-1).astype(jnp.float32)
     cell = jax.random.choice(key, jnp.arange(SIZE * SIZE), p=cells / cells.sum())
     return _number(stone, jnp.stack(jnp.divmod(cell, SIZE)), 0.5)[0].astype(jnp.float32)
 
 
 def _number(allowed, place, given):
-    """Return a draw that chooses this allowed cell: `given`, unless rounding could decide.
+    """Return a draw with which we choose the cell `place`, which craftax chose with `given`.
 
-    craftax adds up probabilities. Near the edge of a rank its sum is rounded; then the middle
-    of the rank replaces the draw. The second value tells whether `given` chooses another cell.
+    We choose by rank among the allowed cells; craftax adds up probabilities, which rounds. If
+    rounding could decide, the draw is the middle of the rank, otherwise it is `given`. The second
+    value tells whether we would choose another cell with `given`.
     """
     allowed, cell = allowed.reshape(-1), place[0] * SIZE + place[1]
     count = allowed.sum(dtype=jnp.int32)
@@ -164,7 +170,7 @@ def _number(allowed, place, given):
 
 
 def _dungeon(key):
-    """Return rooms, cells of rare blocks, and the draws that choose the ladders."""
+    """Return craftax's draws for a dungeon: rooms, cells with the rare block, and ladders."""
     rest, _, key_sizes = jax.random.split(key, 3)
     size = jax.random.randint(key_sizes, (8, 2), 5, 10)
     next_key = Keys(rest)

@@ -1,7 +1,7 @@
 """Evaluate a function with fused multiply-adds, as a compiler may generate them.
 
-The jaxpr runs one operation at a time on arrays. A float32 sum with a product is computed in
-float64 and rounded once, which is a fused multiply-add apart from double rounding.
+The jaxpr runs one operation at a time on arrays. A float32 sum with a product as an operand
+is computed in float64 and then rounded, which is a fused multiply-add apart from double rounding.
 """
 
 from typing import Any, NamedTuple

@@ -75,7 +75,10 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
 
 
 def their_step(package, theirs, key, way, params):
-    """Step craftax by a policy: its outputs, action, draws, events and achievements."""
+    """Step craftax with an action of policy `way`.
+
+    Return craftax's outputs, the action, our draws, the events, and the new achievements.
+    """
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
     numbers = peer.params_of(params)
@@ -86,7 +89,7 @@ def their_step(package, theirs, key, way, params):
 
 
 def events(before, after, action):
-    """Return flags of a step of craftax, to be counted."""
+    """Return, by name, whether each event occurred in a step of craftax; `play` counts them."""
     alive = lambda state: [getattr(state, kind).mask for kind in peer.KINDS.values()]  # noqa: E731
     where = lambda state: [getattr(state, kind).position for kind in peer.KINDS.values()]  # noqa: E731
     born = [(b < a).any() for b, a in zip(alive(before), alive(after), strict=True)]
@@ -164,7 +167,7 @@ class Report(NamedTuple):
 
 
 def play(theirs, keys, ways, steps, params, run=None):
-    """Play trajectories in craftax and in ours; our states are never corrected."""
+    """Play trajectories in craftax and in our game; our states are never corrected."""
     run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
@@ -196,7 +199,7 @@ def play(theirs, keys, ways, steps, params, run=None):
 
 
 def merged(reports):
-    """Return the sum of reports, with only the fields that differ in one of them."""
+    """Return the sum of reports; `differences` has only fields that differed at least once."""
 
     def add(dicts):
         return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}
@@ -206,7 +209,7 @@ def merged(reports):
     return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
 
 
-# Ranges of params that are drawn instead of craftax's.
+# Ranges from which `numbers` draws params, which replace craftax's default values.
 RANGES = {
     "day_length": (20, 600),
     "zombie_health": (1, 9),
@@ -221,7 +224,7 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Return params of a batch: craftax's, or drawn ones for a share of the environments."""
+    """Return params of a batch: drawn for a fraction `share`, else craftax's default values."""
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share

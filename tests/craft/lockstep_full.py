@@ -19,7 +19,7 @@ ODDS[1, 1:5] = 8
 ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
 ODDS[3, Action.DO] = 4
-# Ranges of params that are drawn instead of craftax's.
+# Ranges from which `numbers` draws params, which replace craftax's default values.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
@@ -32,14 +32,14 @@ def chosen(theirs, key, way):
 
 
 def their_step(theirs, key, action, params):
-    """Step craftax: its outputs, action, draws, events and achievements.
+    """Step craftax; return its outputs, the action, our draws, the events, the new achievements.
 
-    It contains no code of ours, so that changes of ours do not recompile it.
+    The game in this program is craftax's, so changes of our game do not recompile the program.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # In god mode craftax lets the player leave the map, ours does not: end the comparison.
+    # In god mode craftax lets the player leave the map; our game does not. End the comparison.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -47,7 +47,7 @@ def their_step(theirs, key, action, params):
 
 
 def events(before, after):
-    """Return flags of a step of craftax, to be counted."""
+    """Return, by name, whether each event occurred in a step of craftax; `play` counts them."""
     masks = lambda state, kinds: [getattr(state, kind).mask for kind in kinds]  # noqa: E731
     mobs = list(peer.KINDS.values())
     both = list(zip(masks(before, mobs), masks(after, mobs), strict=True))
@@ -110,7 +110,7 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Return params of a batch: craftax's, or drawn ones for a share; some in god mode."""
+    """Return params of a batch: a fraction `share` is drawn, a fraction `gods` is in god mode."""
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
     others = rng.random(rows) < share

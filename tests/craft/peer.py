@@ -1,4 +1,4 @@
-"""Interface to craftax's Classic: states converted both ways, its random numbers as our draws.
+"""Interface to craftax's Classic: converts states both ways, and its random numbers to our draws.
 
 Names: `theirs` is a state of craftax, `ours` a state of ours.
 """
@@ -31,7 +31,7 @@ INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
 
 
 def loosely(function):
-    """Call craftax under JAX's standard dtype promotion, because it mixes dtypes."""
+    """Wrap a function that calls craftax, which mixes dtypes, in JAX's standard dtype promotion."""
 
     def call(*args):
         with jax.numpy_dtype_promotion("standard"):
@@ -50,13 +50,16 @@ def package(size, slots):
 
 @loosely
 def begin(key, package):
-    """Return the first state of craftax's environment for a key (as words)."""
+    """Return the first state of craftax's environment for a raw key (uint32 words)."""
     return strong(package.reset_env(key, PARAMS)[1])
 
 
 @loosely
 def reset(key, params=PARAMS):
-    """Return craftax's first state for a key (as words), and our draws of the same world."""
+    """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
+
+    The last value tells whether craftax chose a diamond's cell that its draw does not explain.
+    """
     choices = Choices()
     with choices.noted():
         state = strong(PACKAGE.reset_env(key, params)[1])
@@ -86,7 +89,7 @@ def light(time, params=PARAMS):
 
 
 def params_of(params):
-    """Convert our params to craftax's; it draws its own noise angles."""
+    """Convert our params to craftax's, without the noise angles, which craftax draws itself."""
     named = {
         name: getattr(params, name) for name in PARAMS.__dataclass_fields__ if hasattr(params, name)
     }
@@ -116,10 +119,11 @@ class Choices:
             yield
 
     def place(self, number, given):
-        """Return a uniform number that chooses the same cell by rank, and whether `given` does not.
+        """Return a uniform number with which we choose the cell that craftax chose.
 
-        craftax adds up probabilities. Near the edge of a rank its sum is rounded; then the
-        middle of the rank replaces the number drawn.
+        We choose by rank among the allowed cells; craftax adds up probabilities, which rounds. If
+        rounding could decide, the number is the middle of the rank, otherwise it is `given`. The
+        second value tells whether we would choose another cell with `given`.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -158,7 +162,7 @@ def draws_of(key, slots=SLOTS):
 
 
 def draws_of_mobs(carry, key_spawn, slots):
-    """Return the draws of mobs that move or appear: whims, probabilities and places by role."""
+    """Return the fields `whims`, `appears` and `place` of `Draws`: dicts by role of mobs."""
 
     def uniform():
         nonlocal carry
@@ -174,7 +178,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # craftax carries on the last key, not the rest.
+        carry = jax.random.split(carry)[1]  # craftax continues with the second key here.
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -197,8 +201,8 @@ def draws_of_mobs(carry, key_spawn, slots):
 def terrain_draws_of(key, size=64):
     """Return the draws of a world as craftax makes them from the key of a reset.
 
-    Angles of the four noises; draws of each cell for coal, iron, diamond and tree; the draw for the
-    guaranteed diamond.
+    The three parts are the angles of the four noises; the draws of each cell for coal, iron,
+    diamond and tree; and the draw that places the guaranteed diamond.
     """
 
     def next_key():
@@ -223,7 +227,7 @@ def terrain_draws_of(key, size=64):
 
 
 def cells_of(maps, blocks):
-    """Return one draw for each cell that decides as craftax's four draws in this world."""
+    """Return one draw per cell that gives the same ore or tree as craftax's four draws `maps`."""
     coal, iron, diamond, tree = maps
     ore = jnp.where(coal < 0.04, 0.02, jnp.where(iron < 0.03, 0.054, 0.071))
     is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)

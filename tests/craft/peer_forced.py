@@ -45,7 +45,10 @@ def begin(level):
 
 
 def _decisions():
-    """Return the keys of a step's decisions in the order of `draws_of`, and ranges of integers."""
+    """Return the key and the range of each random decision of a step, in the order of `draws_of`.
+
+    The range is (low, high) for an integer, (None, None) for a uniform draw, None for a choice.
+    """
     keys, ranges = [], []
 
     def noting(key, shape=(), low=None, high=None, *_, p=None):
@@ -72,7 +75,7 @@ def _numbers(draws):
 
 
 def _loot(loot):
-    """Return craftax's draws for the contents of a chest."""
+    """Return draws with which a chest of craftax has the contents `loot`."""
     happens = lambda there: jnp.where(there, 0.0, 0.999)  # noqa: E731
     some = lambda count, least: jnp.maximum(count, least)  # noqa: E731
     is_ore, tool = loot.ore < len(peer.ORE_ODDS), (loot.pickaxe > 0) | (loot.sword > 0)
@@ -103,7 +106,10 @@ class _Forced:
         return _patched(self.uniform, self.randint, self.choice)
 
     def given(self, key, among=None):
-        """Return the number of a key; with `among`, of the decision with this range."""
+        """Return our draw for the decision that has this key.
+
+        If decisions share the key, `among` selects the decision with this range.
+        """
         here = (self.keys == key).all(axis=-1)
         if among is not None:
             here = here & np.array([limits == among for limits in self.ranges])

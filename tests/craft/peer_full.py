@@ -30,7 +30,7 @@ ORE_ODDS, LEVEL_ODDS = (0.3, 0.3, 0.15, 0.125, 0.125), (0.4, 0.3, 0.2, 0.1)
 
 @loosely
 def begin(key):
-    """Return the first state of craftax for a key (as words)."""
+    """Return the first state of craftax for a raw key (uint32 words)."""
     return strong(PACKAGE.reset_env(key, PARAMS)[1])
 
 
@@ -83,7 +83,7 @@ def draws_of(key):
 
 
 def loot_of(carry):
-    """Return the contents of a chest by craftax's key."""
+    """Return the contents of a chest that craftax draws from a key."""
 
     def fresh():
         nonlocal carry

@@ -45,7 +45,10 @@ def _window(state):
 
 
 def _wanted(state):
-    """Return wanted actions with their conditions, and wanted blocks (99 for a cow)."""
+    """Return two pairs: whether actions are wanted and possible, and whether blocks are wanted.
+
+    Each pair has flags, then the actions or blocks; the block 99 stands for a cow.
+    """
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
     tools = [
@@ -82,7 +85,10 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Return an action that crafts, places, fights the mob ahead, or sleeps when tired, or 0."""
+    """Return an action that crafts, places, sleeps when tired, or fights the mob ahead; else 0.
+
+    A ripe plant ahead is eaten.
+    """
     able, actions = wanted
     blocks, mobs = window
     around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
@@ -108,12 +114,15 @@ def _craft(state, wanted, window):
 
 
 def _walk(key, state, window, wanted):
-    """Return an action towards the nearest target of the first wanted kind in sight, or its use."""
+    """Return a move towards a target, or DO if the target or a block in the way is ahead.
+
+    The target is the nearest of the first wanted kind in sight; without one, the player wanders.
+    """
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # These are the distances from the four cells next to the player to a target.
+    # From these maps of distances, take the four cells next to the player.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS
@@ -138,7 +147,7 @@ def _breaks(state, block):
 
 
 def _distances(state, blocks, mobs, targets):
-    """Return the steps to the nearest target through cells that can be walked or mined."""
+    """Return each cell's distance to a target in steps; a cell to be mined counts as three."""
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

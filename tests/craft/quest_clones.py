@@ -1,7 +1,7 @@
 """Clones of a state of the full game, rolled out by a randomised policy in one program.
 
-The draws of a step depend only on the game's key and the step's number. So the game goes exactly as
-in a clone if the clone's actions are played.
+The draws of a step depend only on the game's key and the step's number. So a game that takes the
+actions of a clone reaches exactly the states of the clone.
 """
 
 import jax
@@ -26,7 +26,7 @@ IS_WET = np.isin(np.arange(64), (Block.WATER, Block.LAVA))
 
 
 def advance(key, state, action):
-    """Step the game with this key."""
+    """Return the state after one step of the game with this key."""
     drawn = jax.random.fold_in(key, state.time)
     return ENV.step_state(drawn, state.ticked(), action, ENV.default_params).state
 
@@ -42,7 +42,10 @@ def _beside(world, cells, plan):
 
 
 def _mobs(world, plan, rows, columns):
-    """Return by direction whether a mob is adjacent, a foe is adjacent, and a foe is in line."""
+    """Return three arrays of flags, each with one flag per direction.
+
+    They tell whether a mob is adjacent, whether a foe is adjacent, and whether a foe is in line.
+    """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
     row, column, alive = (
@@ -58,7 +61,7 @@ def _mobs(world, plan, rows, columns):
 
 
 def _walk(noise, world, plan, beside, taken):
-    """Descend the field of distances, digging and bridging on the way."""
+    """Return an action that descends the field of distances, by a step, digging or bridging."""
     _, _, block, field, use = beside
     jitter = plan["loose"] * jax.random.uniform(noise, (4,), maxval=4.0)
     best = jnp.argmin(field + jnp.where(taken & ~use, 4.0, 0.0) + jitter)

@@ -1,7 +1,7 @@
 """The game of `quest_player`: access to the state, and search by rollouts of clones.
 
-The player sees the whole state. It plays pieces of `AHEAD` steps: the actions of the clone whose
-final state has the highest value.
+The player sees the whole state. It plays pieces of `AHEAD` steps. In a piece, it takes the actions
+of the best clone, whose final state has the highest value.
 """
 
 import jax
@@ -37,12 +37,12 @@ class DeadError(Exception):
 
 
 class Game:
-    """A game from its first step: its state, actions, and the parts of the state for decisions."""
+    """A game: its state, all actions so far, and the parts of the state that decisions need."""
 
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # notes of the player about its current activities
+        self.mode = {}  # plans in progress, such as a rest, and their progress
         self.rolls = 0
         self.last = ""
         self.read()
@@ -130,9 +130,11 @@ class Game:
         return distances(cost, targets)
 
     def play(self, what, field=None, use=None, score=None, forced=None, **plan):
-        """Play a piece: the actions of the best clone by `_value` plus `score`.
+        """Roll out clones from the current state, and take the actions of the best clone.
 
-        `field`: distances to descend; `use`: cells to use rather than enter; `forced`: actions.
+        The best clone has the highest sum of `_value` and `score`. `what` names the piece in
+        messages, `field` has the distances to descend, `use` marks cells to use rather than enter,
+        and `forced` has actions that replace the policy's.
         """
         field = np.zeros((48, 48), np.float32) if field is None else field
         use = np.zeros((48, 48), np.bool_) if use is None else use
@@ -155,7 +157,7 @@ class Game:
         self.read()
 
     def back(self, pieces):
-        """Undo pieces; later rollouts draw other clones."""
+        """Undo the last `pieces` pieces; later rollouts use other random numbers."""
         for _ in range(min(pieces, len(self.history))):
             self.state, length, self.mode = self.history.pop()
             self.actions = self.actions[:length]
@@ -210,7 +212,7 @@ def distances(cost, targets):
 
 
 def _differences():
-    """Return the settings of each clone."""
+    """Return the settings in which clones differ, as arrays over clones."""
     number = np.arange(CLONES)
     return {
         "loose": LOOSE[number % 6],

@@ -1,6 +1,6 @@
-"""Pieces of play of `quest_player`: move, fight, use blocks, and craft.
+"""What `quest_player` can do in a piece of `AHEAD` steps: move, fight, use blocks, craft.
 
-Each returns whether it played a piece.
+Except for `shot` and `near_table`, functions return whether they played a piece.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def reach(game, mobs, what, **more):
 
 
 def go(game, place, what, **more):
-    """Go to a place, and take the action `arrive` there."""
+    """Go to a place; an action `arrive`, if it is in `more`, is taken there."""
     game.play(what, game.field(cell(place)), shot=shot(game), **more)
     return True
 
@@ -56,7 +56,7 @@ def do(game, *actions):
 
 
 def aside(game, *actions, score):
-    """Take actions, after up to three steps aside if that helps."""
+    """Take actions, after up to three steps aside if these give a higher `score`."""
     forced = np.zeros((CLONES, AHEAD), np.int32)
     steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]
     for row, before in zip(forced, steps, strict=True):
@@ -79,7 +79,7 @@ def shot(game):
     return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
 
 
-# These pieces craft.
+# The following functions craft, collect or place items.
 
 
 def make(game, action, *items, furnace=False):
@@ -138,7 +138,7 @@ def of_diamond(game):
 
 
 def arrows(game):
-    """Craft arrows, unless wood is short."""
+    """Craft arrows if few are left, and wood and stone are plentiful."""
     able = game.has("bow") and game.has("arrows") < 6 and game.has("wood") >= 16
     return able and game.has("stone") >= 8 and make(game, Action.MAKE_ARROW, "arrows")
 
@@ -153,7 +153,7 @@ def garden(game):
 
 
 def torch(game):
-    """Place a torch once."""
+    """Place a torch if none has been placed in this game."""
     if not game.has("torches") or not game.misses("PLACE_TORCH"):
         return False
     return aside(game, Action.PLACE_TORCH, score=lambda world: -20 * world.items["torches"])

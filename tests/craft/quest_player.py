@@ -2,9 +2,9 @@
 
     JAX_PLATFORMS=cpu python tests/craft/quest_player.py    # plays, and writes quest.npz
 
-It sees the whole state and searches by rollouts of clones, see `quest_game`. Each piece of play
-follows the most urgent goal that is possible. When all clones die, it backtracks, further each
-time, and tries other clones.
+The player sees the whole state and searches by rollouts of clones, see `quest_game`. Each piece of
+play follows the most urgent goal that is possible. When all clones die, the player backtracks,
+further each time, and tries other clones.
 """
 
 import sys
@@ -28,7 +28,7 @@ RECORD = Path(__file__).with_name("quest.npz")
 CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
 GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
-LONG = 900  # number of steps on a floor after which chests are ignored
+LONG = 900  # number of steps on a floor after which the player ignores chests
 
 
 # Plans for the player's needs.
@@ -61,7 +61,7 @@ def drink_potion(game):
 
 
 def retreat(game):
-    """In the fire and ice realms, fight near the ladder up, and leave by it when worn out."""
+    """In the fire and ice realms, go to the ladder up and leave by it when worn out."""
     mode = game.mode
     if mode.get("up") != game.floor:
         mode["up"] = 0
@@ -80,7 +80,7 @@ def retreat(game):
 
 
 def recover(game):
-    """Rest when the player first needs it, until it has recovered or is hungry."""
+    """Rest from the time when the player needs it until it has recovered or is hungry."""
     mode, deep = game.mode, game.floor in (6, 7)
     foes, cleared = game.foes(), game.kills >= CLEARED
     low = 4 if game.floor == 0 else min(5, game.most("health") / 2)

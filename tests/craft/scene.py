@@ -53,9 +53,10 @@ QUIET = Draws(
 
 
 def quiet(sapling=0.99, appears=None, place=None, **whims):
-    """Return quiet draws with changes: `appears`, `place` by role, whims such as `melee_gate`.
+    """Return the draws `QUIET` with changes.
 
-    One number sets all slots.
+    `appears` and `place` are dicts by role. Each name in `whims` is a role and a field of `Whims`,
+    such as `melee_gate`; its value is an array over slots, or one number for all slots.
     """
     changed = dict(QUIET.whims)
     for name, value in whims.items():
@@ -73,8 +74,8 @@ def quiet(sapling=0.99, appears=None, place=None, **whims):
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
     """Return the state of a drawing whose first cell is at `at`.
 
-    `parts`: `items`, `vitals`, `counters` by name; other fields of the world as they are.
-    `change(world)` edits the rest.
+    `parts` are new values of `World` fields; `items`, `vitals` and `counters` may be partial dicts.
+    At last, the world is replaced by `change(world)`.
     """
     world = new_world(CLASSIC, SLOTS, SIZE, dict.fromkeys(ROLES, 0))
     blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)

@@ -144,7 +144,7 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # either all mobs on a cell are marked, or none
+    if start.unmarked:  # unmark all live mobs that share a cell with an unmarked mob
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -283,7 +283,7 @@ def asleep(start):
 
 
 def thick(start):
-    """Combine all random parts."""
+    """Make ground, body, mobs and plants random."""
     random_ground(start)
     random_body(start)
     random_mobs(start)
@@ -291,7 +291,7 @@ def thick(start):
 
 
 def edge(start):
-    """Combine all random parts, at a border."""
+    """Place the player at a border; make body, mobs and plants random."""
     border(start)
     random_body(start)
     random_mobs(start)
@@ -305,7 +305,7 @@ def last_steps(start):
 
 
 def fresh(start):
-    """Keep craftax's world."""
+    """Leave craftax's world unchanged."""
     start.own = Block.GRASS
 
 
@@ -354,7 +354,7 @@ def world(seed):
 
 
 def batch(count, seed=0):
-    """Return `count` starts, stacked, cycling through the kinds, and the kind of each."""
+    """Return `count` stacked starts that cycle through the kinds, and the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

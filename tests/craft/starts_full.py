@@ -18,7 +18,7 @@ SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # The steps are left, right, up and down.
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
-# Plants grow on the map of floor 0, so grass and plants stay there.
+# Blocks for the other floors: without grass and plants, because plants grow on floor 0 only.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]
 TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 
@@ -332,7 +332,7 @@ def duel(start):
 
 
 def fresh(start):
-    """Keep craftax's world."""
+    """Leave craftax's world unchanged."""
 
 
 KINDS = {  # kind -> edits, and the floor if only one is possible
@@ -361,7 +361,7 @@ def make(kind, seed):
 
 
 def batch(count, seed=0):
-    """Return `count` starts, stacked, cycling through the kinds, and the kind of each."""
+    """Return `count` stacked starts that cycle through the kinds, and the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

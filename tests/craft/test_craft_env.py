@@ -56,7 +56,7 @@ def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
 
 
 def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
-    """A later cow hides a cow one view height below it, or one view width to its right."""
+    """A cow in a later slot hides a cow one view height below it or one view width right of it."""
     for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
         other = set_slot("passive", 1, mob(9 + row, 10 + column))
         state = scene.scene("> . \n . C", at=(8, 9), change=other)
@@ -94,7 +94,7 @@ def test_masked_actions_have_the_result_of_noop():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    if action >= A.SLEEP:  # later actions that have no effect are masked too
+                    if action >= A.SLEEP:  # from SLEEP on, actions without effect are masked
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
 

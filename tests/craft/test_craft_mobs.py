@@ -283,7 +283,7 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """Of two cows on one cell the later one moves away, and the cell loses its mark."""
+    """One of two cows on a cell leaves, so the other loses its mark. A full role marks it again."""
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))
@@ -304,7 +304,7 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 
 
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
-    """The only cell where a zombie could appear is the first cow's, which a later cow has left."""
+    """The only cell for a zombie is the first cow's, which lost its mark when another cow left."""
 
     def crowded(world):
         cows = (mob(4, 11), mob(8, 2), mob(4, 11))

@@ -51,7 +51,7 @@ def types(rows, seed=2):
 
 
 def assert_same(function, *args):
-    """Compare a function with both of its fused versions; return its results."""
+    """Assert that a function and its two fused versions give the same bits; return its results."""
     function = jax.vmap(function)
     with jax.disable_jit():
         plain = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*args))]

@@ -18,7 +18,8 @@ DRAW = jax.jit(floors.draw)
 LAST = floors.FLOORS - 1
 BETWEEN = range(1, LAST)  # floors that have both a ladder up and a ladder down
 EXACT = ("map", "items", "down_ladders", "up_ladders", "potion_mapping")
-# Cells of a floor in 512 worlds of craftax: mean, and standard deviation where it is known.
+# Number of cells of a floor that have each block, over 512 worlds of craftax: the mean, and the
+# standard deviation where it is known.
 COUNTS = {
     0: {
         "GRASS": (1062, 160),
@@ -115,7 +116,11 @@ TORCHES = 30.8  # mean number of torches on floor 1
 
 @functools.cache
 def package():
-    """Worlds of craftax, without and with a guaranteed diamond, and our draws of them."""
+    """Return a function from a seed to craftax's worlds and our draws that build them.
+
+    It returns the world without and with a guaranteed diamond, then the output of
+    `floors_peer.draws`.
+    """
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
 
@@ -160,7 +165,7 @@ def our_worlds(count):
 
 
 def check_counts(worlds):
-    """Check that counts of blocks, torches and lit cells equal craftax's, within errors."""
+    """Check that counts of blocks, torches and lit cells equal craftax's, within sampling error."""
     error = np.sqrt(1 / len(worlds.map) + 1 / 512)
     table = []
 
@@ -218,7 +223,7 @@ def test_potions_are_permuted():
 def test_a_later_room_covers_the_chest_of_an_earlier_one():
     draws = DRAW(jax.random.key(0))
     rooms = jax.tree.map(np.array, draws.rooms)
-    # Room i is in part i of the floor, so the second room is below the first.
+    # Room i is in chunk i, so the second room is below the first and overlaps it.
     rooms.chunk[:] = np.arange(dungeons.ROOMS)
     rooms.has_fountain[:], rooms.size[:] = False, 9
     rooms.offset[:, :2], rooms.chest[:, :2] = ((10, 0), (0, 0)), ((7, 3), (1, 5))
@@ -247,7 +252,7 @@ def test_quirk_a_ladder_up_on_the_ladder_down_leaves_no_way_down():
 
 @pytest.mark.parametrize(("number", "row"), [(0.9999999, 0), (0.0, 47)])
 def test_quirk_the_light_of_a_ladder_near_the_border_lies_elsewhere(number, row):
-    # Floor 7 has no other light. Its first or last cell of ice is taken.
+    # Floor 7 has no other light. The ladder up is on its first or last cell of ice grass.
     world = chosen(0.5, np.float32(number), key=10)
     assert world.up_ladders[7, 0] == row
     column = world.up_ladders[7, 1]

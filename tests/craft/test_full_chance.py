@@ -32,7 +32,7 @@ def loot():
 
 
 TOOL = {0: 0.9, **{level: 0.1 * odds for level, odds in enumerate((0.4, 0.3, 0.2, 0.1), 1)}}
-SHARES = {  # name -> probability of each value, among the draws that count
+SHARES = {  # field of `Loot` -> probability of each of its values
     "torches": {0: 0.4, **dict.fromkeys((4, 5, 6, 7), 0.15)},
     "ore": {
         **{i: 0.6 * odds for i, odds in enumerate((0.3, 0.3, 0.15, 0.125, 0.125))},

@@ -86,7 +86,7 @@ def test_long_games_play_as_the_package(part, parts):
 
 
 def feats_played():
-    """Return the report of games that repeat the action of an achievement."""
+    """Return the report of games from `feats`, each of which repeats its achievement's action."""
     theirs, _, actions = feats.batch(ROWS)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)
@@ -96,7 +96,7 @@ def feats_played():
 
 
 def any_step(seed):
-    """Step from random states with all actions, mostly DO; results as of `one_step`."""
+    """Step random states, a third of them by DO, and return what `one_step` returns."""
     rows = np.arange(ROWS)
     actions = np.where(rows % 3 == 0, Action.DO, (rows + seed) % len(Action))
     drawn = anything.Anything(ROWS, actions, seed)

@@ -25,7 +25,10 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Return observations, expanded observations, masks, worlds and features of starts."""
+    """Return starts of craftax, and what we compute from them.
+
+    That is `symbolic`, `ids`, `ids` expanded to `symbolic`, masks, worlds and features.
+    """
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
@@ -78,7 +81,7 @@ def test_features_of_the_symbolic_observation_are_the_same_without_categories():
 
 
 def test_masked_actions_change_only_what_time_changes():
-    """In craftax such an action has the same result as noop, apart from the clock."""
+    """Compare the masks of NOOP, DO, potions and strength with conditions on craftax's states."""
     theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"

@@ -88,7 +88,10 @@ def test_the_recorded_game_earns_achievements_and_their_reward():
 
 @functools.cache
 def both():
-    """Compile our step with its draws, craftax's step with the same, and the comparison."""
+    """Compile our step, craftax's step, and the comparison of their results.
+
+    Our step also returns its draws, which are an argument of craftax's step.
+    """
     env, slots = peer.ENV, peer.SLOTS
 
     def ours(key, state, action):

@@ -105,7 +105,7 @@ def wet(start):
     start.items["stone"] = 1
 
 
-QUIRKS = {  # quirk -> start, floor, action, and what holds before and after a step of craftax
+QUIRKS = {  # quirk -> edit, floor, action, and a check of craftax's states before and after
     "a chest beyond the border counts as opened": (
         chest,
         1,
@@ -201,7 +201,11 @@ masks = jax.jit(jax.vmap(peer.ENV.action_mask))
 
 @functools.cache
 def played():
-    """Step both games from each start: states before and after, observations, differences."""
+    """Step both games from the start of each quirk.
+
+    Return craftax's states before and after the step, its observations, the differences from our
+    game, and the drawn contents of chests.
+    """
     states, ways = [], []
     for number, (edit, floor, action, _) in enumerate(QUIRKS.values()):
         start = starts.Start(0, floor, np.random.default_rng(number))

@@ -1,7 +1,8 @@
 """Edges: barriers between the stages of a step, so that XLA does not recompute earlier values.
 
-An edge is a function that runs after a stage and returns the `Moment` with unchanged values.
-`CLASSIC` and `FULL` list the edges of each edition, by the stage that they follow.
+An edge is a function that runs after a stage. It returns the `Moment`, the intermediate state of a
+step, with unchanged values. `CLASSIC` and `FULL` list the edges of each edition, by the stage that
+they follow.
 """
 
 from collections.abc import Sequence
