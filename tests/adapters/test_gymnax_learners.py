@@ -1,6 +1,6 @@
-"""Tests `to_gymnax` under wrappers of the form that craftax's learners use.
+"""Tests of `to_gymnax` under wrappers like the ones of craftax's learners.
 
-Their params are static, they reset a batch themselves, and they log `Achievements/...`.
+These wrappers have static params, reset a batch themselves, and log `Achievements/...`.
 """
 
 import functools
