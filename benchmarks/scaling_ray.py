@@ -66,7 +66,10 @@ FAULT_SEEDS = (0, 1)
 
 
 def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
-    """Start `jaxenvs train` on a slow world with a number of Ray actors; return its process."""
+    """Start `jaxenvs train` with Ray actors; return the process.
+
+    `world` is the name of an environment in `slow_worlds`.
+    """
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]

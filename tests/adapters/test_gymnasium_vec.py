@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """Return all results of a batch; with autoreset disabled, done environments are reset here."""
+    """Return all results of a batch; in mode DISABLED, reset the environments that are done."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))

@@ -43,7 +43,7 @@ class Logged(NamedTuple):
 
 
 class Log:
-    """Wrapper that sums returns; params are static, as in wrappers that jit their methods."""
+    """Wrapper that logs returns; its methods are compiled with static params."""
 
     def __init__(self, env):
         self.env = env

@@ -25,7 +25,7 @@ class WalkState(State):
 
 
 class Walk(Env):
-    """Five cells in a row; walk to the last one. A step to the left of the first is illegal."""
+    """Environment: walk to the last of five cells in a row; the first cell forbids going left."""
 
     reward_range = (0.0, 1.0)
 
@@ -49,11 +49,11 @@ class Walk(Env):
         return jax.random.randint(key, (), 0, 3, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """Begin in the cell that the level names."""
+        """Begin in the start cell, which is the level."""
         return WalkState(time=jnp.int32(0), cell=level)
 
     def step_state(self, key, state, action, params):
-        """Walk."""
+        """Walk one cell to the left or right; the last cell gives reward 1 and terminates."""
         cell = jnp.maximum(state.cell + 2 * action - 1, 0)
         return Transition(state.replace(cell=cell), (cell == 4).astype(jnp.float32), cell == 4)
 

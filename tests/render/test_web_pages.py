@@ -33,7 +33,7 @@ def served(test: Callable[[Served], Awaitable[None]], prepare=playing) -> None:
                 task.cancel()
             assert done, "the test takes too long"
             for task in done:
-                task.result()  # raises what the test or the session has raised
+                task.result()  # re-raises an error of the test or the session
 
     asyncio.run(run())
 
