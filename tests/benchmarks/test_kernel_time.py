@@ -106,7 +106,7 @@ def time(seen: Features) -> float:
 def test_the_predicted_time_of_a_step_is_bounded():
     """Each of the three kernels takes little more than a launch.
 
-    The kernels increment the counter, mix the words, and store eight times as many words.
+    The kernels increment the counter, mix 65,536 words, and store eight copies.
     """
     kernels = {kernel.name: kernel for kernel in gpu_work.step_kernels(STEP, length=3)}
     times = {name: kernel.microseconds for name, kernel in kernels.items()}
