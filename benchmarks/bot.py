@@ -1,9 +1,10 @@
-"""BabyAI's bot compared with the fewest steps to success, in levels of minigrid itself.
+"""Steps of BabyAI's bot compared with the optimum, in the original levels of minigrid.
 
     python -m jaxenvs.benchmarks.bot --json benchmarks/results/bot.json
 
-The bot acts in minigrid, and uses only cells that it has seen. `jaxenvs.levels` reads the same
-levels and finds the optimum, which assumes that the whole level is known. Needs minigrid.
+The bot acts in minigrid and knows only the cells that it has seen. `jaxenvs.levels` reads the same
+levels and computes the optimum: the fewest steps to success if the whole level is known. Needs
+minigrid.
 """
 
 import contextlib
@@ -37,14 +38,14 @@ IDS = (
     "BabyAI-MiniBossLevel-v0",
     "BabyAI-KeyCorridorS3R2-v0",
 )
-# Letters of the text of a level, by minigrid's names.
+# minigrid's name of an object -> letter of the object in the text of a level.
 THINGS = {"wall": "W", "floor": "F", "key": "K", "ball": "A", "box": "B", "goal": "G", "lava": "V"}
 COLOURS = {"red": "r", "green": "g", "blue": "b", "purple": "p", "yellow": "y", "grey": "e"}
 AGENT = (">>", "VV", "<<", "^^")
 
 
 def text_of(theirs: Any) -> str:
-    """Return the level of an environment of minigrid as text for `jaxenvs.levels`."""
+    """Return the level of a minigrid environment as text for `jaxenvs.levels`."""
     rows = []
     for row in range(theirs.height):
         things = [theirs.grid.get(column, row) for column in range(theirs.width)]
@@ -68,7 +69,7 @@ def _pair(thing: Any) -> str:
 
 
 def bot_steps(theirs: Any) -> int | None:
-    """Return the steps with which the bot succeeds; None if it fails or gives up."""
+    """Return the number of steps that the bot needs; None if it fails or gives up."""
     bot = importlib.import_module("minigrid.utils.baby_ai_bot").BabyAIBot(theirs)
     action = None
     try:
@@ -82,11 +83,11 @@ def bot_steps(theirs: Any) -> int | None:
 
 
 def measure(id: str, count: int, states: int) -> dict[str, Any]:
-    """Compare the bot with the optimum in levels of minigrid with the seeds 0 to `count - 1`."""
+    """Compare the bot with the optimum in the minigrid levels of seeds 0 to `count - 1`."""
     theirs, env = _upstream(id), make(id)
     drawn, bot = [], []
     for seed in range(count):
-        with contextlib.redirect_stdout(None):  # it prints the levels that it rejects
+        with contextlib.redirect_stdout(None):  # minigrid prints the levels that it rejects
             theirs.reset(seed=seed)
         drawn.append(levels.read(env, text_of(theirs)))
         bot.append(bot_steps(theirs))
@@ -101,7 +102,10 @@ def _upstream(id: str) -> Any:
 
 
 def _row(env: Env, drawn: list[Any], bot: list[int | None], states: int) -> dict[str, Any]:
-    """Return the figures of one id, over the levels that the bot solved with a proven optimum."""
+    """Return the results for one id.
+
+    Means are over the levels that the bot solved and whose optimum is proven.
+    """
     found = levels.solve(env, drawn, node_budget=states * len(drawn))
     pairs = [
         (one.steps, steps)
@@ -131,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--states", type=int, default=100_000, help="states stored for each level")
     args = parser.parse_args(argv)
     require(["minigrid"], "minigrid")
-    importlib.import_module("minigrid")  # registers its ids
+    importlib.import_module("minigrid")  # the import registers minigrid's ids
     rows = []
     for id in args.ids:
         jax.clear_caches()

@@ -4,7 +4,7 @@
 
 The bot is minigrid's `BabyAIBot`, which knows only the cells that the agent has seen. Observations
 get the form of the jaxenvs environment, and the dataset has the layout of `jaxenvs demos`.
-Level `i` is the one of seed `i`. Episodes in which the bot fails are counted and left out.
+Levels are drawn with seeds 0, 1, 2 ... Episodes in which the bot fails are counted, not recorded.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def _record(env: Env, spec: Any, args: argparse.Namespace) -> int:
     import minigrid  # noqa: F401  # registers its ids
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Gymnasium's warning of newer versions of an id
+        warnings.simplefilter("ignore")  # Gymnasium warns if an id has a newer version
         original = gymnasium.make(spec.upstream)
     writer = Writer(args.out, env, spec.id, overwrite=args.overwrite)
     failed = seed = 0
@@ -74,7 +74,7 @@ def _record(env: Env, spec: Any, args: argparse.Namespace) -> int:
 
 
 def played(env: Env, original: Any, seed: int) -> Episode | None:
-    """Return the bot's episode in the level of a seed; None if it does not succeed."""
+    """Return the bot's episode in the level drawn with `seed`; None if the bot fails."""
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
     with contextlib.redirect_stdout(io.StringIO()):  # BabyAI prints the levels that it rejects

@@ -2,10 +2,11 @@
 
 python -m jaxenvs.benchmarks.curricula --out runs/curricula
 
-It trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps. All have
-the same feed-forward network. It then evaluates the policies on solvable levels, see `jaxenvs eval
---worst`. A method whose directory has an evaluation is left out, so the command continues an
-interrupted series. Record the runs with `python -m jaxenvs.baselines.evaluation.record`.
+The command trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps.
+All methods use the same feed-forward network. The command then evaluates the policies on solvable
+levels, see `jaxenvs eval --worst`. A method whose directory has an evaluation is left out, so the
+command continues an interrupted series. Record the runs with
+`python -m jaxenvs.baselines.evaluation.record`.
 """
 
 import sys

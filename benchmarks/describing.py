@@ -1,4 +1,4 @@
-"""States per second that `jaxenvs.text.describe_batch` describes in words, on one core.
+"""Speed of `jaxenvs.text.describe_batch`: states described in words per second, on one core.
 
     python -m jaxenvs.benchmarks.describing --ids Grid-DoorKey-8x8-v0 --json describing.json
 
@@ -33,7 +33,7 @@ IDS = (
     "Puzzle-SlidingTile-4x4-v0",
     "Classic-CartPole-v0",
 )
-STEPS = 64  # number of steps of random play before the states of a repeat
+STEPS = 64  # number of steps of random play before the first described state
 KEPT = 16  # number of steps of each environment whose states are described
 DETAILS = ("full", "short", "changes")
 
@@ -62,9 +62,9 @@ def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
 
 
 def _player(env: Env, rows: int) -> Any:
-    """Return a compiled function from a key to states before and after an action.
+    """Return a compiled function that maps a key to states before and after an action.
 
-    It plays in `rows` environments and returns two batches of `KEPT * rows` states.
+    The function plays in `rows` environments and returns two batches of `KEPT * rows` states.
     """
     venv = make_vec(env, rows)
 

@@ -102,7 +102,7 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Return a function, traced for a described mesh, compiled without the compilation cache."""
+    """Compile a function that was traced for a described mesh, without the compilation cache."""
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 

@@ -11,7 +11,7 @@ differ much between seeds:
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
 Each learner has a separate process. The learners train in turns, one at a time, all on the same
-core. A training goes from a seed to trained weights. The first training of each process includes
+core. A training takes a seed and returns weights. The first training of each process includes
 compilation and is reported separately. Seconds are CPU time, which equals wall time on an otherwise
 idle core; wall time is recorded too. The ratio of two learners is the median of the ratios of
 neighbouring turns. Learners that are not installed are listed as missing.

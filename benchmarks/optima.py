@@ -1,11 +1,10 @@
-"""Share of levels whose fewest steps to success are proven, and the time of the search, by id.
+"""For each id: the fraction of levels with a proven shortest plan, and the time of the search.
 
     python -m jaxenvs.benchmarks.optima --ids Grid-LockedRoom-v0 BabyAI-BossLevel-v0 --json a.json
 
-Each row has the levels of `sample_level` with one random key. A level counts as proven if its
-shortest plan is known with a proof, or if it is proven that no plan exists. The node budget of a
-search is `--states` for each of its levels. All searches of an id are timed together, with
-compilation.
+The levels of an id are drawn by `sample_level` from one random key. A level counts as proven if the
+search proves that its plan is the shortest, or that no plan exists. A search of several levels may
+store `--states` states for each level. All searches of an id are timed together, with compilation.
 """
 
 import sys
@@ -65,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         jax.clear_caches()  # a process cannot hold the programs of all ids
         try:
             row = measure(id, args.levels, args.states, args.together, args.seed)
-        except (NotImplementedError, TypeError) as error:  # the id has no optimum
+        except (NotImplementedError, TypeError) as error:  # the id has no solver
             print(f"{id}: left out, {error}", file=sys.stderr)
             continue
         rows.append(row)

@@ -2,13 +2,13 @@
 
     python -m jaxenvs.benchmarks.puzzlescript crates vault --engine "node engine.js CHECKOUT"
 
-Every environment plays random actions of one game, or of a folder of games; episodes that end are
-restarted. The engine plays random inputs in the first level of a file. `--engine` is the command of
-tests/puzzlescript/engine.js with a checkout of increpare/PuzzleScript. Rates are per second of
-processor time of one core, the best of the repeats.
+A batch of environments plays random actions in one game, or in all games of a folder; episodes that
+end are restarted. The engine plays random inputs in the first level of a file. `--engine` is the
+command that runs tests/puzzlescript/engine.js on a checkout of increpare/PuzzleScript. Rates are
+per second of CPU time on one core; the best repeat counts.
 
-With `--collection FOLDER`, or the variable JAXENVS_PUZZLESCRIPT_GAMES, it also measures one batch
-of 64 different games of size "small" from the folder, next to the engine in the same games.
+With `--collection FOLDER`, or the variable JAXENVS_PUZZLESCRIPT_GAMES, the command also measures a
+batch of 64 different games of size "small" from the folder, and the engine in the same games.
 """
 
 import json
@@ -37,11 +37,14 @@ from .tables.cpu import GAMES
 from .tables.text import tabulated
 
 INPUTS = 3_000  # number of inputs that the engine plays
-MANY, EACH = 64, 500  # games of a collection in a batch; inputs that the engine plays in each
+MANY, EACH = 64, 500  # number of games in a batch; number of the engine's inputs in each
 
 
 def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact") -> dict[str, Any]:
-    """Play random actions; return turns per second, the time of compilation, and micro-steps."""
+    """Play random actions; return turns per second, compile time and micro-steps per turn.
+
+    A micro-step is one iteration of the interpreter's loop; a turn needs several.
+    """
     env = PuzzleScript(game=game, observation="planes", size=size)
     batch = jaxenvs.make_vec(env, lanes, reset_source="exact")
 
@@ -74,10 +77,10 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 
 
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
-    """Return micro-steps of a turn: the mean of all environments, and of the slowest of each group.
+    """Return two means of the number of micro-steps of a turn.
 
-    A CPU plays a batch in groups of environments, each of which goes on until its slowest
-    environment is done.
+    `mean_steps` is the mean over all environments. `slowest_steps` is the mean over groups of the
+    largest number in a group: a CPU plays a group until its slowest environment is done.
     """
     found = env.collection
 
@@ -95,13 +98,13 @@ def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
 
 
 def engine_speed(command: str, game: str, count: int = INPUTS) -> float:
-    """Return inputs per second of the engine in the first levels of all files of `game`."""
+    """Return how many inputs the engine plays per second, in the first level of each file."""
     paths = collection.paths(game)
     return len(paths) * count / sum(_engine_seconds(command, path, count) for path in paths)
 
 
 def _engine_seconds(command: str, path: Path, count: int) -> float:
-    """Return the engine's processor seconds for random inputs in the first level of a file."""
+    """Return the CPU seconds in which the engine plays `count` random inputs in a first level."""
     levels = load(path).levels
     level = next(i for i, each in enumerate(levels) if not isinstance(each, str))
     inputs = random.Random(0).choices(range(4), k=count)
@@ -118,7 +121,7 @@ def _engine_seconds(command: str, path: Path, count: int) -> float:
 
 
 def small_games(folder: str, count: int) -> list[Path]:
-    """Return the first files of a folder whose games fit into size "small" with all levels."""
+    """Return the first `count` files of a folder whose games fit into size "small"."""
     found = []
     for path in sorted(Path(folder).glob("*.txt")):
         try:

@@ -102,7 +102,8 @@ def short_runs(
 ) -> Iterator[tuple[str, Path, str]]:
     """Train PPO on ids, `jobs` at a time; yield (id, run folder, error message) when a run ends.
 
-    With `again`, the runs are second attempts, with a novelty bonus or scaled rewards.
+    A run has `most` environment steps, or the preset's number of steps if this is smaller. With
+    `again`, the runs are second attempts, with a novelty bonus or scaled rewards.
     """
 
     def train(id: str) -> tuple[str, Path, str]:

@@ -66,7 +66,10 @@ FAULT_SEEDS = (0, 1)
 
 
 def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
-    """Start `jaxenvs train` on a slow world with a number of Ray actors; return its process."""
+    """Start `jaxenvs train` with Ray actors; return the process.
+
+    `world` is the name of an environment in `slow_worlds`.
+    """
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
@@ -94,8 +97,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output: `printed`, if a thread collects the output in this list; else
-    the text in the process's pipe.
+    The error shows the run's output. If another thread reads the output, the thread appends lines
+    to `printed`; otherwise the output is read from the process's pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():

@@ -22,7 +22,7 @@ from .harness import device_lock, instrument, timing
 
 DOORKEY, CRAFT = "Grid-DoorKey-8x8-v0", "Craft-Classic-Symbolic-v0"
 TORCH, NUMPY = "to_torch_vec", "to_gymnasium_vec"
-WARM_UP = 20  # steps before the length of a repeat is chosen
+WARM_UP = 20  # number of steps of the run that determines the length of a repeat
 
 
 class Loop(timing.Runner):
@@ -65,7 +65,10 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
 
 
 def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Return a step of `to_gymnasium_vec` with conversions from and to tensors, and a waiter."""
+    """Return a step of `to_gymnasium_vec`, and a function that waits for the device.
+
+    The step converts actions from tensors to NumPy, and results from NumPy to tensors.
+    """
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
@@ -96,7 +99,7 @@ def measure(env_id: str, num_envs: int, seconds: float, repeats: int) -> list[di
 
 
 def card(work: Any) -> None:
-    """Job of the command `card`; `work` is its `results.Work`."""
+    """Run the job of the command `card` that times both adapters and stores records in `work`."""
     sizes, seconds, repeats = ((8,), 0.01, 2) if work.tiny else ((4096, 65_536), 0.5, 5)
     for num_envs in sizes:
         for env_id in (DOORKEY, CRAFT):

@@ -115,9 +115,9 @@ def sliced(
 ) -> Callable[[Work], None]:
     """Return the function of a job that trains one slice of a long run.
 
-    `words` are the arguments of `jaxenvs train`, and `later` those that resumed slices repeat. In a
-    tiny run, `tiny` takes the place of both; its last two words are repeated. `judged` returns
-    records about the finished run, given its directory.
+    `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
+    resumed slices. A tiny run uses `tiny` and its last two words instead. `judged` maps the
+    directory of the finished run to records.
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
     """
@@ -134,7 +134,10 @@ def sliced(
 
 
 def _train_slice(work: Work, path: Path, words: Sequence[str], again: Sequence[str]) -> None:
-    """Train until the run ends or the time is up; `OutOfTimeError` if the run is not at its end."""
+    """Train until the run ends or the time is up.
+
+    Raises `OutOfTimeError` if the run has not ended.
+    """
     from jaxenvs.baselines.run import train
     from jaxenvs.baselines.storage.checkpoints import RunError, newest
     from jaxenvs.baselines.storage.runs import Run

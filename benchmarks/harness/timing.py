@@ -63,7 +63,7 @@ class Record:
 
 
 class Runner:
-    """Base class of objects that are timed: `run` makes a fixed number of steps and times them."""
+    """Base class of timed contestants: `run` makes a fixed number of steps and times them."""
 
     record: Record
 

@@ -47,7 +47,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers that may have the level of an id, judged by the id's family."""
+    """Return the peers that may offer the level of an id; the id's family selects them."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
@@ -62,7 +62,7 @@ def peer(name: str, env_id: str, num_envs: int) -> Contestant | Game:
 
 
 def install(name: str) -> str:
-    """Return how to install a peer that cannot be imported."""
+    """Return the instruction to install a peer that cannot be imported."""
     return next(peer.install for peer in PEERS if peer.name == name)
 
 

@@ -199,7 +199,7 @@ def faster(row: Row, other: Row) -> float | None:
 
 
 def kernels(documents: Documents) -> Table:
-    """Make a line for each profiled program, with its longest kernels."""
+    """Build a table with a line for each profiled program, which lists its longest kernels."""
     lines: dict[tuple, list[Row]] = {}
     for row in rows_of(documents):
         if row.get("part") == "kernels":
@@ -264,7 +264,7 @@ mazes = plain(
 
 
 def tests(documents: Documents) -> Table:
-    """Build a table with the number of tests that passed on each device, and those that failed."""
+    """Build a table of test outcomes by device: counts, and the names of failed tests."""
 
     def count(outcome: str) -> Column:
         return lambda document: whole(sum(r["outcome"] == outcome for r in document["rows"]))

@@ -9,8 +9,8 @@ from .turns import CORE, ENVS, ID, Turns, compilation, conditions, factor, lead,
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
-# Names (see `Turns`) of this library's rows in the full game: with the observation of block ids,
-# which are bytes, and with the symbolic observation, which is floats.
+# Names (see `Turns`) of this library's rows for the full game of Craft: BYTES observes block ids,
+# FLOATS the symbolic observation.
 BYTES, FLOATS = "exact", "exact, symbolic"
 
 _GRIDS = {

@@ -14,7 +14,7 @@ def _set(fields: dict[str, Any]) -> str:
 
 
 def _trained(line: Line) -> str:
-    """Return the fields in the run's command."""
+    """Return the environment's fields that the training command sets with `--set`."""
     return "`" + line[0]["command"].partition(" --set ")[2].partition(" --")[0] + "`"
 
 
@@ -24,7 +24,7 @@ def _wins(line: Line, of: str) -> list[float]:
 
 
 def _played(line: Line) -> str:
-    """Return the fields of the evaluation that differ from the run's."""
+    """Return the environment's fields that differ between evaluation and training."""
     run, name = line
     fields = run["evaluations"][name]["fields"]
     trained = run["evaluations"]["train"]["fields"]
@@ -44,7 +44,7 @@ COLUMNS: dict[str, Column] = {
 
 @table("runs-held-out", f"{RUNS}/puzzlescript.json")
 def held_out(runs: list[dict[str, Any]]) -> Table:
-    """Show the wins of each run in the levels of training and in others."""
+    """Build a table of each run's win rates in training levels, other levels and other games."""
     names = ("train", "levels", "games")
     lines = [(run, name) for run in runs for name in names if name in run["evaluations"]]
     return tabulated(lines, COLUMNS)

@@ -7,9 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# A record has each figure of A* twice. The entry with the figure's name is the search with the
-# learned heuristic. The entry with this name, where `{}` is the figure's name, is the search with
-# the lower bound on the cost that the puzzle itself defines.
+# Entry of a record for a figure of A* with the puzzle's own lower bound on the cost; `{}` is the
+# figure's name. The entry with the plain name is for A* with the learned heuristic.
 OWN = "{}_with_own_bound"
 
 

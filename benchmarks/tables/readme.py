@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    # Only those rows of the job's results are shown that have all these entries, with these values.
+    # Entries that a row of the job's results must have, with these values, to be shown.
     where: Mapping[str, Any]
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table

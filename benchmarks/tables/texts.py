@@ -16,7 +16,7 @@ of_rows("describing", f"{RESULTS}/describing.json", SPEED)
 
 
 def _with_error(row: dict[str, Any], name: str) -> str:
-    """Format a mean with its standard error; without an error for equal episodes."""
+    """Format a mean with its standard error; the cell is empty if there is no mean."""
     mean, error = row["summary"][name], row["summary"][f"{name}_error"]
     return "" if mean is None else f"{mean:.3f} ± {error:.3f}"
 

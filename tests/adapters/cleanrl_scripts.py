@@ -25,7 +25,7 @@ from jaxenvs import adapters
 from jaxenvs.core.spaces import Box
 from jaxenvs.core.wrapper import Wrapper
 
-MADE: list["Recorded"] = []  # the batches that scripts made
+MADE: list["Recorded"] = []  # the batches that `recorded` made for scripts
 LINE = "envs = __import__('cleanrl_scripts').recorded({id!r}, args.num_envs)"
 
 
@@ -58,17 +58,17 @@ class Frames(Wrapper):
 
 
 class Recorded:
-    """The batch of `to_torch_vec`, with the returns of its episodes as (step, return)."""
+    """Wrapper of a `to_torch_vec` batch that records each finished episode as (step, return)."""
 
     def __init__(self, env, num_envs):
-        self.envs = adapters.to_torch_vec(env, num_envs, device="cpu")  # imports PyTorch
+        self.envs = adapters.to_torch_vec(env, num_envs, device="cpu")  # this call imports PyTorch
         self.sums, self.steps, self.episodes = np.zeros(num_envs), 0, []
 
     def __getattr__(self, name):
         return getattr(self.envs, name)
 
     def step(self, action):
-        """Step the batch and record."""
+        """Step the batch; record the episodes that end."""
         results = self.envs.step(action)
         _, reward, terminated, truncated, _ = results
         self.sums += reward.numpy()
@@ -80,7 +80,7 @@ class Recorded:
 
 
 def recorded(id, num_envs):
-    """Return the batch that replaces the one of the script."""
+    """Return the batch that the script uses instead of Gymnasium's `SyncVectorEnv`."""
     env, _, form = id.partition(":")
     made = jaxenvs.make(env)
     made = {"": lambda e: e, "floats": Floats, "frames": Frames}[form](made)
@@ -91,7 +91,7 @@ def recorded(id, num_envs):
 def changed(source, id):
     """Return a script's source with its statement `envs = ...SyncVectorEnv(...)` replaced.
 
-    Raises `ValueError` unless there is exactly one.
+    Raises `ValueError` unless the script has exactly one such statement.
     """
     found = [
         node
@@ -114,14 +114,14 @@ def run(script, id, *options):
     sys.modules["cleanrl_scripts"] = sys.modules[__name__]
     script = Path(script).resolve()
     argv, path = sys.argv, [*sys.path]
-    sys.path.append(str(script.parent.parent))  # the checkout, with its package of wrappers
+    sys.path.append(str(script.parent.parent))  # CleanRL's checkout has a package of wrappers
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         copy = Path(folder) / script.name
         copy.write_text(changed(script.read_text(), id))
         sys.argv = [str(copy), *options]
         try:
             with contextlib.chdir(folder), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the script and its packages
+                warnings.simplefilter("ignore")  # warnings of the script and its packages
                 runpy.run_path(str(copy), run_name="__main__")
         finally:
             sys.argv, sys.path[:] = argv, path

@@ -26,7 +26,7 @@ class EchoState(State):
 
 
 class Echo(Env):
-    """Observations and info are fields of the state, as few functions in between as possible."""
+    """Environment whose observations and infos are fields of the state, returned unchanged."""
 
     reward_range = (0.0, 1000.0)
 
@@ -81,7 +81,7 @@ def native(env, actions, mode, seed=SEED):
     """Return copies of all results of `make_vec` for `actions` (steps, num_envs).
 
     The keys are those that `to_torch_vec` documents. With mode "none", done environments are reset.
-    Params are arguments: XLA rounds a division by a constant in another way.
+    Params are passed as arguments, because XLA rounds a division by a constant differently.
     """
     params = env.default_params
     venv = make_vec(env, actions.shape[1], autoreset=mode)

@@ -50,7 +50,7 @@ def test_a_changed_script_runs_on_the_batch(tmp_path, monkeypatch):
     def batch(env, num_envs, device):
         return types.SimpleNamespace(env=env, num_envs=num_envs)
 
-    monkeypatch.setitem(vars(adapters), "to_torch_vec", batch)  # needs no PyTorch
+    monkeypatch.setitem(vars(adapters), "to_torch_vec", batch)  # the stand-in needs no PyTorch
     (tmp_path / "script.py").write_text(SCRIPT)
     before = Path.cwd(), [*sys.argv], [*sys.path]
     made = run(tmp_path / "script.py", "Classic-CartPole-v0", "3")
@@ -61,7 +61,7 @@ def test_a_changed_script_runs_on_the_batch(tmp_path, monkeypatch):
 def test_a_curve_has_the_last_hundred_episodes_at_each_fifth_of_the_steps():
     episodes = [(step, float(step > 500)) for step in range(1, 1001)]
     assert curve(episodes, 1000) == [0, 0, 1, 1, 1]
-    assert curve(episodes, 2750)[0] == 0.5  # episodes 451 to 550
+    assert curve(episodes, 2750)[0] == 0.5  # mean of episodes 451 to 550, half of which return 1
 
 
 @pytest.mark.full

@@ -33,13 +33,13 @@ class Conformance(test_utils.EnvironmentTestMixin):
 
 
 class TestDicts(Conformance, unittest.TestCase):
-    """Test an observation that is a dict in a dict."""
+    """An environment whose observation is a dict in a dict conforms."""
 
     made = DOORS
 
 
 class TestVectors(Conformance, unittest.TestCase):
-    """Test actions of two numbers."""
+    """An environment whose actions are two numbers conforms."""
 
     made = Doors(vector=True)
 
@@ -64,26 +64,26 @@ class TestClassic(Conformance, unittest.TestCase):
 
 @pytest.mark.slow
 class TestCraft(Conformance, unittest.TestCase):
-    """A craft environment conforms."""
+    """A Craft environment conforms."""
 
     made = "Craft-Classic-Symbolic-v0"
 
 
 @pytest.mark.slow
 class TestBabyAI(Conformance, unittest.TestCase):
-    """BabyAI."""
+    """A BabyAI environment conforms."""
 
     made = "BabyAI-GoToObj-v0"
 
 
 class TestXLand(Conformance, unittest.TestCase):
-    """XLand."""
+    """An XLand environment conforms."""
 
     made = "XLand-R1-9x9-v0"
 
 
 class TestPuzzleScript(Conformance, unittest.TestCase):
-    """PuzzleScript."""
+    """A PuzzleScript game conforms."""
 
     made = "PuzzleScript-v0"
 

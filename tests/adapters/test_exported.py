@@ -41,10 +41,10 @@ def every_row(rows=ROWS):
 
 
 def play(envs, actions, mode, use, seed=SEED):
-    """Yield all results; `use(results)` is called on each, and each action is overwritten."""
+    """Yield `use(results)` for all results; each action is overwritten after its step."""
     results = envs.begin(seed, every_row(envs.num_envs), True)
     yield use(results)
-    room = np.zeros(envs.num_envs + 64, np.int32)  # JAX shares memory that begins at 64 bytes
+    room = np.zeros(envs.num_envs + 64, np.int32)  # JAX shares 64-byte-aligned memory
     start = (-room.ctypes.data % 64) // 4
     given = room[start : start + envs.num_envs]
     for action in actions:
@@ -95,7 +95,7 @@ def test_results_are_not_the_state():
 
 
 def test_results_are_separate_without_compilation():
-    """Without compilation, a function returns an input itself."""
+    """Without `jit`, a function that returns its input returns the same buffer, not a copy."""
     actions = actions_for(ECHO, 3, 2)
     with jax.disable_jit():
         envs = batch(ECHO, "none", 2)

@@ -136,7 +136,7 @@ def test_a_pickled_episode_continues_identically():
 
 @pytest.mark.slow
 def test_gymnasium_may_fork_before_the_first_episode():
-    """`AsyncVectorEnv` forks after making an environment to learn the spaces."""
+    """`AsyncVectorEnv` makes one environment to read its spaces, then forks."""
     code = """
 import gymnasium
 from jaxenvs.adapters import register_in_gymnasium
@@ -261,7 +261,7 @@ def test_flags_are_actions_and_observations():
 
 def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
     class Counted(Doors):
-        # Traced once for the shapes, and once for the program.
+        # Traced once to compute shapes, and once to compile the program.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=2)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 

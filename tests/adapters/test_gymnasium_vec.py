@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """Return all results of a batch; with autoreset disabled, done environments are reset here."""
+    """Return all results of a batch; in mode DISABLED, reset the environments that are done."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))
@@ -96,7 +96,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 def counts_right(mode):
     """Return whether Gymnasium's statistics are right.
 
-    Before 1.4 they do not count the first step of an episode in mode SAME_STEP.
+    Gymnasium before 1.4 does not count an episode's first step in mode SAME_STEP.
     """
     release = tuple(map(int, gymnasium.__version__.split(".")[:2]))
     return mode is not AutoresetMode.SAME_STEP or release >= (1, 4)
@@ -208,7 +208,7 @@ def test_one_compilation_for_all_batches_of_a_kind():
     """Batches of one kind share compiled programs, also if params are Python numbers."""
 
     class Counted(Doors):
-        # Traced for shapes, for a reset of all rows, and for a reset of some.
+        # Traced to compute shapes, and to compile the reset of all rows and the reset of some rows.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=3)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 

@@ -1,6 +1,6 @@
-"""Tests `to_gymnax` under wrappers of the form that craftax's learners use.
+"""Tests of `to_gymnax` under wrappers like the ones of craftax's learners.
 
-Their params are static, they reset a batch themselves, and they log `Achievements/...`.
+These wrappers have static params, reset a batch themselves, and log `Achievements/...`.
 """
 
 import functools
@@ -43,7 +43,7 @@ class Logged(NamedTuple):
 
 
 class Log:
-    """Wrapper that sums returns; params are static, as in wrappers that jit their methods."""
+    """Wrapper that logs returns; its methods are compiled with static params."""
 
     def __init__(self, env):
         self.env = env

@@ -17,7 +17,7 @@ ENV = SlidingTile(size=3, scramble=8)
 
 
 def blind(weights, obs, state):
-    """Network without knowledge: uniform logits, and the weights as values of the cells."""
+    """Return uniform logits, and the scalar `weights` as the value of every state."""
     rows = len(state.time)
     return jnp.zeros((rows, 4)), jnp.full(rows, jnp.float32(weights))
 

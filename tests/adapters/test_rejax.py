@@ -23,8 +23,8 @@ GRID |= {"learning_rate": 4e-4, "max_grad_norm": 0.5, "gae_lambda": 0.95, "ent_c
 # Rollouts are small, because rejax lets a value change only by `clip_eps` between two rollouts.
 CARTPOLE = {"num_envs": 8, "num_steps": 32, "num_minibatches": 1, "num_epochs": 20}
 CARTPOLE |= {"learning_rate": 5e-4, "max_grad_norm": 0.5, "gae_lambda": 0.8, "gamma": 0.98}
-# Environment, settings, steps per seed, and the final mean return that each seed must reach.
 EMPTY = wrappers.OneHot(env=jaxenvs.make("Grid-Empty-5x5-v0"))
+# Id -> environment, settings, steps per seed, final mean return that each seed must reach.
 TASKS = {
     "Grid-Empty-5x5-v0": (EMPTY, GRID, 65_536, 0.9),
     "Classic-CartPole-v0": (jaxenvs.make("Classic-CartPole-v0"), CARTPOLE, 131_072, 195.0),
@@ -54,5 +54,5 @@ def test_an_unmodified_ppo_learns(id: str):
     )
     for seed in range(SEEDS):
         print(f"  returns {np.round(returns[seed], 3)}, lengths {np.round(lengths[seed], 1)}")
-    assert (returns[:, 0] < enough / 2).all()  # at first nothing has been learned
+    assert (returns[:, 0] < enough / 2).all()  # the first evaluation shows no learning
     assert (returns[:, -1] >= enough).all()

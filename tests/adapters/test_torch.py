@@ -172,7 +172,7 @@ def test_a_device_has_names_in_both_packages(device):
 
 
 def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
-    """The batch keeps this index, so a later `torch.cuda.set_device` does not separate the two."""
+    """The batch keeps this index even if `torch.cuda.set_device` is called later."""
     gpus = [types.SimpleNamespace(platform="gpu", local_hardware_id=i) for i in range(2)]
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: gpus)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -184,7 +184,7 @@ def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore")  # of PyTorch's compiler
+@pytest.mark.filterwarnings("ignore")  # warnings of PyTorch's compiler
 def test_a_compiled_policy_takes_the_tensors():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))

@@ -12,7 +12,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxenvs.core.struct import struct
 
 IDS = jaxenvs.registry.list()
-# Ids on which tests that compile run by default, one per family; other ids are slow tests.
+# Family -> id on which tests that compile run by default. Tests on other ids are slow.
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
@@ -31,9 +31,10 @@ class DoorsState(State):
 
 
 class Doors(Env):
-    """Episodes of 2 to 9 steps; the action is added to a number, which is the reward.
+    """Environment that adds actions to a number, which is the reward; episodes have 2 to 9 steps.
 
-    Observation: a dict of all kinds of spaces. Actions: a Discrete, or with `vector` two numbers.
+    The observation is a dict of all kinds of spaces. Actions are discrete; with `vector`, an action
+    is a vector of two integers.
     """
 
     vector: bool = False
@@ -62,7 +63,7 @@ class Doors(Env):
         )
 
     def draw_level(self, key, params):
-        """Draw a length."""
+        """Draw the length of the episode."""
         return jax.random.randint(key, (), 2, 10, jnp.int32)
 
     def reset_state(self, key, level, params):

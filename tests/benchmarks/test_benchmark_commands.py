@@ -1,4 +1,4 @@
-"""Tests of every benchmark command: it explains itself in --help, and the page lists it."""
+"""Tests of every benchmark command: `--help` works, and benchmarks/README.md lists it."""
 
 import importlib
 from pathlib import Path

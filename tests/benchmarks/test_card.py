@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bench:
-    """Run stand-in jobs of `card` in this process, on a pretended device.
+    """Runs stand-in jobs of `card` in this process, on a device that does not exist.
 
     The list `ran` has the names of the jobs in the order in which they ran.
     """
@@ -363,5 +363,5 @@ def test_all_real_jobs_at_tiny_sizes(tmp_path):
     files = list((tmp_path / "out").glob("*.json"))
     assert len(files) == len(jobs.JOBS)
     states = {found["job"]: found["state"] for found in map(json.loads, map(Path.read_text, files))}
-    for job in jobs.JOBS:  # PyTorch is not in the extra `dev`
+    for job in jobs.JOBS:  # jobs that need PyTorch may be left out
         assert states[job.name] == (LEFT_OUT if results.absent(job.needs) else DONE), job.name

@@ -92,7 +92,7 @@ def test_a_stop_ends_the_jobs_that_run(task, monkeypatch):
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(processes.StoppedError):
         card.run_apart(task, args, header, processes.Limits(60.0, 60.0), stop)
-    assert not task.file.exists()  # nothing was written, so the next run starts the job again
+    assert not task.file.exists()  # nothing was written, so the next run repeats the job
 
 
 SLEEP = "import time; time.sleep(60)"
@@ -250,7 +250,7 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
 
 
 def test_levels_without_room_are_searched_again():
-    """In this stand-in, each pass solves one level; solved levels start at the goal."""
+    """The stand-in solves one level in each pass; later passes get the goal in its place."""
     asked = []
 
     def solve(boards):

@@ -30,7 +30,7 @@ def gpus() -> list[jax.Device]:
 CPU = jax.devices("cpu")[0]
 OTHER = (gpus() or [CPU])[0]
 ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test this file
-# Time limit; in the rollouts every environment reaches it three times.
+# LIMIT is the time limit in steps; every environment reaches it three times in a rollout.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
 # Division on a GPU is off by up to two units in the last place.

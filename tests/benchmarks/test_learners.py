@@ -186,7 +186,7 @@ def test_a_clone_is_required_and_checked(tmp_path):
 def test_an_evaluation_plays_our_cart_pole():
     """Evaluate a policy that pushes towards the side to which the pole falls.
 
-    Its single weight sets how surely it does so.
+    Its single weight scales the logits; with weight 0, both actions are equally likely.
     """
 
     def logits(weights, obs):

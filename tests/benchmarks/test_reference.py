@@ -16,7 +16,7 @@ ID = "Classic-CartPole-v0"
 
 
 class OneWay(jaxenvs.Env):
-    """Environment with four actions of which one is legal, a different one in each step.
+    """Environment in which one of four actions is legal, a different one in each step.
 
     An illegal action costs 1.
     """

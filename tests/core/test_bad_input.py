@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Lengthen one array of the level after the other by one element along its last axis."""
+    """Lengthen each array of the level in turn, by one element along its last axis."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves
@@ -213,7 +213,7 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
 
 
 def test_default_params_may_be_python_numbers():
-    # JAX's warning about 64-bit types would be an error
+    # a warning of JAX about 64-bit types would be an error here
     params = jaxenvs.Params(max_steps_in_episode=30)
     assert checks.tree_like(params, params, "reset", "params").max_steps_in_episode.dtype == "int32"
 

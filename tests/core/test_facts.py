@@ -99,7 +99,7 @@ def test_every_id_has_a_name_and_controls_for_each_action():
         env = jaxenvs.make(id)
         names = [row.name for row in env.controls.actions]
         assert len(names) == len(set(names)), id
-        given = env.controls.values  # None if actions are plain indices
+        given = env.controls.values  # None: actions are plain indices
         count = len(given) if given else env.action_space.n
         assert len(names) == count, id
         assert given or count == len(env.action_names), id

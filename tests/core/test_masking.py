@@ -24,7 +24,7 @@ def test_illegal_actions_get_no_probability_and_are_never_the_best():
     np.testing.assert_array_equal(masked[:2] == NEVER, ~MASKS[:2])
     np.testing.assert_array_equal(masked[:2].argmax(axis=-1), [0, 1])
     np.testing.assert_array_equal(jax.nn.softmax(masked)[:2] == 0, ~MASKS[:2])
-    # Where no action is legal, all count as legal.
+    # If no action is legal, the logits stay unchanged.
     np.testing.assert_array_equal(masked[2], LOGITS[2])
     assert masked.dtype == LOGITS.dtype
 

@@ -145,7 +145,7 @@ def test_register_rejects_other_classes(register):
 
 
 def drawn(space, obs, tile_size=1):
-    """Return the picture that is drawn of an observation in this space."""
+    """Return the picture of an observation in this space."""
     canvas = observed.canvas(space)
     assert canvas is not None
     return np.asarray(canvas.paint(obs, tile_size))

@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """Return the states of a batch, and the inputs from which their next episodes begin."""
+    """Return the states of a batch, and the inputs that determine their next episodes."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:
@@ -32,7 +32,7 @@ def begun(id, rows, batched):
 
 
 def assert_alike(one, other, states):
-    """Assert that two variants restart rows bit by bit equally, for several masks of done rows."""
+    """Assert that two variants restart rows identically, for several masks of done rows."""
     one, other = jax.jit(one), jax.jit(other)
     for mask in MASKS.values():
         ended = jnp.asarray(mask(len(states.time)))

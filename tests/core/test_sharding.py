@@ -49,8 +49,8 @@ for id in sys.argv[1:]:
     compare(id)
 print("equal")
 """
-# Script: devices fold one common key with their index, as learners do, and each has its own stock
-# of levels.
+# Script: each device folds its index into a common key, as learners do, and has a separate stock of
+# levels.
 STOCKED = """
 import jax, jax.numpy as jnp, jaxenvs, numpy as np
 from jax.sharding import AxisType, PartitionSpec as P

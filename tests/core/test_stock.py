@@ -42,7 +42,8 @@ def large(request, monkeypatch):
 def begun(venv, steps, reset, step, limit, key=KEY):
     """Play a batch with a time limit.
 
-    Return the levels of all episodes that began, and the stock's counters after every step.
+    Return the levels of all episodes that auto-reset began, and the stock's counters after every
+    step.
     """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
@@ -73,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """One time limit for all rows: with limits by row, `stock` works like `exact`."""
+    """All rows share one time limit, because with limits by row `stock` works like `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -135,7 +136,7 @@ def test_a_batch_goes_on_from_a_copy_of_its_state():
 def test_batches_side_by_side_are_batches_alone():
     """Compare `vmap` over two seeds with each seed alone.
 
-    The rings of the two seeds run empty at different times.
+    The stocks of the two seeds (ring buffers of levels) run empty at different times.
     """
     venv, *_ = batch(ROOMS, 9, stock_size=4, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
@@ -197,7 +198,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
 
 @pytest.mark.full
 def test_levels_of_other_params_are_not_used():
-    """If a param changes, the ring prepares new levels at once. The test runs for two seeds."""
+    """If a param changes, the stock is filled with new levels at once."""
     venv, reset, step, _ = batch("Craft-Classic-Ids-v0", 3, stock_size=4, chunk=2)
     params = venv.default_params
     flat = params.replace(

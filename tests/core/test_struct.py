@@ -104,7 +104,7 @@ def test_states_compare_by_value_too():
 def test_a_class_may_compare_in_its_own_way():
     @struct
     class Loose(Struct):
-        """Struct that says it equals any other object."""
+        """Struct whose `__eq__` returns True for any object."""
 
         number: Any
 

@@ -25,7 +25,7 @@ class WalkState(State):
 
 
 class Walk(Env):
-    """Five cells in a row; walk to the last one. A step to the left of the first is illegal."""
+    """Environment: walk to the last of five cells in a row; the first cell forbids going left."""
 
     reward_range = (0.0, 1.0)
 
@@ -49,11 +49,11 @@ class Walk(Env):
         return jax.random.randint(key, (), 0, 3, jnp.int32)
 
     def reset_state(self, key, level, params):
-        """Begin in the cell that the level names."""
+        """Begin in the start cell, which is the level."""
         return WalkState(time=jnp.int32(0), cell=level)
 
     def step_state(self, key, state, action, params):
-        """Walk."""
+        """Walk one cell to the left or right; the last cell gives reward 1 and terminates."""
         cell = jnp.maximum(state.cell + 2 * action - 1, 0)
         return Transition(state.replace(cell=cell), (cell == 4).astype(jnp.float32), cell == 4)
 
@@ -71,7 +71,7 @@ class Walk(Env):
 
 
 class SoonerThanSaid(Walk):
-    """Fault: the task ends before the last action of its ending."""
+    """Fault: the task terminates before the last action that `ending` returns."""
 
     def ending(self, level):
         """Return a level one step from the end, with more actions than needed."""
@@ -79,7 +79,7 @@ class SoonerThanSaid(Walk):
 
 
 class LaterThanSaid(Walk):
-    """Fault: the actions of its ending do not end the task."""
+    """Fault: the actions that `ending` returns do not terminate the task."""
 
     def ending(self, level):
         """Return a level that is too far from the end for the actions."""
@@ -87,10 +87,10 @@ class LaterThanSaid(Walk):
 
 
 class CutAtItsEnd(Walk):
-    """Fault: the episode is truncated at its ending."""
+    """Fault: a step that terminates the task is also truncated if it reaches the time limit."""
 
     def step(self, key, state, action, params=None):
-        """Make a step, and set truncated."""
+        """Make a step, and set truncated at the time limit, even if the task terminates."""
         step = super().step(key, state, action, params)
         limit = self.default_params if params is None else params
         return step._replace(truncated=step.state.time >= limit.max_steps_in_episode)
@@ -268,7 +268,7 @@ def test_a_good_environment_passes():
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """By default the checker tests the spaces with the default params only."""
+    """Spaces are tested only if params vary by at most `near`, which is 0 by default."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)

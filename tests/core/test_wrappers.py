@@ -71,7 +71,7 @@ def _played(env, actions, params, key):
 
 
 def test_a_wrapper_shows_what_the_environment_inside_shows():
-    """`StickyAction` alone is not fully observed, as it hides the previous action."""
+    """Only `StickyAction` makes the environment partially observed: it hides the last action."""
     whole = dataclasses.replace(BASE, obs="full")
     assert whole.fully_observed and not BASE.fully_observed
     for kind in (wrappers.Flatten, wrappers.OneHot, wrappers.FrameStack):

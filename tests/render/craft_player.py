@@ -16,8 +16,8 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# A name, and the function that presses a key towards that achievement; it returns False if it
-# cannot.
+# Pairs of an achievement's name and a function, which presses a key towards the achievement or
+# returns False if no key helps.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
@@ -189,9 +189,9 @@ class Player:
         return self.press(KEYS[step]) if self.at == inner else None
 
     def find_burrow(self) -> tuple[Cell, Cell, Cell, Cell] | None:
-        """Find an open cell in front of two enclosed stone cells; return the three, and the step.
+        """Find an open cell in front of two enclosed stone cells; None if there is none.
 
-        The order is open cell, inner cell, innermost cell, direction.
+        Return the open cell, the inner cell, the innermost cell, and the direction into the stone.
         """
         open_or_wet = {*FREE, Block.WATER, Block.OUT_OF_BOUNDS}
         stones = self.all_of(Block.STONE)
@@ -300,7 +300,7 @@ class Player:
             yield self.press(keys[made.index(0)])
 
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
-        """Return the items needed for the tools; away from a table, with a stock for later."""
+        """Return the items needed for the tools, and more stone and wood away from a table."""
         if material == "wood":
             return {"wood": count}
         if material == "stone":
@@ -317,7 +317,7 @@ class Player:
         )
 
     def tunnels(self) -> set[Cell]:
-        """Return distant path cells surrounded by path, where skeletons spawn."""
+        """Return distant path cells with many path cells around them, where skeletons spawn."""
         path = self.map == Block.PATH
         around = np.lib.stride_tricks.sliding_window_view(np.pad(path, 4), (9, 9)).sum((2, 3))
         far = np.abs(np.indices(path.shape) - np.array(self.at)[:, None, None]).sum(0) > 2

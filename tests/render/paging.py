@@ -31,7 +31,7 @@ def playing(id: str = ID) -> Viewer:
 
 
 class Served:
-    """A session that is served on a free port."""
+    """A session that is served to pages, see `serving`."""
 
     def __init__(self, show: Show, door: server.Door, http: aiohttp.ClientSession) -> None:
         self.show, self.door, self.http = show, door, http
@@ -45,7 +45,7 @@ class Served:
         return self.show.viewer.controller
 
     async def open(self, size: tuple[int, int] | None = (320, 240), ratio: float = 1.0) -> "Page":
-        """Open a page of this size; None does not say the size yet."""
+        """Open a page of this size in pixels; with None, the page does not send its size yet."""
         address = f"{self.origin}/session?token={self.door.token}"
         origin = {"Origin": self.origin}
         page = Page(await self.http.ws_connect(address, headers=origin, max_msg_size=0))
@@ -65,7 +65,10 @@ class Served:
 async def serving(
     prepare: Callable[[], Viewer] = playing, door: server.Door | None = None
 ) -> AsyncIterator[Served]:
-    """Serve a session while the `async with` block runs; without a door, on a free port."""
+    """Serve a session while the `async with` block runs.
+
+    `door` is the socket of the server and the token of its pages; None opens a free port.
+    """
     door = door or server.opened(None, 0)
     show = Show(prepare, "jaxenvs play --resume")
     runner = await server.start(show, door)
@@ -82,13 +85,13 @@ async def serving(
 
 
 class Page:
-    """A page without a browser: copies blocks onto a picture, as `viewer.js` does."""
+    """A page without a browser: copies blocks of pixels onto a picture, as `viewer.js` does."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
         self.picture = np.zeros((0, 0, 3), np.uint8)
         self.facts: dict[str, Any] = {}
-        self.blocks = 0  # number of blocks of the last update
+        self.blocks = 0  # number of blocks of pixels in the last update
 
     async def say(self, *message: Any) -> None:
         await self.socket.send_str(json.dumps(message))
@@ -100,7 +103,7 @@ class Page:
         self.apply(message.data)
 
     def apply(self, update: bytes) -> None:
-        """Draw an update and note its facts."""
+        """Draw the blocks of an update, and store the facts in its JSON header."""
         (length,) = struct.unpack_from("<I", update)
         head = json.loads(update[4 : 4 + length])
         self.facts |= head

@@ -50,7 +50,7 @@ def assert_near(frames: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("suffix", VIDEOS)
 def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     path, shown = tmp_path / f"a{suffix.upper()}", pictures(5)
-    # Use odd sizes, because codecs need even ones.
+    # Odd sizes must be padded, because codecs need even sizes.
     shown = [picture[:47, :63] for picture in shown]
     given = zip(shown, [0.125, 0.125, 0.5, 0.0625, 0.0625], strict=True)
     assert animation.write(path, given, 8) == 5

@@ -17,7 +17,7 @@ def fonts(dummy_display):
 
 
 def ends(scale: float) -> np.ndarray:
-    """Return the right ends of the letters of a line, in pixels."""
+    """Return the position of the right end of each letter in `WORDS`, in pixels."""
     canvas = Canvas(pygame.Surface((1, 1)), scale)
     return scale * np.array([canvas.width(WORDS[: i + 1], SIZE) for i in range(len(WORDS))])
 

@@ -88,7 +88,7 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "left right")
     assert session.cursor == 3 and session.human
     press(controller, "right")
-    assert session.cursor == 3  # the pilot does not act in place of the person
+    assert session.cursor == 3  # at the end of the history, Right does not let the pilot act
     press(controller, "space")
     assert not session.human and not session.paused
     speed = session.speed

@@ -106,7 +106,7 @@ def test_a_phone_edits_by_touch(tmp_path):
         page = await opened(there, b, PHONE, 3, True)
         assert await page.value("document.documentElement.scrollWidth") == PHONE[0]
         box = "document.getElementById('view').getBoundingClientRect()"
-        await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")  # the buttons have come
+        await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")  # the buttons are there
         shown = await where(page, view, 3)
         assert min(rect.width for rect in shown.tools) >= 60  # 20 CSS pixels
         await page.tap(*(v / 3 for v in shown.tools[-1].center))

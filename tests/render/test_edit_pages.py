@@ -36,7 +36,7 @@ def test_two_pages_edit_one_document(tmp_path):
             await second.until(lambda page: "*" in page.facts["title"])
             picture = view.editor.model.picture
             assert picture.cells[1][3] == picture.cells[2][3] == "WG"
-            await second.say("key", "ctrl z")  # one history for all pages
+            await second.say("key", "ctrl z")  # undo: all pages share one history
             await first.until(lambda page: "*" not in page.facts["title"])
             await second.until(lambda page: "*" not in page.facts["title"])
             await first.say("button", x, y, 3)

@@ -27,7 +27,7 @@ def test_each_change_by_another_program_is_asked_about(tmp_path):
     editor = painted(path)
     path.write_text(DOOR)
     assert not editor.save()
-    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # changed again after the question
+    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # the file changes again after the warning
     assert not editor.save() and "GoToDoor" in path.read_text()
     assert editor.save() and "GoToDoor" not in path.read_text()
 
@@ -58,7 +58,10 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def number(request):
-    """Return a signal with Python's usual handler; a test run in the background ignores some."""
+    """Install Python's usual handler of a signal, and return the signal.
+
+    A shell may let programs in the background ignore some signals.
+    """
     usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(request.param, usual)
     yield request.param
@@ -101,6 +104,6 @@ def test_permissions_are_kept_and_read_only_files_are_not_replaced(tmp_path, mon
     assert editor.save() and path.stat().st_mode & 0o777 == 0o600
     before = path.read_text()
     editor.paint((2, 2))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write to every file
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # read-only, even for root
     assert not editor.save() and "is read-only" in editor.notice
     assert path.read_text() == before and editor.model.is_changed

@@ -92,7 +92,7 @@ def test_the_mouse_paints_lines_and_erases_and_picks(window, view):
     assert sign(view, 2, 1) == "  "
     post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=1)
     assert "agent stands there" in view.editor.notice
-    post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=4)  # the wheel
+    post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=4)  # the mouse wheel
     post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=2)
     assert view.editor.tool == AGENT
 
@@ -176,7 +176,7 @@ def test_the_mission_is_chosen_or_typed(view):
     assert "no such mission" in editor.model.checked().fault
     pressed(view, "u", "m", "escape")
     assert editor.model.mission == "go to the blue door" and editor.prompt is None
-    pressed(view, ",", "m")  # DoorKey has only one mission
+    pressed(view, ",", "m")  # DoorKey has one mission, so no prompt opens
     assert editor.prompt is None
 
 
@@ -250,7 +250,7 @@ def test_the_solver_answers_and_old_answers_are_dropped(tmp_path):
     editor = view.editor
     view.tick(0)
     assert editor.verdict == "compiling" and view.goes_on
-    pressed(view, "w", "right", "right", "space", "down", "space")  # two versions wait in turn
+    pressed(view, "w", "right", "right", "space", "down", "space")  # the level changes twice
     began = time.monotonic()
     view.tick(0)
     assert time.monotonic() - began < 1 and editor.verdict == "compiling"
@@ -263,7 +263,7 @@ def test_the_solver_answers_and_old_answers_are_dropped(tmp_path):
     view.tick(0)
     assert editor.verdict in ("solving", "solvable in 3 steps")
     pressed(view, "u")
-    assert editor.verdict == "solvable in 1 step"  # known already
+    assert editor.verdict == "solvable in 1 step"  # the answer is cached
     editor.planner.close()
 
 

@@ -61,7 +61,7 @@ def test_leaving_the_plan_searches_again():
     assert oracle.answer(0).plan[0] == Action.FORWARD
     session.act(Action.LEFT)
     assert oracle.status(0) == "7 to 9 steps" and planner.searches == 2
-    session.act(Action.RIGHT)  # the first state again, at another time
+    session.act(Action.RIGHT)  # the first state again, two steps later
     assert oracle.answer(0).steps == 5 and planner.searches == 2
 
 
@@ -69,13 +69,13 @@ def test_leaving_the_plan_searches_again():
     ("wrapped", "actions", "steps"),
     [
         (FrameStack(ENV, 2), [Action.FORWARD], 4),
-        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # two cells further
-        # Turns right again.
+        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells
+        # The wrapper repeats the right turn and ignores the left turn.
         (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
     ],
 )
 def test_a_wrapper_can_leave_the_plan(wrapped, actions, steps):
-    """The answer was the rest of the plan, although the wrapper had taken another action."""
+    """The oracle searches again if the wrapper took another action than the planned one."""
     session = Session(wrapped)
     oracle = Oracle(session, Counted())
     for action in actions:

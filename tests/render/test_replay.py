@@ -28,7 +28,7 @@ GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update"
-WINDOW = (1280, 800)  # The size of the page is in pixels.
+WINDOW = (1280, 800)  # width and height of the browser's window, in pixels
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
 MOMENTS = 12
 

@@ -67,7 +67,7 @@ def test_a_person_acting_in_the_past_begins_a_branch():
     assert s.act(Action.LEFT)
     assert s.human and s.at_end and len(s.history) == 7
     assert s.now.action[0] == Action.LEFT
-    assert not s.tick(10.0)  # the session waits for the person
+    assert not s.tick(10.0)  # it is the person's turn, so the pilot does not act
     s.toggle_pause()  # after this the pilot continues
     assert s.tick(0.13) and len(s.history) == 8
 
@@ -105,7 +105,7 @@ def test_an_episode_ends_and_the_next_one_begins():
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # going back to the end undoes the new level
+    assert s.is_over()  # one step back is the end of the first episode
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():
@@ -251,7 +251,7 @@ def test_keys_and_pilots_give_continuous_actions():
     s.act(left)
     assert s.now.action[0] == left and s.now.taken.tolist() == [[2.0]]
     assert action_name(PENDULUM, board_moment(s.now, 0)) == "torque 2"
-    s.toggle_pause()  # from here on the pilot acts, by random play
+    s.toggle_pause()  # from here on the pilot (random play) acts
     drawn = np.array([forward(s, 1).now.taken[0, 0] for _ in range(20)])
     assert abs(drawn).max() <= 2 and len(set(drawn.tolist())) == 20
     plain = PENDULUM.step(jax.random.key(0), s.state(), np.float32([0.0]))

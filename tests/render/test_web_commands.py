@@ -95,7 +95,7 @@ def test_a_partial_line_is_left_out_and_the_journal_goes_on(tmp_path):
     assert journal.latest(tmp_path, "two") is None
     book = journal.Journal(found.path, {}, found.length)
     book.write("press", "down")
-    assert journal.latest(tmp_path, "one") is None  # while a server writes it
+    assert journal.latest(tmp_path, "one") is None  # a journal in use is not returned
     book.close()
     assert journal.latest(tmp_path, "one").commands[-1] == ("press", "down")
 
@@ -155,7 +155,7 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Let processes that are started here heed signals that `nohup` makes them ignore."""
+    """Let processes that start in this context react to SIGINT and SIGHUP, even under `nohup`."""
     names = [signal.SIGINT, signal.SIGHUP]
     before = [signal.signal(name, signal.SIG_DFL) for name in names]
     try:
@@ -166,7 +166,10 @@ def default_signals() -> Iterator[None]:
 
 
 def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
-    """Start a command with `--web`; return its process and the lines that it prints at first."""
+    """Start a command with `--web`; return its process and the first four lines that it prints.
+
+    Without `heeds`, the process ignores the signals that this process ignores.
+    """
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
@@ -188,7 +191,7 @@ def ended(process: subprocess.Popen) -> str:
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
-    """Open a page, press keys, and return its picture when the page shows a time step."""
+    """Open a page, press keys, and return its picture once its text of the position is `shows`."""
     origin = address.split("/?")[0]
     there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
     async with (
@@ -212,7 +215,7 @@ def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     again, lines = started(tmp_path, "play", ID, "--resume")
-    assert lines[0].split()[1] == address  # so that open pages find it
+    assert lines[0].split()[1] == address  # so that open pages reconnect
     port = address.split(":")[2].split("/")[0]
     assert lines[1].startswith(f"From another machine: ssh -L {port}:127.0.0.1:{port} ")
     after = asyncio.run(visited(address, shows="moment 4 of 4"))
@@ -251,7 +254,7 @@ def test_a_port_in_use_is_one_sentence(capsys):
         out, err = capsys.readouterr()
         assert out == "" and err.count("\n") == 1
         assert f"port {port} cannot be used" in err and "--port N" in err
-        with server.opened(None, port).socket as other:  # without --port, a free one
+        with server.opened(None, port).socket as other:  # without --port, a free port is chosen
             assert other.getsockname()[1] not in (0, port)
 
 

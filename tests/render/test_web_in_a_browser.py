@@ -66,7 +66,7 @@ def test_a_desktop_plays_by_keys_and_scrubs(tmp_path):
         await page.key("Shift", "ShiftLeft", location=1)
         await at(page, "4 of 4")
         actions = [int(moment.action[0]) for moment in there.controller.session.history[1:]]
-        assert actions == [1, 2, 0, 4]  # right, forward, left, drop
+        assert actions == [1, 2, 0, 4]  # actions right, forward, left, drop
         shown = await pixels(page)
         size = (shown.shape[1], shown.shape[0])
         assert size[0] == 1280 and 700 < size[1] < 800
@@ -101,7 +101,7 @@ def test_two_pages_of_different_sizes_and_a_resize(tmp_path):
         shape = {"width": 900, "height": 700, "deviceScaleFactor": 1, "mobile": False}
         await desktop.ask("Emulation.setDeviceMetricsOverride", **shape)
         await desktop.until("document.getElementById('view').width === 900")
-        await desktop.until(PAINTED)  # resizing clears the canvas
+        await desktop.until(PAINTED)  # resizing clears the canvas, so wait until it is drawn
         shown = await pixels(desktop)
         np.testing.assert_array_equal(shown, drawn(there.controller, (900, shown.shape[0])))
 
@@ -115,7 +115,7 @@ def test_a_phone_plays_by_touch(tmp_path):
         rects = "[...document.querySelectorAll('#keys button')].map(b => b.getBoundingClientRect())"
         heights = await page.value(f"{rects}.map(r => r.height)")
         assert len(heights) == len([k for k in there.controller.bindings if k.keys])
-        assert min(heights) >= 44  # as large as a finger
+        assert min(heights) >= 44  # CSS pixels; large enough for a finger
         for words in ("right", "forward"):
             place = await page.value(
                 "(r => [r.left + r.width / 2, r.top + r.height / 2])([...document"
@@ -132,7 +132,8 @@ def test_a_phone_plays_by_touch(tmp_path):
     browsed(tmp_path, test)
 
 
-# JavaScript that moves, releases, moves and leaves at once; it returns the messages in order.
+# JavaScript that moves the mouse, releases, moves and leaves at once. It returns the names of the
+# messages that are sent, in order.
 MOUSE = """new Promise(resolve => {
   const seen = [], send = (...message) => seen.push(message[0]);
   const made = new Viewer(document.createElement("div"), {send, tell() {}, fails() {}});
@@ -144,7 +145,7 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """A position is sent before the release or the leaving that came after it, never later."""
+    """The last position is sent before the release, or the leaving, that follows it."""
 
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)
@@ -158,7 +159,7 @@ def test_a_person_without_a_mouse_reaches_everything(tmp_path):
         page = await opened(there, b)
         focus = "document.activeElement.id"
         assert await page.value(focus) == "view"
-        await page.key("Tab")  # Tab is the key of an action here
+        await page.key("Tab")  # here the Tab key takes an action
         await at(page, "1 of 1")
         assert await page.value(focus) == "view"
         await page.value("document.getElementById('wording').focus()")
@@ -172,7 +173,7 @@ def test_a_person_without_a_mouse_reaches_everything(tmp_path):
         await page.ask("Input.dispatchKeyEvent", type="keyDown", modifiers=8, **shift)
         await page.key("Tab", modifiers=8, windowsVirtualKeyCode=9)
         await page.ask("Input.dispatchKeyEvent", type="keyUp", **shift)
-        assert await page.value(focus) != "view"  # and Shift took no action
+        assert await page.value(focus) != "view"  # Shift+Tab moves the focus
         await page.value("document.getElementById('view').focus()")
         await page.key("ArrowUp")
         await at(page, "2 of 2")

@@ -33,7 +33,7 @@ def served(test: Callable[[Served], Awaitable[None]], prepare=playing) -> None:
                 task.cancel()
             assert done, "the test takes too long"
             for task in done:
-                task.result()  # raises what the test or the session has raised
+                task.result()  # re-raises an error of the test or the session
 
     asyncio.run(run())
 
@@ -144,7 +144,7 @@ def test_pages_see_that_a_long_job_runs():
         page = await there.open()
         await page.update()
         assert page.facts["busy"] == "compiling" and not page.picture.size
-        await page.say("key", "right")  # played when the session is there
+        await page.say("key", "right")  # takes effect once the session is ready
         ready.set()
         await page.until(lambda page: "moment 1 " in page.facts.get("moment", ""))
         await page.until(lambda page: not page.facts["busy"])
@@ -173,8 +173,8 @@ def test_a_page_that_reads_slowly_skips_pictures():
     async def test(there: Served) -> None:
         slow, fast = await there.open_ready(), await there.open_ready()
         await asyncio.sleep(0.1)
-        await fast.say("key", "space")  # the policy goes on
-        await slow.take()  # and never says that it has drawn the picture
+        await fast.say("key", "space")  # lets the policy play
+        await slow.take()  # and does not confirm that it was drawn
         for _ in range(20):
             await fast.update()
         few, many = sorted(client.updates for client in there.show.clients)
@@ -196,7 +196,7 @@ def test_a_page_that_comes_back_gets_the_whole_picture():
         page = await there.open_ready()
         await page.say("key", "right")
         await page.until(lambda page: "moment 1 " in page.facts["moment"])
-        page.socket._response.close()  # without a goodbye
+        page.socket._response.close()  # disconnects without a closing message
         again = await there.open()
         await again.update()
         assert again.facts["moment"] == "moment 1 of 1"
@@ -248,7 +248,7 @@ def test_strangers_stay_outside():
         known = f"/?token={there.door.token}"
         assert await status(there, known) == 200
         assert await status(there, known, Host=f"localhost:{there.door.port}") == 200
-        assert await status(there, known, Host="[::1]:9000") == 200  # the end of a tunnel
+        assert await status(there, known, Host="[::1]:9000") == 200  # end of an SSH tunnel
         for path in ("/", "/?token=", "/?token=%ff", f"{known}x", "/saved", "/session"):
             assert await status(there, path) == 403, path
         for host in (
@@ -371,7 +371,7 @@ def test_a_turn_is_animated():
         await page.until(lambda page: "moment 1 " in page.facts["moment"])
         while there.controller.turned < 1:
             await page.update()
-        assert page.facts["number"] > before + 2  # with pictures of a half-finished turn
+        assert page.facts["number"] > before + 2  # pictures within the turn were sent
         while not np.array_equal(page.picture, drawn(there.controller, SMALL)):
             await page.update()
 

@@ -56,7 +56,7 @@ class View:
         self.widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
 
     def until(self, text: str, fact: str = "moment") -> np.ndarray:
-        """Receive updates until a fact contains the text; return the picture."""
+        """Receive updates until `page.facts[fact]` contains the text; return the picture."""
         while text not in self.page.facts.get(fact, ""):
             self.take()
         return self.page.picture

@@ -95,7 +95,7 @@ def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
     first = shown(window)
     window.display.fill((9, 9, 9))
     settle(window, 1.0)
-    assert set(shown(window)) == {9}  # without an event nothing is drawn
+    assert set(shown(window)) == {9}  # nothing is drawn, because nothing has changed
     keys(window, "right")
     assert shown(window) not in (first, set())
     keys(window, "back")
