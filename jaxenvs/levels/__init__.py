@@ -3,6 +3,7 @@
 from .api import Entry, check, mutate, parse, read, stack, write
 from .errors import LevelError, LevelWarning
 from .files import load, save, shipped
+from .reachable import distances
 from .solving import (
     Solution,
     check_first_actions,
@@ -24,6 +25,7 @@ __all__ = [
     "check",
     "check_first_actions",
     "check_solver",
+    "distances",
     "env_of",
     "first_actions",
     "from_levels",

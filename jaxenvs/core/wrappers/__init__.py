@@ -18,6 +18,7 @@ from .episodes import (
 from .levels import FromLevels, LevelSet
 from .normalisation import NormalizeObservation, NormalizeReward
 from .observations import Flatten, FrameStack, OneHot
+from .optimal import Distances, OptimalInInfo
 from .previous import Previous, PreviousStep
 from .rewards import ClipReward, TransformReward
 
@@ -25,6 +26,7 @@ __all__ = [
     "ActionRepeat",
     "AutoReset",
     "ClipReward",
+    "Distances",
     "EpisodeStatistics",
     "EpisodeTotals",
     "Flatten",
@@ -35,6 +37,7 @@ __all__ = [
     "NormalizeObservation",
     "NormalizeReward",
     "OneHot",
+    "OptimalInInfo",
     "Previous",
     "PreviousStep",
     "StatefulWrapper",

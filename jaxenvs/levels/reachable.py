@@ -1,0 +1,131 @@
+"""`distances`: the fewest steps to success from every state that can be reached in some levels."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Int32, PyTree, UInt32
+
+from ..core.env import Env
+from ..core.wrappers.optimal import UNKNOWN, Distances, words_of
+from . import api
+from .api import Entry
+from .solving import check_solver
+
+BATCH = 512  # number of states that one call steps
+
+
+def distances(
+    env: Env, levels: Sequence[PyTree[Any] | Entry], *, max_states: int = 100_000
+) -> Distances:
+    """Return the fewest steps to success from every state that can be reached in the levels.
+
+    levels: levels of `read`, `load` or `env.sample_level`.
+    max_states: largest number of states of all levels together, without their last states. A level
+        of DoorKey-8x8 has about 7,000.
+
+    Steps the environment through breadth-first search, so the result is exact. The time limit is
+    ignored. Raises `ValueError` if there are more states, and the errors of `solve` for an
+    environment without an optimum.
+    """
+    check_solver(env)
+    world, entries = api.bare(env), list(levels)
+    if not entries:
+        raise ValueError("levels.distances: give at least one level")
+    begin, step = _programs(world)
+    first = [begin(each.level if isinstance(each, Entry) else each) for each in entries]
+    search = _Search(step, max_states)
+    search.add(*jax.device_get(jax.tree.map(lambda *leaves: jnp.stack(leaves), *first)))
+    search.run()
+    return Distances(np.concatenate(search.words), search.steps())
+
+
+@functools.lru_cache(maxsize=8)
+def _programs(env: Any) -> tuple[Any, Any]:
+    """Return compiled functions: the first state of a level, and the results of all actions."""
+    actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
+
+    def begin(level: Any) -> tuple[Array, Any]:
+        state = env.reset_to(jax.random.key(0), level).state
+        return words_of(state), state
+
+    def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
+        # Success after many steps could have no reward.
+        timeless = state.replace(time=jnp.zeros_like(state.time))
+        stepped = env.step(jax.random.key(0), timeless, action)
+        success = env.succeeded(stepped)
+        return words_of(stepped.state), stepped.state, success, stepped.terminated
+
+    every_action = jax.vmap(jax.vmap(after, (None, 0)), (0, None))
+    return jax.jit(begin), jax.jit(lambda states: every_action(states, actions))
+
+
+class _Search:
+    """Breadth-first search over the states of several levels."""
+
+    def __init__(self, step: Any, most: int) -> None:
+        self.step, self.most = step, most
+        self.number: dict[bytes, int] = {}  # number of a state, by its words
+        self.words: list[UInt32[np.ndarray, "n words"]] = []
+        self.front: list[Any] = []  # states that were found last, stacked
+        self.parents: list[Int[np.ndarray, " edges"]] = []
+        self.children: list[Int[np.ndarray, " edges"]] = []
+        self.wins: list[Int[np.ndarray, " wins"]] = []  # states from which one action succeeds
+
+    def add(self, words: UInt32[np.ndarray, "n words"], states: Any) -> Int[np.ndarray, " n"]:
+        """Number these states, and put those that are new into the front."""
+        rows = np.ascontiguousarray(words).view(f"V{words.shape[1] * 4}")[:, 0]
+        unique, place, index = np.unique(rows, return_index=True, return_inverse=True)
+        new = [i for i, row in enumerate(unique) if row.tobytes() not in self.number]
+        if len(self.number) + len(new) > self.most:
+            raise ValueError(
+                f"levels.distances: the levels have more than max_states={self.most:,} states; "
+                "give fewer or smaller levels, or a larger max_states"
+            )
+        self.number |= {unique[i].tobytes(): len(self.number) + n for n, i in enumerate(new)}
+        if new:
+            found = place[new]
+            self.words.append(words[found])
+            self.front.append(jax.tree.map(lambda leaf: leaf[found], states))
+        return np.array([self.number[row.tobytes()] for row in unique])[index]
+
+    def run(self) -> None:
+        """Step every state once, with every action."""
+        done = 0
+        while self.front:
+            states = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.front)
+            self.front = []
+            for at in range(0, len(states.time), BATCH):
+                part = jax.tree.map(lambda leaf, at=at: leaf[at : at + BATCH], states)
+                self._expand(part, done + at)
+            done += len(states.time)
+
+    def _expand(self, states: Any, begin: int) -> None:
+        """Step stacked states, which have the numbers from `begin` on."""
+        count = len(states.time)
+        rows = np.minimum(np.arange(BATCH), count - 1)  # one program for batches of all sizes
+        padded = jax.tree.map(lambda leaf: leaf[rows], states)
+        words, after, success, over = jax.device_get(self.step(padded))
+        self.wins.append(begin + np.flatnonzero(success[:count].any(axis=1)))
+        row, action = np.nonzero(~over[:count])
+        if not len(row):
+            return
+        self.parents.append(begin + row)
+        children = jax.tree.map(lambda leaf: leaf[row, action], after)
+        self.children.append(self.add(words[row, action], children))
+
+    def steps(self) -> Int32[np.ndarray, " n"]:
+        """Return the fewest steps to success of each state."""
+        found = np.full(len(self.number), UNKNOWN, np.int32)
+        parents, children = (
+            np.concatenate([np.zeros(0, int), *edges]) for edges in (self.parents, self.children)
+        )
+        now, depth = np.concatenate(self.wins), 1
+        while len(now):
+            found[now] = depth
+            leads: Bool[np.ndarray, " edges"] = (found[children] == depth) & (found[parents] < 0)
+            now, depth = np.unique(parents[leads]), depth + 1
+        return found
