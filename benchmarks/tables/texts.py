@@ -16,9 +16,11 @@ of_rows("describing", f"{RESULTS}/describing.json", SPEED)
 
 
 def _with_error(row: dict[str, Any], name: str) -> str:
-    """Format a mean with its standard error; the cell is empty if there is no mean."""
+    """Format a mean with its standard error, if there is one; no mean gives an empty cell."""
     mean, error = row["summary"][name], row["summary"][f"{name}_error"]
-    return "" if mean is None else f"{mean:.3f} ± {error:.3f}"
+    if mean is None:
+        return ""
+    return f"{mean:.3f}" if error is None else f"{mean:.3f} ± {error:.3f}"
 
 
 def _share(row: dict[str, Any]) -> str:

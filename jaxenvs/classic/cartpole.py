@@ -1,4 +1,4 @@
-"""CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.3 `CartPole-v1`).
+"""CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.4 `CartPole-v1`).
 
 Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
 float64 and converts only the observation to float32, so long episodes diverge; the physical

@@ -80,7 +80,7 @@ def test_features_of_the_symbolic_observation_are_the_same_without_categories():
     assert pixels.features.space == pixels.observation_space
 
 
-def test_masked_actions_change_only_what_time_changes():
+def test_masks_are_the_conditions_of_craftax():
     """Compare the masks of NOOP, DO, potions and strength with conditions on craftax's states."""
     theirs, *_, mask, _, _ = seen()
     given = {
