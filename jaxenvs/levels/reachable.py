@@ -1,6 +1,7 @@
 """`distances`: the fewest steps to success from every state that can be reached in some levels."""
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,41 +12,41 @@ from jaxtyping import Array, Bool, Int, Int32, PyTree, UInt32
 
 from ..core.env import Env
 from ..core.wrappers.optimal import UNKNOWN, Distances, words_of
-from . import api
 from .api import Entry
 from .solving import check_solver
+from .source import from_levels
 
 BATCH = 512  # number of states that one call steps
 
 
 def distances(
-    env: Env, levels: Sequence[PyTree[Any] | Entry], *, max_states: int = 100_000
+    env: Env,
+    levels: str | os.PathLike[str] | Sequence[PyTree[Any] | Entry],
+    *,
+    max_states: int = 100_000,
 ) -> Distances:
     """Return the fewest steps to success from every state that can be reached in the levels.
 
-    levels: levels of `read`, `load` or `env.sample_level`.
-    max_states: largest number of states of all levels together, without their last states. A level
-        of DoorKey-8x8 has about 7,000.
+    levels: as for `from_levels`, a file or a sequence of levels.
+    max_states: largest number of states of all levels together, without the states that end an
+        episode. A level of DoorKey-8x8 has about 7,000.
 
-    Steps the environment through breadth-first search, so the result is exact. The time limit is
-    ignored. Raises `ValueError` if there are more states, and the errors of `solve` for an
-    environment without an optimum.
+    Steps the environment in breadth-first order, so the result is exact. The time limit is ignored.
+    Raises `ValueError` if there are more states, and the errors of `from_levels` and, for an
+    environment without an optimum, of `solve`.
     """
     check_solver(env)
-    world, entries = api.bare(env), list(levels)
-    if not entries:
-        raise ValueError("levels.distances: give at least one level")
-    begin, step = _programs(world)
-    first = [begin(each.level if isinstance(each, Entry) else each) for each in entries]
+    played = from_levels(env, levels)
+    begin, step = _programs(played.unwrapped)
     search = _Search(step, max_states)
-    search.add(*jax.device_get(jax.tree.map(lambda *leaves: jnp.stack(leaves), *first)))
+    search.add(*jax.device_get(begin(played.levels.levels)))
     search.run()
     return Distances(np.concatenate(search.words), search.steps())
 
 
 @functools.lru_cache(maxsize=8)
 def _programs(env: Any) -> tuple[Any, Any]:
-    """Return compiled functions: the first state of a level, and the results of all actions."""
+    """Return compiled functions of batches: first states of levels, and results of all actions."""
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
     def begin(level: Any) -> tuple[Array, Any]:
@@ -60,7 +61,7 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(stepped.state), stepped.state, success, stepped.terminated
 
     every_action = jax.vmap(jax.vmap(after, (None, 0)), (0, None))
-    return jax.jit(begin), jax.jit(lambda states: every_action(states, actions))
+    return jax.jit(jax.vmap(begin)), jax.jit(lambda states: every_action(states, actions))
 
 
 class _Search:
