@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from jaxenvs import Env, levels, make_vec
+from jaxenvs import Env, levels, make_vec, wrappers
 from jaxenvs.core.checks import counted
 from jaxenvs.core.stateful import WrappedState
 from jaxenvs.levels.files import name_of
 
 from ..core.episodes import Episodes
 
+CHANGE_REWARDS = (wrappers.ClipReward, wrappers.NormalizeReward, wrappers.TransformReward)
 ROUNDING = 1e-4  # returns may exceed the optimum by float32 rounding
 
 
@@ -31,8 +32,10 @@ class Optimum(NamedTuple):
 def optimum(env: Env, key: Array, count: int) -> Optimum:
     """Return the optimum of the levels of `first_episodes(env, act, key, count)`.
 
-    Raises `ValueError` for an environment without an exact solver or without an optimum.
+    Raises `ValueError` for an environment without an exact solver or without an optimum, and for
+    wrappers that change the rewards.
     """
+    _refuse_changed_rewards(env)
     try:
         levels.check_solver(env, states=True)
         state = jax.device_get(_first(env, key, count))
@@ -48,6 +51,17 @@ def optimum(env: Env, key: Array, count: int) -> Optimum:
     bounds = np.array([solution.return_bound for solution in found], float)
     proven = np.array([solution.optimal_return is not None for solution in found])
     return Optimum(bounds[each], proven[each])
+
+
+def _refuse_changed_rewards(env: Env) -> None:
+    """Raise `ValueError` for a wrapper whose rewards differ from the solver's."""
+    while isinstance(env, wrappers.Wrapper):
+        if isinstance(env, CHANGE_REWARDS):
+            raise ValueError(
+                f"--regret: {type(env).__name__} changes the rewards, so returns cannot be "
+                "compared with the optimum; evaluate the environment without this wrapper"
+            )
+        env = env.env
 
 
 def _first(env: Env, key: Array, count: int) -> Any:

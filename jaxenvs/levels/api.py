@@ -61,6 +61,7 @@ def parse(
         raise TypeError(f"levels.read: the text must be a str, got {type(text).__name__}")
     format = _format(env, "read")
     checks.one_of("levels.read", "form", form, format.FORMS)
+    text = text.removeprefix("\ufeff")  # byte order mark
     whole, first = blocks.one(text) if line is None else (text, line)
     blocks.check_plain(whole, first)
     block = format.block(whole, first, form) if hasattr(format, "block") else None

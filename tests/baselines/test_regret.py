@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import levels
+from jaxenvs import levels, wrappers
 from jaxenvs.baselines.core.episodes import Episodes, first_episodes, random_episodes
 from jaxenvs.baselines.evaluation import regret
 
@@ -49,6 +49,14 @@ def test_levels_without_a_proof_give_a_bound():
     )
     with pytest.raises(ValueError, match="a wrapper changes the rewards"):
         regret.figures(best._replace(returns=np.array([0.4, 0.5])), played)
+
+
+@pytest.mark.parametrize(
+    "wrap", [wrappers.NormalizeReward, lambda env: wrappers.ClipReward(env, 0)]
+)
+def test_wrappers_that_change_rewards_are_refused(env, wrap):
+    with pytest.raises(ValueError, match=r"Reward changes the rewards.*without this wrapper"):
+        regret.optimum(wrappers.LogWrapper(wrap(env)), jax.random.key(0), 2)
 
 
 def test_equal_levels_are_solved_once():

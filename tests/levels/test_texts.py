@@ -71,9 +71,10 @@ def test_a_level_in_text_is_played(doorkey):
     texts.assert_same(levels.read(doorkey, text), jax.device_get(state))
 
 
-def test_carriage_returns_and_empty_lines_are_accepted(doorkey):
+def test_byte_order_marks_carriage_returns_and_empty_lines_are_accepted(doorkey):
     windows = "\n" + DOORKEY.replace("\n", "\r\n") + "\r\n\r\n"
     texts.assert_same(doorkey.read_level(windows), doorkey.read_level(DOORKEY))
+    texts.assert_same(doorkey.read_level("\ufeff" + windows), doorkey.read_level(DOORKEY))
 
 
 def test_lower_case_letters_are_exact_colours():
