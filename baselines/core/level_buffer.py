@@ -4,8 +4,8 @@ Replay probabilities follow prioritised level replay (Jiang et al., 2021). With 
 1 - staleness, a level is drawn by the rank of its score, else by the time since its last play.
 
 Deliberate difference from jaxued, which inserts the levels of a batch one after another: here the
-whole batch is inserted at once. The new levels, best score first, meet the slots in the order of
-their replay probability, lowest first, and replace them where their score is higher.
+whole batch is inserted at once. New levels, sorted by falling score, are paired with slots, sorted
+by rising replay probability. A new level replaces the level of its slot if its score is higher.
 """
 
 import functools
@@ -22,7 +22,7 @@ SALTS = (0x9E3779B9, 0x85EBCA6B)  # a level has a hash of 64 bits, 32 for each s
 
 
 class Played(NamedTuple):
-    """Facts about levels that were played, one value per level."""
+    """Statistics of levels that were played, one value per level."""
 
     score: Float32[Array, "*seeds levels"]
     best: Float32[Array, "*seeds levels"]  # largest return of an episode so far
@@ -34,7 +34,7 @@ class Played(NamedTuple):
 
 
 class LevelBuffer(NamedTuple):
-    """Levels with their facts; a slot without a level has `filled` False."""
+    """Levels with their statistics; a slot without a level has `filled` False."""
 
     levels: PyTree[Array]  # first axis: slots
     hashes: UInt32[Array, "*seeds slots 2"]
@@ -44,7 +44,7 @@ class LevelBuffer(NamedTuple):
 
 
 def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
-    """Return a buffer of `slots` slots; `like` are levels, and `played` facts, of any number."""
+    """Return a buffer of `slots` slots; `like` are levels, and `played` statistics, of any number."""
 
     def blank(leaf: Array) -> Array:
         return jnp.broadcast_to(jnp.zeros_like(leaf[:1]), (slots, *leaf.shape[1:]))

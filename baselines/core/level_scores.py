@@ -26,7 +26,7 @@ class Episodes(NamedTuple):
 
     ended: Int32[Array, " envs"]  # number of finished episodes
     returned: Float32[Array, " envs"]  # mean return; of the unfinished episode if none has ended
-    best: Float32[Array, " envs"]  # largest return, likewise
+    best: Float32[Array, " envs"]  # largest return, of the same episodes
     success: Float32[Array, " envs"]  # share of successes, 0 if none has ended
 
 

@@ -164,7 +164,7 @@ def descend(
 
     # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # they treat kernels in a special way
+    by_array = settings.optimiser in ("adamw", "muon")  # they need separate kernels
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses

@@ -111,7 +111,7 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
             lines[int.from_bytes(line.recv(4), "big")] = line
         for line in lines.values():
             line.sendall(b"!")
-            line.recv(1)  # returns once the peer has closed the connection; JAX can use the port
+            line.recv(1)  # returns once the peer has closed the connection
     for line in lines.values():
         line.close()
 

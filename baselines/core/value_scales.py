@@ -65,12 +65,12 @@ class Rescaled:
 
     @property
     def observation_space(self) -> Any:
-        """The network's attribute of this name."""
+        """Space of the wrapped network's input."""
         return self.network.observation_space
 
     @property
     def read(self) -> Any:
-        """The network's attribute of this name."""
+        """Function from an observation to the wrapped network's input."""
         return self.network.read
 
     def begin(self) -> PyTree[Array]:

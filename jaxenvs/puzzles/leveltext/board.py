@@ -13,7 +13,7 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of further headers: none."""
+    """Return the names of the headers that only this family has: there are none."""
     return (), ()
 
 
@@ -30,7 +30,7 @@ def board(lines: list[str], first: int, headers: tuple[Header, ...] = ()) -> Blo
 
 
 def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
-    """Return the level of a block; raise `LevelError`."""
+    """Return the level of a block; raise `LevelError` where the puzzle cannot read the board."""
     try:
         return env.read_level("\n".join(block.picture))
     except LevelError:

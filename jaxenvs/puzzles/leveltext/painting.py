@@ -1,4 +1,4 @@
-"""The boards of puzzles for editors, see `jaxenvs.levels.palette`: a character is a sign."""
+"""Boards of puzzles for the level editor: each character of a board is a sign of the palette."""
 
 import functools
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ SIGNS = {
 
 
 def _signs(env: Puzzle) -> Signs:
-    """Return the characters of a puzzle's boards; raise `NotImplementedError`."""
+    """Return the characters of a puzzle's boards; raise `NotImplementedError` if it has none."""
     for kind in type(env).__mro__:
         if kind.__name__ in SIGNS and kind.__module__.startswith(_PUZZLES):
             return SIGNS[kind.__name__]
@@ -63,7 +63,7 @@ def _signs(env: Puzzle) -> Signs:
     return Signs(tuple(tools), env.characters[0], env.characters)
 
 
-_PUZZLES = __name__.removesuffix("leveltext.painting")  # beginning of the puzzles' modules
+_PUZZLES = __name__.removesuffix("leveltext.painting")  # package of the puzzles, with a dot
 
 
 def palette(env: Puzzle) -> Palette:

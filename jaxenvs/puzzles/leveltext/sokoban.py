@@ -35,7 +35,7 @@ _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of further headers: none."""
+    """Return the names of the headers that only this family has: there are none."""
     return (), ()
 
 
@@ -98,7 +98,7 @@ def unpacked(env: Sokoban, block: Block) -> Picture:
 
 
 def read(env: Sokoban, block: Block, *, strict: bool) -> PuzzleLevel:
-    """Return the level of a block; raise `LevelError`."""
+    """Return the level of a block; raise `LevelError` for a map that Sokoban cannot play."""
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     width = max(map(len, rows))
     if max(width, len(rows)) > env.size:
@@ -118,7 +118,10 @@ def read(env: Sokoban, block: Block, *, strict: bool) -> PuzzleLevel:
 
 
 def _expanded(row: str, number: int) -> str:
-    """Return a row without run lengths; raise `LevelError` for an unknown character."""
+    """Return a row without run lengths.
+
+    Raises `LevelError` for an unknown character, and for a run length of more than three digits.
+    """
     long = next((run for run in _RUN.finditer(row) if len(run[1]) > 3), None)
     if long is not None:
         raise LevelError(f"the run {long[0]!r} is too long", number, long.start() + 1)
@@ -128,7 +131,10 @@ def _expanded(row: str, number: int) -> str:
 
 
 def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
-    """Return a map in which all cells outside of the walls are walls; raise `LevelError`."""
+    """Return a map in which all cells outside of the walls are walls.
+
+    Raises `LevelError` if the walls have a gap.
+    """
     edge = np.ones(shown.shape, bool)
     edge[1:-1, 1:-1] = False
     outside = cells.flooded(edge, shown != "#")
@@ -165,7 +171,10 @@ def mutate(env: Sokoban, key: Key, level: PuzzleLevel, edits: int | Array) -> Pu
 
 
 def _edited(env: Sokoban, word: Array, places: Array, level: PuzzleLevel) -> PuzzleLevel:
-    """Move a box (0), a target (1) or the player (2) to a free cell."""
+    """Move a random box, a random target or the player to a free cell, if there is one.
+
+    A free cell has no wall, box, target or player.
+    """
     boxes, player, pushes = level.board.boxes, level.board.player, level.instance
     index = np.arange(env.size**2, dtype=np.uint8)
     has_box, target = (index[:, None] == boxes).any(axis=1), pushes == 0
