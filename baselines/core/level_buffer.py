@@ -44,7 +44,7 @@ class LevelBuffer(NamedTuple):
 
 
 def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
-    """Return a buffer of `slots` slots; `like` are levels, and `played` statistics, of any number."""
+    """Return a buffer of `slots` slots, for levels `like` these with statistics like `played`."""
 
     def blank(leaf: Array) -> Array:
         return jnp.broadcast_to(jnp.zeros_like(leaf[:1]), (slots, *leaf.shape[1:]))
