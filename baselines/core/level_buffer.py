@@ -136,8 +136,8 @@ def inserted(
 ) -> LevelBuffer:
     """Return the buffer after a batch of levels was played in update `now`.
 
-    A level that the buffer has gets its new facts. Equal levels of the batch count as one level,
-    with the mean of their facts.
+    A level that is already in the buffer gets its new statistics. Equal levels of the batch count
+    as one level, with the mean of their statistics.
     """
     hashes = hashes_of(levels)
     played, first = _merged(played, hashes)
@@ -152,7 +152,7 @@ def inserted(
 
 
 def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, Bool[Array, " n"]]:
-    """Return the mean facts of equal levels (`best`: the largest), and the mask of first copies."""
+    """Return mean statistics of equal levels (`best`: the maximum), and a mask of first copies."""
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
     share = same.astype(jnp.float32)
     share = share / share.sum(axis=1, keepdims=True)
@@ -180,7 +180,7 @@ def _replaced(
 
 
 def _written(buffer: LevelBuffer, target: Int32[Array, " levels"], given: Any) -> LevelBuffer:
-    """Write each level and its facts into the slot `target`; drop it if out of range."""
+    """Write each level and its statistics into slot `target`; drop it if out of range."""
 
     def write(kept: Array, new: Array) -> Array:
         return kept.at[target].set(new, mode="drop")

@@ -29,7 +29,7 @@ from ..core.level_scores import Score
 from ..core.rollouts import Runner
 from . import curricula, ppo
 
-NEW, REPLAY, EDIT = range(3)  # kinds of updates: from where they have their levels
+NEW, REPLAY, EDIT = range(3)  # kinds of updates: with new, replayed or edited levels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +190,7 @@ def chosen(learner: PLRLearner, plan: Plan, key: Array) -> PyTree[Array]:
 def judged(
     learner: PLRLearner, runner: Runner, plan: Plan, played: curricula.Play, levels: PyTree[Array]
 ) -> Played:
-    """Return the score and the facts of the levels that were just played."""
+    """Return the score and the statistics of the levels that were just played."""
     found = played.episodes
     _, advantage, _ = ppo.targets(learner, runner, played.rollout)
     best = level_buffer.best_returns(plan.buffer, level_buffer.hashes_of(levels), found.best)
