@@ -36,7 +36,7 @@ from .model import (
     line_between,
 )  # fmt: skip
 
-AGENT = -1  # `Editor.tool` while the agent is placed
+AGENT = -1  # value of `Editor.tool` if the tool places the agent
 COLOUR_KEYS = "123456"
 ARROWS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 PLAN_SPEED = 4.0  # steps per second at which the plan is played
@@ -64,8 +64,11 @@ class Editor:
         self.open = True
         self.prompt: prompts.Prompt | None = None  # question that takes all keys
         self.play: Callable[[Controller], None] = lambda controller: None  # set by `EditView`
-        self._path: tuple[str, tuple[tuple[int, int], ...]] = ("", ())  # question, cells
-        self._seed = 1  # of the next random level or edit
+        self._path: tuple[str, tuple[tuple[int, int], ...]] = (
+            "",
+            (),
+        )  # the question of a plan, and the cells of its path
+        self._seed = 1  # seed of the next random level or edit
         self._warned: str | None = None  # hash of another program's changes that a save may replace
         self.ask()
 
@@ -171,7 +174,7 @@ class Editor:
         return False
 
     def attempt(self, run: Callable[[], Any]) -> None:
-        """Run a command; show why the level does not allow it."""
+        """Run a command; if the level does not allow it, show why."""
         try:
             run()
         except (RefusedError, levels.LevelError) as error:
@@ -192,7 +195,7 @@ class Editor:
             self.planner.ask(self.question, levels.env_of(self.model.env, entry), entry.level)
 
     def tick(self) -> bool:
-        """Move the solver on; return whether the picture changes."""
+        """Let the solver continue; return whether the picture changes."""
         return self.planner.tick()
 
     def select(self, tool: int) -> None:

@@ -43,7 +43,7 @@ class File:
         return self.found() != self.digest
 
     def env_of(self, id: str) -> Env:
-        """Return the environment of an id; "" is the one of the command line."""
+        """Return the environment of an id; "" means the environment of the command line."""
         if id:
             return registry.make(id)
         assert self.env is not None
@@ -121,7 +121,7 @@ def drawn(env: Env, seed: int, id: str = "") -> str:
 
 
 def _tail(text: str, last: str) -> str:
-    """Return the comments after the last level, which no level has."""
+    """Return the comments after the last level, which belong to no level."""
     end = last.strip("\n").split("\n")[-1]
     lines = text.rstrip("\n").split("\n")
     found = next((i for i in range(len(lines) - 1, -1, -1) if lines[i] == end), len(lines))

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 FAR = 255  # distance of a cell that cannot be faced
 MOST = 254  # larger distances are stored as this, which is still a lower bound
-# Number of steps, as int32, if there is no way; so is every larger number, such as a sum with it.
+# Number of steps if there is no way, int32. Every larger number means the same.
 NO_WAY = np.int32(1 << 20)
 AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direction
 
@@ -40,7 +40,7 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)
         faced = here[row, column]
         start.append(faced[..., None] == np.arange(height * width))
-    # Whether the agent in a cell with a direction faces a cell: (height, width, 4, cells).
+    # Mask (height, width, 4, cells): whether an agent at a place, with a direction, faces a cell.
     facing = jnp.asarray(np.stack(start, 2))
     entered = is_free[:, :, None, None]
     first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))

@@ -15,8 +15,8 @@ from .. import tiles
 from ..state import Action
 
 NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
-# Flags in the word of the agent: the episode has ended with success; the list is too short for the
-# state.
+# Flags in the word of the agent. WON: the episode has ended with success. CUT: the list of changed
+# cells is too short for the state.
 WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
 # Flag in the word of the agent: a drop action has removed the marks that empty cells of the first
 # state had. These cells are not in the list.

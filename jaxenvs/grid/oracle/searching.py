@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
     @property
     def closed(self) -> np.ndarray:
-        """Return the levels about which everything is known, as a mask."""
+        """Return a mask of the levels that need no further search."""
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":

@@ -24,7 +24,7 @@ TWICE = 2  # further actions if a second object has to be moved as well
 
 
 def between(cells: Bool[Array, "aims cells"], open: Distances) -> Int32[Array, "aims aims"]:
-    """Return the fewest turns and moves from facing a cell of one aim to facing one of another."""
+    """Return the fewest turns and moves between facing cells of two aims, for all pairs of aims."""
     to_aim = jax.vmap(lambda mask: nearest(open.between, mask))(cells)  # (aims, cells)
     fewest = jnp.where(cells[:, None, :], to_aim[None], NO_WAY).min(axis=-1)
     return jnp.minimum(fewest, NO_WAY)
