@@ -306,7 +306,7 @@ class _Masks:
 
 
 def _mistake(row: Row, c: int, other: Cell) -> str:
-    """Return the mistake in an ellipsis, "" if none; `other` is cell `c` of the right row."""
+    """Return the mistake in an ellipsis, "" if none; `other` is cell `c` on the right side."""
     if ELLIPSIS[0] not in (*row[c], *other):
         return ""
     if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (row[c], other)):

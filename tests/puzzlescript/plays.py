@@ -23,7 +23,7 @@ OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_pass
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
     """Group similar sizes, up to `most` per group; return for each the size that holds its group.
 
-    Games of a group share one compiled program. The estimated work of a micro-step is at most
+    The games of a group share one compiled program. The estimated work of a micro-step is at most
     `factor` times the work for the smallest of the sizes that share a program.
     """
 

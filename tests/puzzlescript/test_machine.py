@@ -113,7 +113,7 @@ def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> li
 
 
 def length(trace: engine.Trace, most: int) -> int:
-    """Return the number of inputs of a play that are replayed."""
+    """Return how many inputs of a play are replayed: all if it wins, else at most `most`."""
     return len(trace.inputs) if trace.won else min(most, len(trace.inputs))
 
 
