@@ -170,7 +170,7 @@ class Game2048(Env):
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
     def text_inputs(self, state: Game2048State, params: Any = None) -> Board:
-        """Return the observation, from which `texts` writes."""
+        """Return the observation, which `texts` converts to text."""
         return self.observe(state)
 
     def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:

@@ -150,7 +150,7 @@ class Minesweeper(Env):
     def text_inputs(
         self, state: MinesweeperState, params: Any = None
     ) -> UInt8[Array, "rows columns"]:
-        """Return the observation, from which `texts` writes."""
+        """Return the observation, which `texts` converts to text."""
         return self.observe(state)
 
     def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:

@@ -28,7 +28,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 @functools.cache
 def characters_of(characters: str) -> texts.Memo:
-    """Return a dictionary that writes a row of bytes, with one character for each value."""
+    """Return a dict: row of a board, as bytes -> its text; missing entries are computed."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 
@@ -227,11 +227,11 @@ class Puzzle(Env):
         return bool(self.characters) or not is_default
 
     def text_inputs(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
-        """Return the observation of the board, from which `texts` writes."""
+        """Return the observation of the board, which `texts` converts to text."""
         return self.observe_board(state.instance, state.board)
 
     def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
-        """Describe boards: the legend and the board as text; in short, its rows on one line."""
+        """Describe boards: legend and board as text; if `detail` is "short", rows on one line."""
         legend = self.legend
         return [texts.board_text((), legend, board, detail) for board in self.written(inputs)]
 

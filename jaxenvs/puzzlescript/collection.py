@@ -34,7 +34,7 @@ MEANINGS = {
     "sets": "sets of objects and movements",
     "patterns": "different cells in rules",
     "wins": "win conditions",
-}  # field of `Size` -> what messages call it
+}  # field of `Size` -> its name in error messages
 # Largest values for which indices and lengths fit into the integer types of `Tables`.
 LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
 LIMITS |= {"cells": 127, "middle": 127, "tail": 127}

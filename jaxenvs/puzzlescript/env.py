@@ -162,7 +162,7 @@ class PuzzleScript(PackedPuzzle):
         return self._level(place, hashed(key, 2))
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
-        """Return level `number` of game number `game`, both from 0; raise `IndexError` if none."""
+        """Return level `number` of game `game`, both from 0; raise `IndexError` if it is absent."""
         collection = self.collection
         if not (0 <= game < len(collection.games) and 0 <= number < collection.levels[game]):
             counts = ", ".join(map(str, collection.levels))
@@ -370,7 +370,7 @@ class PuzzleScript(PackedPuzzle):
         start = np.asarray(level.board)
         seen: set[bytes] = {start.tobytes()}
         queue: list[tuple[np.ndarray, tuple[int, ...]]] = [(start, ())]
-        for board, actions in queue:  # the list grows while it is read
+        for board, actions in queue:  # the loop body appends new boards to `queue`
             moves = jax.device_get(self.neighbours(level.instance, jnp.asarray(board)))
             for action in np.flatnonzero(moves.valid):
                 after, path = moves.board[action], (*actions, int(action))

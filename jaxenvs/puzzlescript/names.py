@@ -153,7 +153,7 @@ class Names:
 
     @staticmethod
     def taken(name: str, line: int) -> str:
-        """Return the message for a second definition of a name; `line` has the first."""
+        """Return the message for a second definition of a name that is defined in line `line`."""
         return f"{name.upper()} is already defined in line {line}; choose another name"
 
     def declare(self, name: str, line: int) -> bool:

@@ -12,7 +12,7 @@ from .machine import planes
 from .machine.sizes import WORD
 
 KINDS = ("objects", "planes", "names", "sprites")
-PIXELS = 3 * pictures.CELLS**2  # numbers that describe the picture of a cell
+PIXELS = 3 * pictures.CELLS**2  # length of a cell in observation `sprites`: RGB of each pixel
 
 
 def space(collection: Collection, kind: str) -> Space:

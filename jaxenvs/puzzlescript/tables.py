@@ -9,7 +9,7 @@ from .rules import ELLIPSIS, Cell, Reader, Row, Rule
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
 BITS = 5  # movement bits per layer
 ANY = (1 << BITS) - 1  # all movements of a layer
-KINDS = ("all", "some", "any", "no")  # of a win condition
+KINDS = ("all", "some", "any", "no")  # first words of win conditions
 MOST_RIGID = 30  # maximum number of rigid groups
 
 
@@ -34,7 +34,7 @@ class Pattern(NamedTuple):
     mp: int = 0  # movements that must be present
     mm: int = 0  # movements that must be missing
     replacement: Replacement | None = None  # None: the cell stays as it is
-    rigid: int = 0  # number of the rigid group, from 1, of which the rule is a rigid rule; 0: none
+    rigid: int = 0  # number of the rule's rigid group, from 1; 0: the rule is not rigid
 
 
 class TableRule(NamedTuple):
@@ -213,7 +213,7 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return a cell's pattern, and a dict: layer -> name that it requires; set `clash`."""
+        """Return a cell's pattern, and a dict: layer -> name that it requires; may set `clash`."""
         made, used = Pattern(), dict[int, str]()
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
@@ -306,7 +306,7 @@ class _Masks:
 
 
 def _mistake(row: Row, c: int, other: Cell) -> str:
-    """Return what is wrong with an ellipsis in cell `c`, or in `other`, that cell on the right."""
+    """Return the mistake in an ellipsis, "" if none; `other` is cell `c` on the right side."""
     if ELLIPSIS[0] not in (*row[c], *other):
         return ""
     if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (row[c], other)):
@@ -342,7 +342,7 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
     """Parse `all|some|any|no X [on Y]`; return None and record an error if it is invalid."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
-    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # PuzzleScript's engine accepts it
+    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # as in the engine: `X on` is `X`
         names.problems.warn(line, f"`on` without an object is ignored: {' '.join(words)!r}")
         rest = rest[:1]
     if kind not in KINDS or len(rest) not in (1, 3) or rest[1:2] not in ([], ["on"]):
@@ -378,7 +378,7 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
             if mask is None:
                 return None
             cells.append(mask)
-    for line, row in rows:  # the engine also checks what it cuts off
+    for line, row in rows:  # glyphs beyond the width are checked too, as in the engine
         for glyph in "".join(row[width:].split()):
             _glyph(glyph, line, names, glyphs)
     layer = names.layer_mask(names.layer_of[names.background])

@@ -17,7 +17,7 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. Its parts match in one way only, so long lines take no long time.
+# Start of a rule with a message. Each part can match in one way only, which avoids backtracking.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors in a message
 

@@ -12,7 +12,7 @@ from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from .astar import astar
 
 TOGETHER = 64  # number of levels that one search solves
-LONG = 4096  # number of actions of a plan that a search returns
+LONG = 4096  # maximum number of actions of a plan that a search returns
 TAKES_STATES = True  # whether `solve_levels` also takes states
 
 
@@ -31,8 +31,8 @@ def solve_levels(
 ) -> list[Solution]:
     """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
 
-    All levels of a puzzle share a compiled program anyway. Raises `TypeError` for a puzzle that
-    cannot be searched, or whose actions differ in cost.
+    `shared` has no effect: all levels of a puzzle always share a compiled program. Raises
+    `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
     """
     puzzle: Any = getattr(env, "unwrapped", env)
     check(env)

@@ -23,15 +23,15 @@ HERE = Path(__file__).parent
 GAMES = [*sorted((HERE / "games").glob("*.txt")), *sorted(SHIPPED.glob("*.txt"))]
 TABLES, TRACES = HERE / "tables.json", HERE / "traces.json"
 CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
-DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]  # used over and over
-INPUTS = 40  # inputs of a random play
-PLAYS = 2  # random plays of each level
-MOST = 600_000  # boards that a search for a solution may visit
+DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]  # repeated cyclically
+INPUTS = 40  # number of inputs of a random play
+PLAYS = 2  # number of random plays of each level
+MOST = 600_000  # maximum number of boards that a search for a solution visits
 KINDS = {"all": 1, "some": 0, "no": -1}
 
 
 class Engine:
-    """An engine process that answers one request at a time, see engine.js."""
+    """The original engine in a Node process that answers one request at a time, see engine.js."""
 
     def __init__(self) -> None:
         command = ["node", str(HERE / "engine.js"), CHECKOUT]
@@ -79,7 +79,7 @@ def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_layers(mask: str) -> str:
-    """Extend a mask of random directions to whole layers; the engine sets only some bits."""
+    """Set all movement bits of each layer in a mask of `randomdir`; the engine sets only some."""
     layers = {place // BITS for place, bit in enumerate(reversed(f"{int(mask):b}")) if bit == "1"}
     return str(sum(ANY << BITS * layer for layer in layers))
 
@@ -151,7 +151,7 @@ class Trace(NamedTuple):
     inputs: str  # digits of the engine's inputs, `t` for a tick
     boards: str  # digests of the boards, eight digits each: at the start, and after every input
     won: bool  # whether the last input wins
-    drawn: tuple[int, ...] = ()  # random numbers used before each input; empty if always none
+    drawn: tuple[int, ...] = ()  # random numbers used before each input; empty if none is ever used
 
 
 def digest(masks: Iterable[Any]) -> str:
@@ -160,7 +160,7 @@ def digest(masks: Iterable[Any]) -> str:
 
 
 def inputs_of(game: puzzlescript.Game) -> list[Any]:
-    """Return the inputs that a game has."""
+    """Return the engine's inputs that have a meaning in a game: directions, action and tick."""
     action = [] if "noaction" in game.prelude else [4]
     return [0, 1, 2, 3, *action, *(["tick"] if "realtime_interval" in game.prelude else [])]
 
@@ -180,7 +180,7 @@ def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
 
 
 def traces(node: Engine, path: Path) -> list[Trace]:
-    """Play every level of a game: at random, and a shortest solution if nothing is drawn."""
+    """Play every level: at random, and its shortest solution unless the game draws numbers."""
     source = path.read_text("utf-8")
     game = puzzlescript.parse(source, path.name)
     inputs, found = inputs_of(game), []

@@ -1,4 +1,4 @@
-"""Random games: rules of every kind next to each other, on random levels."""
+"""Generate random games that mix rules of every kind, with random levels and inputs."""
 
 import random
 from typing import NamedTuple
@@ -20,7 +20,7 @@ MIDDLE = "SOUNDS; sfx0 12345; COLLISIONLAYERS; background; a, b; c, d; p, q, wal
 
 
 class Name(NamedTuple):
-    """A name in a cell of a rule; `layer` is -1 for objects of several layers."""
+    """A name in a cell of a rule; `layer` is -1 if its objects are on several layers."""
 
     modifier: str
     name: str
@@ -28,15 +28,15 @@ class Name(NamedTuple):
 
 
 class Inventor:
-    """Draws one game and its inputs; `seed` determines them."""
+    """Generator of one random game and its inputs; `seed` determines both."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.has_draws = self.chance(0.3)  # whether rules may draw random numbers
-        self.several = 0  # number of modifiers of the current rule with several movements
+        self.several = 0  # how many modifiers of the rule stand for several movements
 
     def chance(self, share: float) -> bool:
-        """Return True with a probability."""
+        """Return True with probability `share`."""
         return self.draw.random() < share
 
     def game(self) -> str:
@@ -65,7 +65,7 @@ class Inventor:
         return found
 
     def rule(self, late: bool) -> str:
-        """Return a rule."""
+        """Return a random rule; `late` is whether it is a late rule."""
         self.several = 0
         lefts, rights = [], []
         for _ in range(self.draw.choice((1, 1, 1, 1, 2, 2, 3))):
@@ -80,7 +80,7 @@ class Inventor:
         return f"{head} {' '.join(lefts)} -> {after} {command}"
 
     def cell(self, late: bool) -> list[Name]:
-        """Return a cell of the left side."""
+        """Return a random cell for the left side of a rule."""
         layers = self.draw.sample(range(3), self.draw.choice((0, 1, 1, 1, 2, 2)))
         found = [Name(self.modifier(late), self.draw.choice(LAYERS[i]), i) for i in layers]
         if len(layers) < 2 and self.chance(0.1):
@@ -88,7 +88,7 @@ class Inventor:
         return found
 
     def modifier(self, late: bool) -> str:
-        """Return a modifier of the left side."""
+        """Return a random modifier for the left side of a rule; "" for none."""
         if self.chance(0.15):
             return "no"
         if late or self.chance(0.4):
@@ -99,7 +99,7 @@ class Inventor:
         return self.draw.choice(ONE)
 
     def after(self, cell: list[Name], late: bool) -> list[Name]:
-        """Return a cell of the right side, given the same cell of the left side."""
+        """Return a random cell for the right side; `cell` is the same cell of the left side."""
         found = []
         moves = ("",) if late else (*ONE, *["randomdir"] * 6) if self.has_draws else ONE
         for each in (each for each in cell if each.modifier != "no"):
@@ -126,7 +126,7 @@ class Inventor:
         return ["".join(row) for row in rows]
 
     def inputs(self, count: int) -> list[int | str]:
-        """Return random inputs of the engine."""
+        """Return `count` random inputs for the engine."""
         every = [0, 1, 2, 3, 4, 0, 1, 2, 3, "tick"]
         return ["restart" if self.chance(0.04) else self.draw.choice(every) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Plays in the interpreter, several at once, and their boards in the engine's format."""
+"""Play several games in the interpreter at once; convert boards to the engine's format."""
 
 import functools
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from jaxenvs.puzzlescript.machine import TICK, Board, Machine, Packer, Size, Tab
 from jaxenvs.puzzlescript.machine.packing import board
 from jaxenvs.puzzlescript.tables import Level
 
-ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # of the engine's inputs
+ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # engine's input -> action
 WORD = 32
-# Plays compute much more than other tests, for which optimised code does not pay.
+# Compiler options: tests turn optimisation off, but plays run long enough to profit from it.
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Return for each size a larger one that up to `most` sizes share.
+    """Group similar sizes, up to `most` per group; return for each the size that holds its group.
 
-    So games of all sizes need few compiled programs. The estimated work of a micro-step is at most
+    The games of a group share one compiled program. The estimated work of a micro-step is at most
     `factor` times the work for the smallest of the sizes that share a program.
     """
 
@@ -50,12 +50,12 @@ def stacked(trees: Sequence[Any]) -> Any:
 
 
 def tables(packers: Sequence[Packer], size: Size) -> Tables:
-    """Return the tables of games for one interpreter."""
+    """Return the tables of several games, stacked, for an interpreter of a size."""
     return stacked([packer.tables(size) for packer in packers])
 
 
 def start(level: Level, size: Size) -> Board:
-    """Return a level before its first turn."""
+    """Return the board of a level before its first turn."""
     objects = board(level, size)
     no = np.bool_(False)
     return Board(objects, objects, np.int32(level.width), np.int32(level.height), no, no)
@@ -64,7 +64,7 @@ def start(level: Level, size: Size) -> Board:
 def turn(
     machine: Machine, tables: Tables, game: Any, board: Board, action: Any, drawn: Any
 ) -> tuple[Board, Any]:
-    """Play an action after `drawn` random numbers were used; numbers come from `DRAWS`."""
+    """Play an action. Its random numbers are the entries of `DRAWS` from index `drawn` on."""
     return machine.play(tables, game, board, action, jax.tree_util.Partial(_number, drawn))
 
 
@@ -74,14 +74,14 @@ def _number(drawn: Any, i: Any) -> Any:
 
 @functools.cache
 def program(machine: Machine, in_batch: bool, optimised: bool = True) -> Any:
-    """Return the jitted turn of one play, or of a batch of plays."""
+    """Return the jitted function `turn` of an interpreter, under `vmap` if `in_batch`."""
     one = functools.partial(turn, machine)
     options = OPTIONS if optimised else {}
     return jax.jit(jax.vmap(one, (None, 0, 0, 0, 0)) if in_batch else one, compiler_options=options)
 
 
 def masks(game: Game, board: Board) -> list[int]:
-    """Return the object mask of each cell, column by column, of a board without batch axes."""
+    """Return the object mask of each cell of a single board, column by column."""
     width, height = int(board.width), int(board.height)
     planes = np.asarray(board.objects)[: len(game.objects), :height]
     x = np.arange(width)

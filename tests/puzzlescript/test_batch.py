@@ -28,12 +28,12 @@ from jaxenvs.puzzlescript.machine.sizes import SIZES
 from jaxenvs.puzzlescript.tables import Level
 
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
-# Shipped games that are not played: two draw random numbers, turns of prism are long, and freight
-# has rigid rules, which need a larger program.
+# Shipped games that are not played: garden and wildfire draw random numbers, turns of prism are
+# long, and freight has rigid rules, which need a larger program.
 LEFT_OUT = ("garden", "wildfire", "prism", "freight")
-STEPS = 5  # random actions of the other shipped games
-GAMES, INPUTS = 64, 30  # of the collection
-MOST_STEPS = 4000  # micro-steps of an input
+STEPS = 5  # number of random actions in each of the other shipped games
+GAMES, INPUTS = 64, 30  # games of the collection that are played, and inputs in each
+MOST_STEPS = 4000  # maximum number of micro-steps of an input
 
 
 class Lane(NamedTuple):
@@ -46,7 +46,7 @@ class Lane(NamedTuple):
 
 
 class Alone:
-    """A game in the interpreter, with the tables of no other game."""
+    """A game that is played without a batch, in an interpreter with no other game's tables."""
 
     def __init__(self, packer: Packer, level: Level, size: Size) -> None:
         self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)

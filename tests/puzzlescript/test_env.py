@@ -25,7 +25,7 @@ FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` has no action, `wi
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """Return an environment of a folder of games, with its compiled step."""
+    """Return an environment of the games in `FEW`, and its compiled step for batches."""
     folder = tmp_path_factory.mktemp("games")
     for game in FEW:
         shutil.copy(collection.SHIPPED / f"{game}.txt", folder)
@@ -91,7 +91,7 @@ def test_boards_keep_several_objects_of_a_layer(tmp_path):
 def test_an_action_that_a_game_lacks_changes_nothing(everything):
     env, step = everything
     lacking = [(g, a) for g in range(len(FEW)) for a in range(6) if not env._allowed[g, a]]
-    assert {a for _, a in lacking} == {4, 5}  # action and tick
+    assert {a for _, a in lacking} == {4, 5}  # indices of the actions `action` and `tick`
     level = jax.tree.map(lambda *x: jnp.stack(x), *(env.level_of(0, g) for g, _ in lacking))
     keys = jax.random.split(jax.random.key(0), len(lacking))
     state = jax.vmap(lambda key, one: env.reset_to(key, one).state)(keys, level)

@@ -30,9 +30,9 @@ from jaxenvs.puzzlescript.tables import Level
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
 STRIDE = int(os.environ.get("JAXENVS_PUZZLESCRIPT_STRIDE", "1"))
 SHARED = 12  # number of games larger than "small" that share a compiled program
-# A play whose input needs more micro-steps, or that takes longer, is counted as cut.
+# Limits: micro-steps of an input, and processor time of a play. Longer plays are reported as cut.
 MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
-INPUTS, LEVELS = 25, 2  # of a random play of the engine's demo games
+INPUTS, LEVELS = 25, 2  # inputs of a random play, and levels of each demo game that are played
 RANDOM = 300  # number of random games, of which about a quarter have errors
 needs_engine = pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT is not set")
 pytestmark = [pytest.mark.full, needs_engine]
@@ -67,7 +67,7 @@ class Player:
             raise TimeoutError
 
     def enter(self, value: Any, drawn: int) -> None:
-        """Carry out an input of the engine."""
+        """Play an input as the engine does: an action, `undo` or `restart`."""
         before = self.board.objects
         if value == "undo":
             while self.undos and (self.undos[-1] == self.board.objects).all():
@@ -86,7 +86,7 @@ class Player:
 
 
 def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> str:
-    """Return how a play in the interpreter compares with the engine's: "equal", or the reason."""
+    """Play in the interpreter; return "equal", "cut", or how it differs from the engine's play."""
     level = packer.game.levels[play.level]
     assert isinstance(level, Level)
     try:
@@ -164,7 +164,7 @@ def report(found: collections.Counter[str]) -> None:
 
 
 def random_plays(folder: Path, inputs: int, levels: int, stride: int = 1) -> Iterator[Play]:
-    """Yield random plays of the first levels of the games in a folder that compile."""
+    """Yield random plays of the first levels of those games in a folder that can be compiled."""
     for path in sorted(folder.glob("*.txt"))[::stride]:
         source = path.read_text("utf-8", errors="replace")
         try:
@@ -185,7 +185,7 @@ def invented_plays(seeds: Iterable[int]) -> Iterator[Play]:
 
 
 def recordings() -> Iterator[Play]:
-    """Yield the engine's own recordings."""
+    """Yield the plays that the engine's own tests have recorded."""
     path = Path(engine.CHECKOUT, "src/tests/resources/testdata.js")
     script = f"{path.read_text('utf-8')}\nprocess.stdout.write(JSON.stringify(testdata))"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)

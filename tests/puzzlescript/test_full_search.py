@@ -20,10 +20,10 @@ from jaxenvs.puzzlescript.features import is_random
 from jaxenvs.puzzlescript.machine import Packer, Size
 from jaxenvs.puzzlescript.tables import Level
 
-BOARDS = 2_000  # boards that the engine visits at most
-EACH = 4  # levels of a game that are compared at most
-LEVELS = 50  # fewest levels that are compared
-LARGEST = Size(16, 32, 16, 512, 3, 16, 16, 8, 8, 512, 512, 8, False)  # of a game
+BOARDS = 2_000  # maximum number of boards that the engine's search visits
+EACH = 4  # maximum number of levels per game that are compared
+LEVELS = 50  # minimum number of levels that are compared in total
+LARGEST = Size(16, 32, 16, 512, 3, 16, 16, 8, 8, 512, 512, 8, False)  # larger games are skipped
 INPUTS: dict[str, Any] = {"up": 0, "left": 1, "down": 2, "right": 3, "action": 4, "tick": "tick"}
 pytestmark = [
     pytest.mark.full,
@@ -35,8 +35,8 @@ class Problem(NamedTuple):
     """A level that the engine has searched: it has found a shortest solution, or all boards."""
 
     source: str
-    number: int  # of the level, not counting messages
-    level: int  # of the level, messages included
+    number: int  # index of the level, not counting messages
+    level: int  # index of the level, messages included
     shortest: int | None  # number of inputs of a shortest solution; None: there is none
     boards: int  # number of boards that the engine has visited
 

@@ -16,14 +16,14 @@ from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
 from jaxenvs.puzzlescript.tables import Level
 
-DIGITS = 8  # of a digest
-BATCH = 40  # plays at once, in three groups
-QUICK = 14  # inputs of a random play in the default tests
+DIGITS = 8  # number of digits of a digest
+BATCH = 40  # number of plays in a batch; on a CPU, they run in three groups
+QUICK = 14  # number of inputs of a random play that the default tests replay
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
 
 class Lanes(NamedTuple):
-    """All recorded plays as one batch."""
+    """Recorded plays as one batch, and an interpreter for them."""
 
     packers: list[Packer]
     traces: list[engine.Trace]
@@ -68,7 +68,7 @@ def lanes(feature: str = "") -> Lanes:
 
 
 def inputs(traces: list[engine.Trace], i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return action i of each play, the first one being the start, and the numbers drawn before."""
+    """Return action i of each play (0: `START`), and how many numbers were drawn before it."""
     at = [min(i, len(trace.inputs)) - 1 for trace in traces]
     rows = [*zip(traces, at, strict=True)]
     actions = [START if j < 0 else plays.ACTIONS[trace.inputs[j]] for trace, j in rows]
@@ -77,7 +77,7 @@ def inputs(traces: list[engine.Trace], i: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quick(lanes: Lanes) -> list[int]:
-    """Return the first random play of each level, and its solution."""
+    """Return the indices of the first play of each level, and of all plays that win."""
     seen: set[tuple[int, int]] = set()
     found = []
     for i, trace in enumerate(lanes.traces):
@@ -113,12 +113,12 @@ def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> li
 
 
 def length(trace: engine.Trace, most: int) -> int:
-    """Return the number of inputs of a play that are replayed."""
+    """Return how many inputs of a play are replayed: all if it wins, else at most `most`."""
     return len(trace.inputs) if trace.won else min(most, len(trace.inputs))
 
 
 def rows(boards: Any) -> list[Any]:
-    """Return the boards of a batch."""
+    """Split a batch of boards into a list of single boards."""
     leaves, tree = jax.tree.flatten(boards)
     return [tree.unflatten(row) for row in zip(*leaves, strict=True)]
 
@@ -131,7 +131,7 @@ def one_by_one(play: Any, tables: Any, *batch: Any) -> Any:
 
 
 def parts(lanes: Lanes, chosen: list[int], most: int = 1000) -> list[list[int]]:
-    """Split plays into batches of equal size; plays that take as long share a batch."""
+    """Split plays into batches of equal size; plays of similar length share a batch."""
 
     def cost(i: int) -> int:
         slow = lanes.packers[lanes.game[i]].game.name in SLOW

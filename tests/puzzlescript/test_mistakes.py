@@ -25,7 +25,7 @@ PLACES = {
     "WIN": "All Goal on Crate",
     "LEVEL": "P*O",
 }
-BEFORE = ("PRELUDE", "LEGEND", "SOUNDS")  # places before whose text `new` is inserted
+BEFORE = ("PRELUDE", "LEGEND", "SOUNDS")  # keys of PLACES: `new` is inserted before the text
 
 
 class Mistake(NamedTuple):
@@ -38,7 +38,7 @@ class Mistake(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The game with the mistake."""
+        """Source text of the game with the mistake."""
         old = PLACES.get(self.old, self.old.replace("\\n", "\n"))
         new = self.new.replace("\\n", "\n").replace("RULE", RULE if self.old == "RULE" else "RULE")
         return GAME.replace(old, f"{new}\n{old}" if self.old in BEFORE else new, 1)

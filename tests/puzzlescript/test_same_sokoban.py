@@ -15,7 +15,7 @@ from jaxenvs.puzzlescript import collection
 
 SIZE, BOXES, LEVELS, STEPS = 7, 2, 12, 100
 KEYS = [jax.random.key(i) for i in range(LEVELS // 2)]
-GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # of Sokoban's text, and of `crates`
+GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # Sokoban's -> `crates`'s
 # Values of the cells in Sokoban's observation.
 VALUES = {"wall": 1, "target": 2, "crate": 3, "player": 5}
 

@@ -17,7 +17,7 @@ FEW = ("crates", "lodestone", "spring")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return a folder of three games, as `game` takes it."""
+    """Return the path of a folder with the games in `FEW`, for the field `game`."""
     path = tmp_path_factory.mktemp("games")
     for game in FEW:
         shutil.copy(collection.SHIPPED / f"{game}.txt", path)
@@ -171,4 +171,4 @@ def test_shaping_rewards_sum_to_the_decrease_of_missing_cells():
             ended = bool(result.terminated)
         assert ended
         totals.append(total)
-    assert totals == [1.5, 1.0]  # two targets without a crate
+    assert totals == [1.5, 1.0]  # 0.25 for each of the two targets that get a crate

@@ -26,7 +26,7 @@ MOST_LOOPS = 200
 class Next(NamedTuple):
     """The first of the next rules that has an effect."""
 
-    rule: Int32[Array, ""]  # its index; in a random group, the index of the group's next rule
+    rule: Int32[Array, ""]  # index of this rule; in a random group, of the group's next rule
     is_found: Bool[Array, ""]  # whether there is such a rule among the tested ones
     found: UInt32[Array, "rows gaps side words"]  # where it matches, see `matches.of_rule`
     # Where it matches and would change something.

@@ -64,7 +64,7 @@ def _check_tables(has_axis: Any) -> None:
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:
-    """Return the arguments, of which those without a batch axis are repeated along a new one."""
+    """Return the arguments; repeat each one that has no batch axis along a new first axis."""
     return jax.tree.map(
         lambda has, leaf: leaf if has else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf))),
         tuple(has_axis),
