@@ -27,7 +27,7 @@ from jaxenvs.commands import table
 
 GROUP = "agents"  # tests of this group share a worker, which compiles their games once
 ID, DOOR = "Grid-Empty-5x5-v0", "Grid-DoorKey-5x5-v0"
-# Of the protocol with a handshake, and of the protocol of 2026-07-28, which has no connections.
+# Client modes: protocol with a handshake, and protocol of 2026-07-28, which has no connections.
 MODES = ("legacy", "auto")
 NAMES = ("left", "right", "forward")
 

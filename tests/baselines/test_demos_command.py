@@ -134,7 +134,7 @@ def test_a_stopped_recording_keeps_its_complete_batches(monkeypatch, capsys, env
 
 
 def test_the_policy_of_a_run_is_recorded(folder, capsys, env):
-    """Its observations are the environment's, also if the policy reads the previous step."""
+    """Recorded observations are the environment's, even if the policy reads the previous step."""
     run = str(folder / "run")
     small = "--num-envs 8 --rollout-steps 16 --hidden 8 --embed 2 --minibatches 2 --memory 4"
     flags = [ID, "--algo", "ppo-rnn", *small.split(), "--total-steps", "128", "--previous"]

@@ -80,7 +80,7 @@ class Stream:
         for env in range(ENVS):
             kind = self.draw.choice(
                 4, p=[0.6, 0.15, 0.2, 0.05]
-            )  # how the step ends: not, terminated, truncated, or both
+            )  # episode end: none, terminated, truncated, or both
             ended, cut = kind in (1, 3), kind in (2, 3)
             row = (self.obs[env], self.draw.integers(9), self.draw.normal(), ended, cut, self.new())
             self.steps[env].append(row)

@@ -13,7 +13,7 @@ STEPS, ENVS = 23, 6
 
 
 def rollout(seed):
-    """Return a random rollout from the begin of episodes, and the episodes of each environment.
+    """Return a random rollout from the start of episodes, and the episodes of each environment.
 
     In the last environment no episode ends.
     """

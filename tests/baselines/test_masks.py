@@ -110,7 +110,7 @@ def test_an_update_in_which_masks_count_stays_finite(make):
 
 @pytest.mark.parametrize("make", [of_ppo, pytest.param(of_ppo_rnn, marks=pytest.mark.full)])
 def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
-    """In one observation, the illegal action's weights in the last layer get no gradient."""
+    """An illegal action's weights and bias in the last layer get no gradient."""
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
     # The step at time 0, where action 0 is illegal.

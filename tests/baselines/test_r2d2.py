@@ -141,7 +141,7 @@ def test_no_gradient_passes_through_the_burn_in():
 
 
 def h(x):
-    """Return h(x), the squeezing function of Pohlen et al. (2018), equation 4.1."""
+    """Return h(x), the value rescaling function of Pohlen et al. (2018), equation 4.1."""
     return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + 1e-3 * x
 
 

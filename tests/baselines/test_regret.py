@@ -1,4 +1,4 @@
-"""Tests of the regret of an evaluation: it belongs to the very levels that are played."""
+"""Tests of the regret of an evaluation: it is computed for exactly the levels that are played."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Tests of a run's progress (from 0 to 1), on which all schedules depend, if its end was moved."""
+"""Tests of a run's progress (0 to 1), which sets all schedules, when its total changes."""
 
 import dataclasses
 from fractions import Fraction

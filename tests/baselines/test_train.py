@@ -482,7 +482,7 @@ class Errand(Clock):
         )
 
     def observe(self, state, params=None):
-        """Observe always the same word, and the time."""
+        """Observe a constant word, and the time."""
         return {"mission": jnp.ones(1, jnp.uint8), "time": super().observe(state, params)}
 
 

@@ -50,7 +50,7 @@ class SalaryMap(Salary):
         return Box(0, 2, (3, 3), np.uint8)
 
     def observe(self, state, params=None):
-        """Observe always the same map."""
+        """Observe a constant map."""
         return jnp.ones((3, 3), jnp.uint8)
 
 
