@@ -92,6 +92,7 @@ def test_eight_devices_have_the_gradient_of_one(seen):
     assert gradients["alone"] > 1e-2
 
 
+@pytest.mark.full
 def test_a_minibatch_exchanges_once_and_gathers_nothing(seen):
     program = seen["program"]
     assert program["minibatch"] == {"all-reduce": 1}

@@ -14,6 +14,8 @@ from jaxenvs.baselines.storage import runs
 from jaxenvs.puzzlescript import collection
 from jaxenvs.render import watch
 
+pytestmark = pytest.mark.full
+
 ID = "PuzzleScript-v0"
 GAMES = ("crates", "lodestone")
 SMALL = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
@@ -32,7 +34,6 @@ def trained(tmp_path_factory):
     return out
 
 
-@pytest.mark.full
 def test_a_run_uses_the_preset_and_stores_the_selection(trained):
     config = runs.Run.open(trained).config
     given = {"rollout_steps", "hidden", "total_steps"}
@@ -43,7 +44,6 @@ def test_a_run_uses_the_preset_and_stores_the_selection(trained):
     assert config.fields["levels"] == "train" and config.fields["games"] == "crates"
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("fields", "places"),
     [

@@ -13,6 +13,8 @@ from test_full_differential import ROWS
 
 from jaxenvs.craft.tables import Achievement, Action, Block, Item
 
+pytestmark = pytest.mark.full
+
 GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
 UP, RIGHT = 3, 2
 ROUNDS = 4  # number of batches in the test of forbidden actions
@@ -223,7 +225,6 @@ def played():
     return jax.device_get((theirs, outputs[1], outputs[0], found, draws.loot))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", QUIRKS)
 def test_quirk(name):
     before, after, obs, found, loot = played()
@@ -237,7 +238,6 @@ def test_quirk(name):
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 
-@pytest.mark.full
 def test_masked_actions_have_the_result_of_noop():
     """Step several batches of states of all kinds, each with an action that its mask forbids."""
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
