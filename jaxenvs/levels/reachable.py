@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, PyTree, UInt32
 
 from ..core.env import Env
-from ..core.wrappers.optimal import UNKNOWN, Distances, words_of
+from ..core.wrappers.optimal import UNKNOWN, DistanceTable, words_of
 from .api import Entry
 from .solving import check_solver
 from .source import from_levels
@@ -24,7 +24,7 @@ def distances(
     levels: str | os.PathLike[str] | Sequence[PyTree[Any] | Entry],
     *,
     max_states: int = 100_000,
-) -> Distances:
+) -> DistanceTable:
     """Return the fewest steps to success from every state that can be reached in the levels.
 
     levels: as for `from_levels`, a file or a sequence of levels.
@@ -32,6 +32,7 @@ def distances(
         episode. A level of DoorKey-8x8 has about 7,000.
 
     Steps the environment in breadth-first order, so the result is exact. The time limit is ignored.
+    A level that begins solved has distance 1, because an episode ends only after a step.
     Raises `ValueError` if there are more states, and the errors of `from_levels` and, for an
     environment without an optimum, of `solve`.
     """
@@ -41,7 +42,7 @@ def distances(
     search = _Search(step, max_states)
     search.add(*jax.device_get(begin(played.levels.levels)))
     search.run()
-    return Distances(np.concatenate(search.words), search.steps())
+    return DistanceTable(np.concatenate(search.words), search.steps())
 
 
 @functools.lru_cache(maxsize=8)

@@ -59,6 +59,14 @@ def test_xland_has_the_distance_of_its_solver():
     assert found(env.reset_to(jax.random.key(0), level).state) == solution.steps
 
 
+def test_a_level_that_begins_solved_takes_one_step():
+    """The environment ends an episode only after a step; `solve` needs no action there."""
+    env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=0, size=2)
+    level = env.sample_level(jax.random.key(0))
+    assert levels.solve(env, [level])[0].steps == 0
+    assert levels.distances(env, [level])(env.reset_to(jax.random.key(0), level).state) == 1
+
+
 @pytest.mark.full
 def test_info_counts_down_along_a_shortest_plan(door):
     env, two = door
@@ -129,6 +137,8 @@ def test_bad_input(door, as_a_user):
         levels.distances(jaxenvs.make("Classic-CartPole-v0"), [])
     with pytest.raises(TypeError, match=r"must come from jaxenvs\.levels\.distances, got dict"):
         wrappers.OptimalInInfo(env, no_table)
+    with pytest.raises(ValueError, match=r"are for states of \d+ words, Empty has"):
+        wrappers.OptimalInInfo(jaxenvs.make("Grid-Empty-5x5-v0"), env.distances)
     with pytest.raises(TypeError, match="LogWrapper has states of its own"):
         wrappers.OptimalInInfo(wrappers.LogWrapper(env), env.distances)
     with pytest.raises(ValueError, match="begins its next episode by itself"):

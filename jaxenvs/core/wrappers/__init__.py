@@ -18,7 +18,7 @@ from .episodes import (
 from .levels import FromLevels, LevelSet
 from .normalisation import NormalizeObservation, NormalizeReward
 from .observations import Flatten, FrameStack, OneHot
-from .optimal import Distances, OptimalInInfo
+from .optimal import DistanceTable, OptimalInInfo
 from .previous import Previous, PreviousStep
 from .rewards import ClipReward, TransformReward
 
@@ -26,7 +26,7 @@ __all__ = [
     "ActionRepeat",
     "AutoReset",
     "ClipReward",
-    "Distances",
+    "DistanceTable",
     "EpisodeStatistics",
     "EpisodeTotals",
     "Flatten",

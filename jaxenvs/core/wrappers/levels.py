@@ -1,7 +1,5 @@
 """`FromLevels`, a wrapper whose episodes begin in given levels."""
 
-import functools
-import hashlib
 from typing import Any, ClassVar
 
 import jax
@@ -13,9 +11,10 @@ from jaxtyping import Array, Bool, PyTree
 from ..checks import counted
 from ..random import Key, below, hashed
 from ..wrapper import Wrapper, refuse_self_resetting
+from .content import ByContent
 
 
-class LevelSet:
+class LevelSet(ByContent):
     """Levels of one environment, stacked along the first axis; hashable, compared by content."""
 
     def __init__(self, levels: PyTree[Any], name: str = "") -> None:
@@ -34,21 +33,10 @@ class LevelSet:
         """Return the number of levels and their file."""
         return f"<{counted(len(self), 'level')}{' of ' * bool(self.name)}{self.name}>"
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether two sets have the same levels in the same order."""
-        return isinstance(other, LevelSet) and self._digest == other._digest
-
-    def __hash__(self) -> int:
-        """Return a hash of the levels."""
-        return hash(self._digest)
-
-    @functools.cached_property
-    def _digest(self) -> str:
-        digest = hashlib.sha256()
-        for path, leaf in jax.tree_util.tree_leaves_with_path(self.levels):
-            digest.update(f"{jax.tree_util.keystr(path)}{leaf.dtype}{leaf.shape}".encode())
-            digest.update(np.ascontiguousarray(leaf).tobytes())
-        return digest.hexdigest()
+    @property
+    def content(self) -> PyTree[np.ndarray]:
+        """The levels, without the path of their file."""
+        return self.levels
 
     def at(self, number: ArrayLike) -> PyTree[Array]:
         """Return level `number`, counted from 0."""

@@ -1,7 +1,5 @@
 """`OptimalInInfo`, a wrapper that adds the fewest steps to success to `info`."""
 
-import functools
-import hashlib
 from typing import Any
 
 import jax
@@ -13,14 +11,15 @@ from ..checks import counted
 from ..env import Env, Step
 from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
+from .content import ByContent
 
 UNKNOWN = -1  # number of steps of a state from which no success is known to be possible
 
 
-class Distances:
+class DistanceTable(ByContent):
     """Fewest steps to success from every state of some levels, made by `levels.distances`.
 
-    Hashable, compared by content. Calls work inside `jit` and `vmap`.
+    A call `table(state)` works inside `jit` and `vmap`.
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
@@ -36,24 +35,15 @@ class Distances:
         """Return the number of states."""
         return f"<distances of {counted(len(self), 'state')}>"
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether two tables have the same states and distances."""
-        return isinstance(other, Distances) and self._digest == other._digest
-
-    def __hash__(self) -> int:
-        """Return a hash of the states and distances."""
-        return hash(self._digest)
-
-    @functools.cached_property
-    def _digest(self) -> str:
-        digest = hashlib.sha256(str(self.words.shape).encode())
-        digest.update(self.words.tobytes() + self.steps.tobytes())
-        return digest.hexdigest()
+    @property
+    def content(self) -> tuple[np.ndarray, np.ndarray]:
+        """The states and their distances."""
+        return self.words, self.steps
 
     def __call__(self, state: Any) -> Int32[Array, ""]:
         """Return the fewest steps from a state to success.
 
-        The result is -1 if success is impossible, and if the state is in none of the levels.
+        The result is -1 if success is impossible, and if the table lacks the state.
         state: state of the environment without wrappers. Its time is ignored.
         """
         table, wanted = jnp.asarray(self.words), words_of(state)
@@ -97,15 +87,16 @@ class OptimalInInfo(Wrapper):
     0 after success, and -1 if success has become impossible. The time limit is ignored. Use it for
     shaped rewards, and to compare a policy with shortest plans. The table of
     `jaxenvs.levels.distances` must have the levels that are played, so wrap `levels.from_levels`.
+    It holds for the default params: another time limit is fine, another task of XLand is not.
     """
 
-    distances: Distances
+    distances: DistanceTable
 
     def __post_init__(self) -> None:
-        """Raise `TypeError` unless the table can have the states of `env`."""
+        """Raise `TypeError` or `ValueError` unless the table can have the states of `env`."""
         super().__post_init__()
         refuse_self_resetting(self.env, "OptimalInInfo", "wrap the environment inside")
-        if not isinstance(self.distances, Distances):
+        if not isinstance(self.distances, DistanceTable):
             kind = type(self.distances).__name__
             raise TypeError(
                 f"OptimalInInfo: distances must come from jaxenvs.levels.distances, got {kind}"
@@ -118,6 +109,14 @@ class OptimalInInfo(Wrapper):
                     f"OptimalInInfo: {kind} has states of its own; put it around OptimalInInfo"
                 )
             inside = inside.env
+        words = jax.eval_shape(words_of, inside.state_shape).size
+        known = self.distances.words.shape[1]
+        if words != known:
+            kind = type(inside).__name__
+            raise ValueError(
+                f"OptimalInInfo: the distances are for states of {known} words, {kind} has "
+                f"states of {words}; compute them with jaxenvs.levels.distances"
+            )
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
         """Advance by one action, and add `info["optimal"]`."""
