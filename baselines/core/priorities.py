@@ -79,8 +79,8 @@ def add_complete(
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    # Number of slots that had been written before each slot was last written. The number is
-    # negative for a slot that was never written.
+    # Number of the write that filled each slot, counted from 0; negative if none has. The slot that
+    # is overwritten next has the number of that write, so no window begins there.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:

@@ -34,8 +34,8 @@ class Planner:
     # a `search.Domain`
     domain: Any
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    # Function (instance or goal, state) -> predicted cost of each action plus the cost-to-go after
-    # it, for Q*. None if the run's network has no output per action.
+    # For Q* search: function (instance or goal, state) -> predicted cost of each action plus
+    # the cost-to-go after it. None if the run's network has no output per action.
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None
     # Function (levels of the puzzle, key) -> the same levels as states of the learned model. None
     # if `domain` is the puzzle.

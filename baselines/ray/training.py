@@ -63,7 +63,7 @@ class Learners:
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
     def update(self, made: list[Made]) -> None:
-        """Begin an update, with the fragments (pieces of rollouts) divided among the learners."""
+        """Divide fragments (pieces of rollouts) among the learners, and begin an update."""
         fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()

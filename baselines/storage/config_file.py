@@ -51,5 +51,5 @@ def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
 
 
 def _hashable(value: Any) -> Any:
-    """Return the value with lists, as which JSON stores tuples, converted back to tuples."""
+    """Return the value with lists converted back to tuples; JSON stores tuples as lists."""
     return tuple(map(_hashable, value)) if isinstance(value, list) else value

@@ -87,7 +87,7 @@ class Work:
     """Work of an average warp. The work of a launch is this times the number of warps."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
+    # Number of those issue slots that divisions, remainders, roots and trigonometry take.
     special: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads

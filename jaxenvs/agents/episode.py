@@ -62,7 +62,7 @@ class Score(NamedTuple):
 
 @dataclasses.dataclass
 class Programs:
-    """Lock by which only one thread at a time compiles an environment's functions."""
+    """State of the compilation of an environment, which one thread at a time may do."""
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     stepped: bool = False  # whether the step function is compiled

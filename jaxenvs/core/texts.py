@@ -74,7 +74,10 @@ def many_inputs(env: Any, states: Any, params: Any) -> PyTree[np.ndarray]:
 
 @functools.lru_cache(maxsize=64)
 def _reader(env: Any, kinds: Any) -> Callable[..., Any]:
-    """Return the compiled `text_inputs` of a batch; `kinds` are the types of the env's fields."""
+    """Return `text_inputs`, compiled for a batch of states.
+
+    `kinds`, the types of the env's fields, only tells apart environments that compare equal.
+    """
     return jax.jit(jax.vmap(env.text_inputs, in_axes=(0, None)))
 
 

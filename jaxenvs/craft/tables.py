@@ -134,10 +134,8 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # During sleep the counter falls.
-    # When it is below -rest, the vital gains a point.
-    # As for `limit`, the unit is the growth of the counter in one step awake.
-    # None: sleep never gives points.
+    # During sleep the counter falls. Below -rest, the vital gains a point. The unit is the same as
+    # for `limit`. None: sleep never gives points.
     rest: int | None = None
 
 

@@ -34,10 +34,11 @@ def painted(
     stickers: Integer[Array, " stickers"],
     shades: np.ndarray | None = None,
 ) -> UInt8[Array, "height width 3"]:
-    """Paint a map of labels (height * FINE, width * FINE).
+    """Paint a picture from the label of each point, with FINE x FINE points per pixel.
 
-    `stickers` has the colour of each sticker as an index into `CUBE`. `shades` is the brightness of
-    each sticker, 1 if not given.
+    `labels` (height * FINE, width * FINE) are `BACK`, `PLASTIC`, or `FIRST` plus the index of a
+    sticker. `stickers` has the colour of each sticker as an index into `CUBE`. `shades` is the
+    brightness of each sticker, 1 if not given.
     """
     colours = jnp.asarray(np.array(CUBE, np.float32))[stickers.astype(jnp.int32)]
     if shades is not None:
@@ -156,7 +157,9 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0) -> np.ndarray:
-    """Return the map of a solid cube seen from `EYES[eye]`, with `pixels` pixels per side.
+    """Return the labels of `painted` for a cube in perspective, seen from `EYES[eye]`.
+
+    The picture has `pixels` pixels per side.
 
     The layer of `face` is turned clockwise by `quarters` quarter turns.
     """

@@ -212,7 +212,7 @@ class Sudoku(Puzzle):
         return [f"{grid}\n{_next(cell)}" for grid, cell in pairs(grids, inputs[1].tolist())]
 
     def text_changes(self, old: tuple[np.ndarray, ...], new: tuple[np.ndarray, ...]) -> list[str]:
-        """Describe changes of the grid; with `guided`, also the cell that the rules choose."""
+        """Describe changes of the grid; with `guided`, also the cell that must be filled next."""
         changes = super().text_changes(old[0], new[0])
         if not self.guided:
             return changes

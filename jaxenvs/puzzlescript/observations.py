@@ -41,7 +41,7 @@ def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
 def observed(
     collection: Collection, kind: str, instance: Instance, objects: UInt32[Array, "objects side w"]
 ) -> UInt8[Array, "side side channels"] | UInt32[Array, "objects side w"]:
-    """Return the observation of a kind for a board, given as the cells of each object."""
+    """Return the observation `kind` of the board `objects`, the cells of each object."""
     if kind == "planes":
         return objects
     if kind == "sprites":

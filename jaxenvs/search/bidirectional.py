@@ -159,8 +159,8 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 class _Both:
     """The forward and the backward search.
 
-    Each iteration continues the search whose lowest open priority is smaller, judged by the lower
-    bound that `open_list.edge` returns.
+    Each iteration continues the search with the smaller minimum priority in its open list.
+    `open_list.edge` returns a lower bound on this minimum, and the two bounds are compared.
     """
 
     def __init__(self, forward: Engine, back: Engine) -> None:

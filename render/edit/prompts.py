@@ -111,7 +111,7 @@ class MissionPrompt(Prompt):
         return True
 
     def choose(self, editor: "Editor", index: int) -> None:
-        """Answer with a choice that is shown."""
+        """Answer the question with choice number `index`, counted from 0."""
         self._answer(editor, self.choices[index])
 
     def _answer(self, editor: "Editor", mission: str) -> None:

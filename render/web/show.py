@@ -146,7 +146,7 @@ class Show:
         return self._updates(viewer, stale)
 
     def _updates(self, viewer: Shown, clients: Iterable[Client]) -> list[Update]:
-        """Draw for these pages. Pages of the same size share the work."""
+        """Draw the viewer for each client, and return the updates; equal sizes are drawn once."""
         facts = {"busy": "", "resume": self._resume, **viewer.about()}
         draw, encode = functools.cache(_draw), functools.cache(_encoded)
         updates = []
@@ -161,7 +161,7 @@ class Show:
 
 
 class _Same:
-    """A key of a dictionary that is equal only for the same frame; avoids comparing pixels."""
+    """Dictionary key that compares frames by identity, not by their pixels."""
 
     def __init__(self, frame: Frame | None) -> None:
         self.frame = frame

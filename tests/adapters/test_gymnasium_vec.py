@@ -21,7 +21,7 @@ every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mod
 
 
 def pair(env, mode, params=None, rows=ROWS):
-    """Return this library's batch, and Gymnasium's batch of single environments of this library."""
+    """Return our vector environment, and Gymnasium's, which steps our single environments."""
     ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
     singles = [lambda: to_gymnasium(env, params=params)] * rows
     return ours, SyncVectorEnv(singles, autoreset_mode=mode)

@@ -229,7 +229,7 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     """Their traced update is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        # Trace the environment now, so that this trace is in none of the programs.
+        # `state_shape` traces the environment once, so no program below contains this trace.
         assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])

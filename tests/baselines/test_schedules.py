@@ -233,7 +233,7 @@ def test_what_cannot_begin_anew_says_so(tmp_path):
 def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
     """A learned world trains its model first, then the heuristic.
 
-    Once the heuristic's training has begun, the update at which it began stays the same.
+    A run that is resumed with more steps does not return to training its model.
     """
     algorithm, id, given, _ = SCHEDULES["rate of a heuristic"]
     run, before = saved(tmp_path, algorithm, id, 60, **given)

@@ -271,7 +271,7 @@ def test_levels_without_room_are_searched_again():
 
 
 def test_every_test_that_needs_a_gpu_is_marked():
-    """Every test that is skipped without a GPU must have the marker by which the job finds it."""
+    """Every test that is skipped without a GPU has the marker that `card` selects tests by."""
     for path in gpu_tests.TESTS.rglob("test_*.py"):
         text = path.read_text("utf-8")
         asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')

@@ -95,7 +95,7 @@ def test_rejected_levels_are_left_out(large):
 
 
 def test_levels_have_the_distribution_of_exact():
-    """Start cells and directions are uniform; neighbouring rows, and steps, are independent."""
+    """Starts are uniform, and independent in neighbouring environments and in successive steps."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))

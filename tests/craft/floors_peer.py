@@ -122,9 +122,10 @@ CHANCES = {
 
 
 def _cell_draws(ours, theirs, trees, ores, map):
-    """Return one draw per cell that gives the same block as craftax's six (a tree, five ores).
+    """Return one draw per cell that gives the same block as craftax's six draws.
 
-    A cell's block in `map` shows whether craftax used the draws for ground or for mountains.
+    craftax draws for a tree and for five ores. The block in `map` says which of them count: the
+    tree's draw on ground, the ores' draws in mountains.
     """
 
     def ore(of, start, stop, otherwise):

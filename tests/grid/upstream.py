@@ -203,7 +203,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return one of our environments with the random outcomes of the episodes, and their levels."""
+    """Return our environment, which repeats the recorded random moves, and the episodes' levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}

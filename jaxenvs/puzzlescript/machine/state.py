@@ -193,7 +193,7 @@ def _no_rigid(size: Size) -> Rigid:
 
 
 def next_turn(turn: Turn, objects: Array) -> Turn:
-    """Return a turn without input that starts with each object in the cells of `objects`."""
+    """Return a turn without input on the board `objects`, the cells that each object occupies."""
     return fresh(turn)._replace(
         objects=objects,
         before=objects,
