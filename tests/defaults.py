@@ -51,6 +51,7 @@ DIFFERENTIAL = (
 GOLDEN_FULL = (
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
+    "BabyAI-BossLevel-v0",
     "BabyAI-FindObjS5-v0",
     "BabyAI-GoTo-v0",
     "BabyAI-GoToDoor-v0",
@@ -71,8 +72,16 @@ GOLDEN_FULL = (
     "BabyAI-Unlock-v0",
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockToUnlock-v0",
+    "Grid-AMaze-13x13-v0",
+    "Grid-BlockedUnlockPickup-v0",
+    "Grid-FourRooms-v0",
+    "Grid-KeyCorridorS3R1-v0",
+    "Grid-LavaGapS5-v0",
+    "Grid-ObstructedMaze-1Q-v0",
     "Grid-PerfectMaze-101x101-v0",
+    "Grid-PerfectMaze-13x13-v0",
     "Grid-PerfectMaze-19x19-v0",
+    "Grid-Unlock-v0",
 )
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]

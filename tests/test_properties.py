@@ -18,6 +18,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
+pytestmark = pytest.mark.full
+
 # Environments and steps of a play; number of plays for each id.
 ROWS, LENGTH, EXAMPLES = 128, 32, 62
 

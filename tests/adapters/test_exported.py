@@ -15,6 +15,8 @@ from worlds import DOORS, Doors, by_default
 import jaxenvs
 from jaxenvs.adapters.exported import ExportedBatch
 
+pytestmark = pytest.mark.full
+
 ROWS = 32
 IDS = ("Grid-DoorKey-5x5-v0", "Craft-Classic-Symbolic-v0", "Puzzle-2048-v0", "Classic-CartPole-v0")
 every_mode = pytest.mark.parametrize("mode", MODES)

@@ -54,6 +54,7 @@ def test_the_regret_of_each_seed_is_printed_and_written(run, tmp_path, capsys):
         )
 
 
+@pytest.mark.full
 def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
     text = config.read_text()

@@ -22,6 +22,8 @@ from jaxenvs.baselines.run.options import Options
 from jaxenvs.baselines.storage.runs import Config, Run, load_policy
 from jaxenvs.render import pilots
 
+pytestmark = pytest.mark.full
+
 KEY, EPISODES = jax.random.key(0), 8
 CARTPOLE = "Classic-CartPole-v0"
 SEEN = "Box(by element within [-inf, inf], (4,), float32)"

@@ -155,6 +155,7 @@ def biased(weights, dense: str):
     return flat
 
 
+@pytest.mark.full
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     """Gate forbids action 0, which has value 3, at even times; there the best value is 2.
 
@@ -308,6 +309,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
 # Tests of actors under Ray.
 
 
+@pytest.mark.full
 def test_actors_of_our_environments_take_legal_actions():
     network = policies.ActorCritic.of(TSP, (8,), 0)
     sampling = ray_actors.Sampling(network, num_envs=4, steps=20, reset_source=None)

@@ -76,6 +76,7 @@ def test_categories_floats_and_pixels():
     np.testing.assert_allclose(scaled, [[[0.0, 0.2, 1.0]]], rtol=1e-6)
 
 
+@pytest.mark.full
 def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     compact, symbolic = (jaxenvs.make("Craft-Classic-Ids-v0", obs=o) for o in ("ids", "symbolic"))
     state = jax.jit(compact.reset)(jax.random.key(0)).state

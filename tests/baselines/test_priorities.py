@@ -16,6 +16,8 @@ from jaxenvs.baselines.core.priorities import Priorities, SampledSlots
 from jaxenvs.baselines.off_policy import dqn
 from jaxenvs.baselines.run import loop
 
+pytestmark = pytest.mark.full
+
 sample = jax.jit(priorities.sample, static_argnums=(3, 5))
 updated = jax.jit(priorities.update, static_argnums=4)
 sums = jax.jit(priorities.sums)

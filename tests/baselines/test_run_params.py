@@ -11,6 +11,8 @@ from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 from jaxenvs.render import watch
 
+pytestmark = pytest.mark.full
+
 ID, LIMIT = "Grid-Empty-5x5-v0", "max_steps_in_episode"
 SMALL = ["--num-envs", "4", "--rollout-steps", "16", "--minibatches", "2", "--hidden", "8"]
 SMALL += ["--eval-episodes", "4"]

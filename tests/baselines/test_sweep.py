@@ -94,6 +94,7 @@ def test_a_sweep_goes_on(tmp_path):
         jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "algorithm",
     [

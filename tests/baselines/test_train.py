@@ -98,6 +98,7 @@ def test_resuming_is_bit_equal(finished, tmp_path, capsys):
     assert (again / "eval.json").read_text() == (finished / "eval.json").read_text()
 
 
+@pytest.mark.full
 def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(replay, "of_policy", functools.partial(replay.of_policy, count=40))
     again = tmp_path / "again"

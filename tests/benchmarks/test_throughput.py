@@ -14,6 +14,8 @@ from jaxenvs.benchmarks.peers import environments as peers
 from jaxenvs.benchmarks.tables.turns import faster
 from jaxenvs.core.typed import installation
 
+pytestmark = pytest.mark.full
+
 LEVEL = "Grid-Empty-5x5-v0"
 
 

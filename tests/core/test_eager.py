@@ -252,6 +252,7 @@ class Twice(wrappers.Wrapper):
         return super().step(key, super().step(key, state, action, params).state, action, params)
 
 
+@pytest.mark.full
 def test_wrappers_batches_and_their_other_methods_are_compiled_as_a_whole():
     env = Twice(env=wrappers.FrameStack(env=Line(), count=2))
     venv = jaxenvs.make_vec(Line(), 3)
@@ -289,6 +290,7 @@ def test_with_x64_on_the_dtypes_are_the_same():
     chex.assert_trees_all_equal_dtypes(step, env.step(KEY, env.reset(KEY).state, 2))
 
 
+@pytest.mark.full
 def test_programs_of_deleted_environments_are_dropped(monkeypatch, request):
     kept = functools.lru_cache(maxsize=4)(eager.program.__wrapped__)
     monkeypatch.setattr(eager, "program", kept)

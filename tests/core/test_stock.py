@@ -94,6 +94,7 @@ def test_rejected_levels_are_left_out(large):
     assert len(set(levels)) == len(levels) == 6 * 12
 
 
+@pytest.mark.full
 def test_levels_have_the_distribution_of_exact():
     """Starts are uniform, and independent in neighbouring environments and in successive steps."""
     rows, steps = 64, 40

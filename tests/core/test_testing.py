@@ -230,6 +230,7 @@ FUZZED = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("env_class", FUZZED)
 def test_hostile_play_finds(env_class):
     with jax.numpy_dtype_promotion("standard"):
@@ -488,6 +489,7 @@ def test_floats_of_two_programs_may_differ_in_the_last_bits_only():
         contract.assert_same(one.astype(jnp.int32), one.astype(jnp.int32) + 1, "floats")
 
 
+@pytest.mark.full
 def test_all_faults_are_told_at_once(as_a_user):
     with pytest.raises(testing.ContractError) as told:
         testing.check_env(TooMuch(), steps=500)

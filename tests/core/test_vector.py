@@ -170,6 +170,7 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
         assert changed.sum() >= chosen.sum() * 0.7 - 1, name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
     """Environment i has the time limit i + 1, so in each step other environments are reset."""
@@ -192,6 +193,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
     assert len(ends) > (3 if batched else 1)
 
 
+@pytest.mark.full
 def test_exact_levels_are_independent_of_each_other():
     """All episodes end in the same step, twice; the new levels must all differ."""
     rows = 64
@@ -258,6 +260,7 @@ def test_a_gradual_refresh_replaces_the_oldest_levels():
         assert not set(after[5:]) & set(before)
 
 
+@pytest.mark.full
 def test_a_refresh_is_no_larger_than_the_pool(as_a_user):
     with pytest.raises(ValueError, match="refresh_size"):
         jaxenvs.make_vec(LEVELS, 2, reset_source="pool", pool_size=4, refresh_size=5)

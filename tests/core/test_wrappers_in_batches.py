@@ -13,6 +13,8 @@ import jaxenvs
 from jaxenvs import testing, wrappers
 from jaxenvs.adapters import to_dm_env, to_gymnasium, to_gymnax
 
+pytestmark = pytest.mark.full
+
 GROUP = "wrappers in batches"
 KEY = jax.random.key(1)
 CARTPOLE = jaxenvs.make("Classic-CartPole-v0")

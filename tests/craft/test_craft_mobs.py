@@ -14,6 +14,7 @@ SOLID = "~#TciDBFyY"
 
 
 # Tests of fighting.
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sign", "kind", "name"),
     [

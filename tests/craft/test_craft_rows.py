@@ -63,6 +63,7 @@ def play(state, draws=scene.QUIET):
     return jax.device_get(advanced(state, draws))
 
 
+@pytest.mark.full
 def test_a_new_mob_acts_by_its_row():
     world, _ = play(state((8, 9)))
     assert world.vitals["health"] == 9 - GHOST.damage

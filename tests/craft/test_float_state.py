@@ -62,6 +62,7 @@ def assert_same(function, *args):
     return plain
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rows", [FULL.types("melee"), FULL.projectiles], ids=["mobs", "shots"])
 def test_blows_at_the_player(world, rows):
     def struck(world, type, hits):

@@ -13,6 +13,8 @@ import pytest
 import jaxenvs
 from jaxenvs.craft.state import pack
 
+pytestmark = pytest.mark.full
+
 COUNT = 384  # number of random worlds
 EDITIONS = ("Craft-Classic-Ids-v0", "Craft-Ids-v0")
 MODULES = (

@@ -273,6 +273,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
     assert demos.load(inner, env).episodes == 3
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):

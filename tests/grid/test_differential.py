@@ -182,6 +182,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("id", "obs"), PAIRS)
 def test_observations_are_those_of_the_wrappers(id, obs):
     wrap, image = OBSERVATIONS[obs]
@@ -288,6 +289,7 @@ def check_drawn(views, grids, steps, seed):
     return total
 
 
+@pytest.mark.full
 def test_drawn_levels_with_every_object_in_every_view():
     assert check_drawn(SOME_VIEWS, grids=15, steps=60, seed=0)["steps"] >= 5_000
 

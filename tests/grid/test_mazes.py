@@ -11,6 +11,8 @@ from jaxenvs.grid import tiles
 from jaxenvs.grid.floodfill import NO_WAY
 from jaxenvs.grid.oracle import solve
 
+pytestmark = pytest.mark.full
+
 ID = "Grid-AMaze-13x13-v0"
 KEY = jax.random.key(0)
 # The named mazes of jaxued 0f8f128, and the least number of steps in each.

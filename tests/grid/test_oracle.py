@@ -115,6 +115,7 @@ def test_a_search_that_runs_out_of_budget_returns_a_bound():
     assert 1 <= found.lower <= best.steps and found.optimal_return is None
 
 
+@pytest.mark.full
 def test_a_level_without_a_key_is_proven_unsolvable():
     env = jaxenvs.make("Grid-DoorKey-6x6-v0")
     level = jax.tree.map(lambda leaf: leaf[0], levels_of(env, 1))

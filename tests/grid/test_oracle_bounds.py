@@ -18,6 +18,8 @@ from jaxenvs.grid.oracle.searching import Found, Searcher
 from jaxenvs.grid.state import Level
 from jaxenvs.grid.tiles import Kind
 
+pytestmark = pytest.mark.full
+
 BATCH = 512  # number of states whose bounds are computed together
 LARGEST = 20_000  # largest number of states of a level
 IDS = ("Grid-PutNear-6x6-N2-v0",)

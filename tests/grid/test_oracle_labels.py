@@ -9,6 +9,8 @@ import pytest
 import jaxenvs
 from jaxenvs.levels import check_first_actions, first_actions
 
+pytestmark = pytest.mark.full
+
 IDS = ("BabyAI-PutNextS4N1-v0",)
 FULL = (
     "BabyAI-GoToObj-v0",

@@ -165,6 +165,7 @@ WAYS += [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("source", "autoreset"), WAYS)
 def test_a_batch_reports_where_no_level_was_accepted(source, autoreset):
     venv = jaxenvs.make_vec(
@@ -179,6 +180,7 @@ def test_a_batch_reports_where_no_level_was_accepted(source, autoreset):
     assert done.sum() >= 64 * 3
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "env", [Choosy(), *(pytest.param(id, marks=pytest.mark.slow) for id in SOME)]
 )

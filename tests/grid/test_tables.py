@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
 
 import jaxenvs
@@ -99,7 +100,7 @@ OBSERVATIONS = {
 }
 
 
-@pytest.mark.parametrize("obs", [*OBSERVATIONS, "dict"])
+@pytest.mark.parametrize("obs", ["image", "full", *with_full("onehot", "rgb", "rgb_full", "dict")])
 def test_observations_lie_in_their_space(obs):
     env = jaxenvs.make("Grid-DoorKey-6x6-v0", obs=obs)
     first = jax.jit(env.reset)(jax.random.key(0)).obs

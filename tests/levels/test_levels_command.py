@@ -59,6 +59,7 @@ def test_check_goes_on_after_a_file_without_levels(maze, tmp_path, capsys):
     assert "empty.txt' contains no level" in shown.err and "1 level can be read" in shown.out
 
 
+@pytest.mark.full
 def test_solve_prints_steps_and_plan(maze, tmp_path, capsys):
     (tmp_path / "two.txt").write_text(f"{MAZE}\n---\n>#.\n.#.\n.#G")
     two, out = str(tmp_path / "two.txt"), str(tmp_path / "plans.json")

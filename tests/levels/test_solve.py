@@ -50,6 +50,7 @@ def test_a_state_is_solved_from_there(env):
     assert levels.solve(env, late)[0].optimal_return == 0.0
 
 
+@pytest.mark.full
 def test_puzzles():
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=6)
     drawn = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 3))

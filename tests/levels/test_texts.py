@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import texts
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs import levels
@@ -24,7 +25,7 @@ def doorkey():
     return jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
-@pytest.mark.parametrize("id", texts.DEFAULT)
+@pytest.mark.parametrize("id", [*texts.DEFAULT, *with_full(*texts.FULL)])
 def test_reading_inverts_writing(id):
     texts.check_texts(id, 4, lambda i: (0, 5 + i, texts.STEPS - 1))
 

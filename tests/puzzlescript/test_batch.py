@@ -90,6 +90,7 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
             np.testing.assert_array_equal(mine, each.turn(action))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("varying", range(4))
 def test_a_batch_can_be_sharded_over_devices(count, varying):

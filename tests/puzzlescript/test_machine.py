@@ -159,6 +159,7 @@ def test_plays_with_rigid_rules_or_two_ellipses_equal_the_engine(feature):
     assert not mistakes(found, quick(found), functools.partial(one_by_one, play), QUICK)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", (6, 62, 124, 129))
 def test_unions_of_planes_by_parts_are_the_unions(count):
     draw = np.random.default_rng(count)

@@ -20,6 +20,8 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
 
+pytestmark = pytest.mark.full
+
 ID = "Craft-Classic-Ids-v0"
 ENV = jaxenvs.make(ID)
 UPSTREAM = dict(

@@ -231,6 +231,7 @@ def test_closing_the_window_asks_once(window, view):
     assert not window.open
 
 
+@pytest.mark.full
 def test_choices_are_clicked(window, view):
     pressed(view, "w", "right", "right", "space", "escape")
     where = look.layout(view.editor, SIZE)

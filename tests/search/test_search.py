@@ -79,6 +79,7 @@ def test_the_hardest_eight_puzzle_takes_31_moves():
     np.testing.assert_array_equal(board, EIGHT.goal(()))
 
 
+@pytest.mark.full
 def test_astar_finds_the_exact_distance_of_many_levels_in_one_table():
     result = eight()
     assert result.solved.all() and result.optimal.all()

@@ -48,6 +48,7 @@ def test_the_other_algorithms(algorithm, level, capsys):
     assert "right right" in capsys.readouterr().out
 
 
+@pytest.mark.full
 def test_a_seed_draws_the_same_level_again(capsys):
     drawn = []
     for seed in ("5", "5", "6"):
@@ -56,12 +57,14 @@ def test_a_seed_draws_the_same_level_again(capsys):
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.full
 def test_costs_that_are_no_numbers_of_actions(capsys):
     assert solve("Puzzle-TSP-10-v0", "--set", "cities=4", "--terminate", "optimal", *FAST) == 0
     said = capsys.readouterr().out
     assert re.search(r"solved: 3 actions, cost \d\.\d{4}, proven optimal\ncity \d, city \d", said)
 
 
+@pytest.mark.full
 def test_a_budget_that_ends_says_so_and_shows_the_nearest_board(capsys):
     given = ["--batch-size", "8", "--node-budget", "64", "--seed", "1"]
     assert solve("Puzzle-SlidingTile-4x4-v0", *given) == 1

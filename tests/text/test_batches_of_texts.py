@@ -16,15 +16,15 @@ from jaxenvs.text import describe_batch
 IDS = (
     "BabyAI-GoToLocal-v0",
     "Classic-CartPole-v0",
-    "Classic-Pendulum-v0",
-    "Grid-DoorKey-6x6-v0",
-    "Puzzle-2048-v0",
     "Puzzle-Minesweeper-10x10-v0",
-    "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-Sokoban-6x6-v0",
     "XLand-R1-9x9-v0",
 )
 IN_FULL = (
+    "Classic-Pendulum-v0",
+    "Grid-DoorKey-6x6-v0",
+    "Puzzle-2048-v0",
+    "Puzzle-SlidingTile-3x3-v0",
     "Classic-Acrobot-v0",
     "Classic-MountainCar-v0",
     "Craft-Classic-Ids-v0",

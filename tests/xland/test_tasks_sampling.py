@@ -115,6 +115,7 @@ def test_tasks_of_each_set_come_as_often(name: str, as_a_user):
     compare(OF_SETS[name], 30_000)
 
 
+@pytest.mark.full
 def test_a_task_is_the_same_for_a_key_however_it_is_drawn():
     key = jax.random.key(3)
     alone = xland.sample_ruleset(key, depth=1, prune=0.2)

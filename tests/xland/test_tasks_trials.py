@@ -101,6 +101,7 @@ def test_the_first_observation_of_an_episode_is_returned():
     np.testing.assert_array_equal(obs, steps.obs)
 
 
+@pytest.mark.full
 def test_gymnax_code_sees_a_trial_as_an_episode():
     env, params = trials()
     served = jaxenvs.adapters.to_gymnax(env)
