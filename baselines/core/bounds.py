@@ -1,7 +1,8 @@
 """Bounds of a learner's settings, declared in the types of their fields.
 
 The field `gamma: Share = 0.99`, for example, accepts numbers from 0 to 1. Each numeric field
-declares bounds; `check` of the settings class adds only the relations between settings.
+declares its bounds. The method `check` of a settings class checks these bounds, and any relations
+between several settings.
 """
 
 import functools
@@ -28,7 +29,7 @@ class Bounds(NamedTuple):
     hint: str = ""  # end of the error message, such as values to try
 
     def check(self, name: str, value: float | tuple[float, ...]) -> None:
-        """Raise `ValueError` if the setting `name` has a value outside the bounds."""
+        """Raise `ValueError` if `value`, of the setting `name`, is outside the bounds."""
         each = "each be " if isinstance(value, tuple) else "be "
         for number in value if isinstance(value, tuple) else (value,):
             if limit := self._violated(number):

@@ -43,7 +43,7 @@ class Network(Protocol):
 
     @property
     def observation_space(self) -> Space:
-        """Space of the network's input, to which `read` converts an observation."""
+        """Space of the network's input, which `read` computes from an observation."""
         ...
 
     @property

@@ -68,7 +68,7 @@ class Runner(NamedTuple):
 
     @property
     def replay(self) -> PyTree[Array]:
-        """Old name of `replay_buffer`, which works for one release, with a warning."""
+        """Deprecated name of `replay_buffer`, which works for one more release, with a warning."""
         message = "Runner.replay is now replay_buffer; the old name goes with the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.replay_buffer
@@ -278,7 +278,7 @@ def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Arr
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
-    """Return the outputs of a feed-forward network for a batch of observations."""
+    """Return a feed-forward network's outputs for a batch of observations."""
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 

@@ -44,7 +44,7 @@ class Checked(Scheduled):
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
-            if name in declared and isinstance(value, (int, float, tuple)):  # not a swept array
+            if name in declared and isinstance(value, (int, float, tuple)):  # not if swept
                 declared[name].check(name, value)
             if get_origin(field.type) is Literal and value not in allowed:
                 raise ValueError(f"{name}={value}: choose one of {', '.join(allowed)}")
@@ -263,7 +263,7 @@ class Buffer(Common):
 
     @property
     def window(self) -> str:
-        """A window, or the setting that determines its length, as text for errors."""
+        """Text for error messages: a window, or the setting that determines its length."""
         return "a transition"
 
     @property

@@ -45,7 +45,7 @@ class NovelD(RND):
     for each environment, a hash table of the observations of the current episode.
     """
 
-    alpha: float = 0.5  # coefficient of the previous observation's novelty, which is subtracted
+    alpha: float = 0.5  # a bonus is the novelty minus `alpha` times the previous observation's
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
         """Return hash tables that contain the first observation of each environment."""

@@ -67,7 +67,7 @@ class QNetwork(Network):
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
-        """Return the network's outputs (*batch, actions, *outputs), given the hidden features."""
+        """Return the network's outputs (*batch, actions, *outputs) for the hidden features."""
         layer = Noisy if self.noisy else self.dense
         for width in self.hidden[-1:]:
             features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))

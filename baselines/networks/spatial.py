@@ -63,13 +63,13 @@ class Sight(Recurrent):
 
     @property
     def parts(self) -> dict[str, spaces.Space]:
-        """Spaces of the parts of a Dict observation by name; a single map has the name ""."""
+        """Space of each entry of a Dict observation, by key; a single map has the key ""."""
         space = self.observation_space
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
     @property
     def maps(self) -> list[str]:
-        """Names of the observation's parts that are maps; only the first map is convolved."""
+        """Keys of the observation's entries that are maps; only the first map is convolved."""
         return [name for name, space in self.parts.items() if _is_map(space)]
 
     def name_layers(self) -> None:

@@ -45,7 +45,7 @@ def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Arr
 
 
 def reach(settings: Any) -> str:
-    """Return the range of numbers that the settings' `atoms` and `spacing` can encode, as text."""
+    """Return text for messages: the range of numbers that `atoms` and `spacing` can encode."""
     end = float(stretched(jnp.float32(settings.atoms * settings.spacing)))
     given = f"atoms={settings.atoms}, spacing={settings.spacing:g}"
     return f"-{end:.3g} to {end:.3g} ({given})"

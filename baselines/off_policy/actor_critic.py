@@ -153,8 +153,8 @@ def update(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # The number of an iteration is only needed to know whether the warm-up is over. It stops rising
-    # soon after the warm-up, because it could overflow int32 in a long run.
+    # The index of an iteration only shows whether the warm-up is over. The index stops rising soon
+    # after the warm-up, because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -346,7 +346,10 @@ def delayed(
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
-    """Call `update_actor` in every `actor_every`-th gradient step of the critics."""
+    """In every `actor_every`-th gradient step of the critics, call `update_actor`.
+
+    Return the new `Learned` and metrics; without a call, `learned` unchanged and losses of 0.
+    """
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)

@@ -46,12 +46,12 @@ class Settings(Scaling):
     entropy: Swept[NonNegative] = 0.01  # coefficient of the entropy bonus
     # lower bound of the standard deviation by which advantages are divided
     advantage_floor: Swept[NonNegative] = 1e-8
-    bonus: NonNegative = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
+    bonus: NonNegative = 0.0  # weight of the exploration bonus (exploration/); 0: no bonus
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
     value_clip: NonNegative = 0.0  # clipping range of the value loss; 0: the loss is not clipped
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
-    network: str = ""  # your network class, as module:name
+    network: str = ""  # user-defined network class, as module:name; "": default
     # update rate, such as 0.05, of the mean and deviation that standardise value targets; 0: off
     target_scaling: Annotated[
         float, Bounds(most=1.0, hint="it is the share of the newest update, such as 0.05")
