@@ -83,7 +83,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each observation's novelty minus `alpha` times the previous one's; 0 if negative.
+    """Return each observation's novelty minus `alpha` times the preceding novelty, at least 0.
 
     The first axis of `novelty` is time.
     """

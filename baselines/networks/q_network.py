@@ -114,7 +114,7 @@ class QNetwork(Network):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the recurrent state (), logits of the trained policy, and the best legal value."""
+        """Return the recurrent state (), the policy's logits, and the best legal action's value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
@@ -156,7 +156,7 @@ class RecurrentQ(Recurrent):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, the trained policy's logits, and the best value."""
+        """Return the next recurrent state, the policy's logits, and the best action's value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 

@@ -139,7 +139,7 @@ def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, A
 def begin_levels(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
 ) -> Runner:
-    """Begin a new episode in each environment's level."""
+    """Begin a new episode in every environment, each in its level of `levels`."""
     params, envs = learner.env.env.params_for(levels), learner.env.num_envs
     obs, world = learner.env.reset(key, params)
     memory = learner.network.begin()

@@ -90,7 +90,7 @@ def run(
 ):
     """Write a run's folder with the files that `compare` reads.
 
-    `facts` describe the policy; older versions recorded None.
+    `facts` describe the evaluated policy; for runs of older versions they are None.
     """
     folder.mkdir(parents=True)
     config = {"id": id, "seed": first, "seeds": len(scores), "settings": settings}

@@ -24,7 +24,7 @@ STEPS, ENVS = 12, 4
 
 
 def walks(seed: int = 0, places: int = 5) -> Visits:
-    """Return random walks among a few places, with episode ends."""
+    """Return random walks between `places` observations, with episode ends."""
     rng = np.random.default_rng(seed)
     where = rng.integers(0, places, (STEPS + 1, ENVS))
     return Visits(
@@ -63,7 +63,7 @@ def test_first_visits_of_an_episode_are_those_of_a_set():
 
 
 def test_fingerprints_tell_observations_apart():
-    """Fingerprints differ if any value of the observation differs, or its place."""
+    """Fingerprints differ if any value of the observation differs, or if two values are swapped."""
     image = np.random.default_rng(0).integers(0, 3, (5000, 4, 3)).astype(np.uint8)
     obs = {"image": image, "speed": np.repeat(np.float32([0.0, 1e-9]), 2500)}
     marks = np.asarray(jax.jit(jax.vmap(noveld.fingerprint))(obs))
