@@ -23,8 +23,8 @@ class Bounds(NamedTuple):
 
     least: float = 0.0
     most: float = math.inf
-    open: bool = False  # whether `least` itself is not accepted
-    below: bool = False  # whether `most` itself is not accepted
+    open: bool = False  # whether `least` itself is excluded
+    below: bool = False  # whether `most` itself is excluded
     infinite: bool = False  # whether infinity is accepted
     hint: str = ""  # end of the error message, such as values to try
 
@@ -42,7 +42,8 @@ class Bounds(NamedTuple):
         lower = f"{'above' if self.open else 'at least'} {self.least:g}"
         if math.isinf(value) and value >= self.least and not self.infinite:
             return "finite"
-        too_low = not value > self.least if self.open else not value >= self.least  # true for NaN
+        # NaN counts as too low, because `not value > ...` is True for NaN.
+        too_low = not value > self.least if self.open else not value >= self.least
         too_high = value >= self.most if self.below else value > self.most
         if self.open and (too_low or too_high) and self.most < math.inf:
             return f"{lower} and {upper}"

@@ -32,7 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    reset_source: ClassVar[str] = "fresh"  # resets generate no level
+    # Resets generate no level here, so the simplest source of levels is the cheapest.
+    reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 
     @property

@@ -84,9 +84,9 @@ class Network(Protocol):
         ...
 
 
-# Class of a learner's network. It is covariant: a function of a `Learner` with a `Network` also
-# accepts a learner with a more specific network. At run time the default is not checked, because
-# learners that solve puzzles have a network without a policy.
+# Type variable for the class of a learner's network. It is covariant: a function of a `Learner`
+# with a `Network` also accepts a learner with a more specific network. At run time the default is
+# Any, because learners that solve puzzles have a network without a policy.
 if TYPE_CHECKING:
     N = TypeVar("N", default=Network, covariant=True)
 else:

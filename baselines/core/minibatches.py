@@ -164,7 +164,8 @@ def descend(
 
     # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # they treat arrays differently
+    # AdamW and Muon need separate arrays, because they treat matrices and biases differently.
+    by_array = settings.optimiser in ("adamw", "muon")
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses

@@ -37,14 +37,15 @@ class Checked(Scheduled):
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # what `total_steps` counts, as a noun for messages
+    unit: ClassVar[str] = "steps"  # unit of `total_steps`, a plural noun for messages
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
-            if name in declared and isinstance(value, (int, float, tuple)):  # not if swept
+            # A swept setting is an array, whose values are not checked here.
+            if name in declared and isinstance(value, (int, float, tuple)):
                 declared[name].check(name, value)
             if get_origin(field.type) is Literal and value not in allowed:
                 raise ValueError(f"{name}={value}: choose one of {', '.join(allowed)}")

@@ -1,12 +1,12 @@
 """GTrXL: a transformer over the steps of an episode, with gates (Parisotto et al., 2020).
 
 In each layer, a step attends to itself and to the `memory` steps before it, with the relative
-position encodings of Transformer-XL (Dai et al., 2019). A layer consists of attention and two dense
-layers. Both parts read normalised features, and the output of each passes a ReLU and a GRU-type
-gate, which is initialised near the identity. The recurrent state stores the inputs of each layer at
-the latest steps. Gradients do not flow into the recurrent state, and it is cleared at the end of an
-episode. `unroll` computes all steps of a sequence at once, with the same results as one call of the
-network per step.
+position encodings of Transformer-XL (Dai et al., 2019). A layer has two sublayers: attention, and
+two dense layers. Each sublayer reads normalised features, and its output passes a ReLU and a
+GRU-type gate, which is initialised near the identity. The recurrent state stores the inputs of each
+layer at the latest steps. Gradients do not flow into the recurrent state, which is cleared at the
+end of an episode. `unroll` computes all steps of a sequence at once, with the same results as one
+call of the network per step.
 """
 
 import functools

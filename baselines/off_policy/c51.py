@@ -44,7 +44,8 @@ class Settings(dqn.Settings):
     atoms: Annotated[int, Bounds(least=2)] = 51
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
     v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
-    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0  # always 0
+    # weight of Munchausen's term tau log pi(a|s); always 0, because C51 does not support it
+    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0
 
     def check(self) -> None:
         super().check()

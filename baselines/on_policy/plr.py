@@ -1,15 +1,15 @@
 """Prioritised level replay (Jiang et al., 2021), robust PLR and ACCEL (Parker-Holder et al., 2022).
 
 A buffer keeps the levels with the highest scores (core/level_scores.py). An update plays new levels
-or, with probability `replay_prob` once the buffer is filled, levels from the buffer; see
-core/level_buffer.py for their probabilities. Robust PLR learns from replayed levels only. With
-`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); good ones
-enter the buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with
-`jaxenvs train ID --algo plr`.
+or, with probability `replay_prob` once replays have begun (see `fill`), levels from the buffer;
+core/level_buffer.py defines their probabilities. Robust PLR learns from replayed levels only. With
+`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); edited
+levels with high scores enter the buffer, too. The policy learns by PPO, or by recurrent PPO
+(default). Run it with `jaxenvs train ID --algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
-are edited; a level's learnability counts the episodes of one rollout. All updates count as steps,
-also those that only score levels.
+are edited; a level's learnability counts the episodes of one rollout. The steps of all updates
+count towards `total_steps`, even if an update only scores levels.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ class Settings(curricula.OverLevels):
 
     # score of a level: pvl, maxmc, l1, learnability, or regret against the shortest plan
     score: Score = "maxmc"
-    # probability that an update replays levels of the buffer, once it is filled
+    # probability that an update replays levels of the buffer, once replays have begun (see `fill`)
     replay_prob: Swept[Share] = 0.5
     buffer: Count = 4000  # largest number of levels in the buffer
     # replays begin once this share of the buffer's size has been played as new levels

@@ -1,10 +1,10 @@
-"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels that sometimes succeed.
+"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels sometimes solved.
 
 Every `every` updates, the policy plays `candidates` new levels, `candidate_steps` steps each. The
 `kept` levels with the largest p (1 - p), where p is the share of episodes that succeed, form a set.
 In each update, the share `sampled` of the environments plays levels of this set, drawn uniformly,
-and the others play new levels. The policy learns by PPO, or by recurrent PPO (default). Run it with
-`jaxenvs train ID --algo sfl`.
+and all other environments play new levels. The policy learns by PPO, or by recurrent PPO (default).
+Run it with `jaxenvs train ID --algo sfl`.
 
 The steps on candidates are not counted in `total_steps`; the metric `candidate_share` is their
 share of all steps.

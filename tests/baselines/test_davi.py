@@ -28,7 +28,7 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 
 @pytest.fixture(scope="module")
 def cube():
-    """Return a DAVI learner for the 2x2x2 cube, and untrained weights."""
+    """Return a DAVI learner for the 2x2x2 cube, and its untrained weights."""
     learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     # With a bias of 3, outputs are so large that the lower limit of 0 has no effect.
@@ -37,7 +37,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def by_action():
-    """Return a DAVI learner of costs by action for the 8-puzzle, and untrained weights."""
+    """Return a DAVI learner for the 8-puzzle that predicts a cost per action; untrained weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)

@@ -48,7 +48,7 @@ def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.P
 
 
 def end(process: subprocess.Popen, code: int = 0, timeout: int = 300) -> tuple[str, str]:
-    """Wait for a process, check its exit code and return its output."""
+    """Wait for a process, check its exit code, and return its stdout and stderr."""
     said = process.communicate(timeout=timeout)
     assert process.returncode == code, said[1]
     return said
@@ -79,7 +79,7 @@ def seen():
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory):
-    """Return the folder of a run on eight devices, and how the run ended."""
+    """Return the folder of a run on eight devices, and the JSON output of on_eight.py."""
     out = tmp_path_factory.mktemp("devices") / "run"
     return out, on_eight(str(out))
 

@@ -161,7 +161,11 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
 
 @pytest.mark.parametrize("kind", [noveld.NovelD, pytest.param(e3b.E3B, marks=pytest.mark.full)])
 def test_devices_share_what_is_learned(kind):
-    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
+    """Bonuses and statistics on two devices equal those on one device.
+
+    A `vmap` over two halves of the environments simulates the devices, because its axis has the
+    name of the mesh's axis.
+    """
     bonus = kind(SPACE, gamma=0.9, minibatches=4, width=16, num_actions=3)
     curiosity, visits = jax.jit(bonus.init)(KEY, jnp.zeros(2)), walks()
     halves = jax.tree.map(
@@ -218,7 +222,7 @@ def test_a_bonus_does_not_see_the_previous_action(novelty):
 
 
 def test_bonuses_for_actions_that_are_not_numbered():
-    """E3B needs discrete actions and refuses others; the other bonuses take any actions."""
+    """E3B refuses actions that are not discrete; RND and NovelD accept any actions."""
     for novelty in ("rnd", "noveld"):
         agent = learner(Push(), "ppo", bonus=0.1, novelty=novelty)
         before = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
