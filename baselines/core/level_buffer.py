@@ -25,9 +25,9 @@ class Played(NamedTuple):
     """Statistics of levels that were played, one value per level."""
 
     score: Float32[Array, "*seeds levels"]
-    best: Float32[Array, "*seeds levels"]  # largest return of an episode so far
+    best: Float32[Array, "*seeds levels"]  # largest return of an episode on the level so far
     returned: Float32[Array, "*seeds levels"]  # mean return in the last rollout on the level
-    success: Float32[Array, "*seeds levels"]  # share of that rollout's episodes that succeeded
+    success: Float32[Array, "*seeds levels"]  # share of the last rollout's episodes that succeeded
     # Length and return of the level's shortest plan; () if the environment cannot compute them
     # inside `jit`.
     optimal_steps: PyTree[Array] = ()  # int32 (levels,)

@@ -25,9 +25,9 @@ class Episodes(NamedTuple):
     """Results of the episodes that each environment finished in a rollout."""
 
     ended: Int32[Array, " envs"]  # number of finished episodes
-    returned: Float32[Array, " envs"]  # mean return of these; if none, the unfinished episode's
-    best: Float32[Array, " envs"]  # largest return of these; if none, the unfinished episode's
-    success: Float32[Array, " envs"]  # share of these that succeeded; if none, 0
+    returned: Float32[Array, " envs"]  # mean return, or the unfinished episode's if none has ended
+    best: Float32[Array, " envs"]  # largest return, or the unfinished episode's if none has ended
+    success: Float32[Array, " envs"]  # share of finished episodes that succeeded, 0 if none ended
 
 
 def episodes(rollout: Any, wins: Int32[Array, " envs"]) -> Episodes:

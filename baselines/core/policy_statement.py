@@ -51,10 +51,7 @@ def greedily(env: Any, shown: str = "") -> dict[str, Any]:
 
 
 def observation(env: Any) -> str:
-    """Return a name of an environment's observation.
-
-    It is the environment's field `obs` if there is one, and else its observation space.
-    """
+    """Return the name of an environment's observations: its field `obs` or else its space."""
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:

@@ -52,7 +52,7 @@ class Runner(NamedTuple):
     replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
-    first: PyTree[Array] = ()  # initial weights, if DQN periodically resets layers to them
+    first: PyTree[Array] = ()  # initial weights, to which DQN's resets return; (): no resets
     critic: PyTree[Array] = ()  # stacked weights of the critics; `weights` then holds the actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), number of updates made so far

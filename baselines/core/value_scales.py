@@ -163,7 +163,8 @@ def in_rewards(weights: Any, value: Array) -> Array:
 def are_known(weights: Any) -> bool:
     """Return whether a network's scales are known.
 
-    Old runs did not save them; loading such a run sets them to NaN (storage/older.py).
+    Runs of old versions did not save the scales; loading such a run sets them to NaN
+    (storage/older.py).
     """
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 

@@ -143,7 +143,7 @@ class RecurrentQ(Recurrent):
         return features
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Return the values of all actions."""
+        """Return a tuple that contains the values of all actions."""
         return (self.actions(memory),)
 
     def values(

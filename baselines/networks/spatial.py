@@ -161,7 +161,7 @@ class SpatialQ(Spatial, RecurrentQ):
         self.actions = dense(self.num_actions, 0.1)
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
-        """Return the values of all actions."""
+        """Return a tuple that contains the values of all actions."""
         features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
         return (self.actions(self.activate(features)),)
 

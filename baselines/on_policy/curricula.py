@@ -38,7 +38,8 @@ class OverLevels(ppo_rnn.Settings):
     memory: Annotated[int, Bounds()] = 128
     # steps that each environment makes in an update, all in the same level
     rollout_steps: Count = 256
-    reset_source: str | None = "fresh"  # environments restart in their level
+    # source of levels at resets: fresh or exact; each environment restarts in its level
+    reset_source: str | None = "fresh"
 
     def check(self) -> None:
         super().check()

@@ -46,11 +46,11 @@ class Settings(curricula.OverLevels):
     buffer: Count = 4000  # largest number of levels in the buffer
     # replays begin once this share of the buffer's size has been played as new levels
     fill: Share = 0.5
-    # temperature of the ranks; a lower one replays the highest scores more often
+    # temperature of the ranks; a lower temperature replays the highest scores more often
     temperature: Swept[Annotated[float, Bounds(open=True)]] = 0.3
     # share of the replay probability that depends on the time since a level was last played
     staleness: Swept[Share] = 0.3
-    edits: NonNegativeInt = 0  # random edits of each replayed level (ACCEL); 0: no edited levels
+    edits: NonNegativeInt = 0  # number of random edits of each replayed level (ACCEL); 0: none
     robust: bool = True  # whether the policy learns from replayed levels only
     # whether the learning rate falls linearly, over gradient steps
     anneal: bool = False

@@ -104,7 +104,7 @@ SLOTS, DRAWS, KEYS = 37, 4000, 8
 def replay() -> dict[str, object]:
     """Sample from the same prioritised replay buffer on eight devices and on one; compare."""
     known = some(ENVS, SLOTS)
-    # Each environment's priorities are multiplied by another factor.
+    # The priorities of each environment are multiplied by a different factor.
     uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]
     known = known._replace(value=known.value * uneven)
     where = (EVERYWHERE, ROWS)

@@ -71,7 +71,7 @@ class Square(Push):
         return Dict(parts)
 
     def observe(self, state, params=None):
-        """Observe the time in both entries."""
+        """Return a Dict observation in which both entries show the time."""
         time = super().observe(state, params)
         return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
 

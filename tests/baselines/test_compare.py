@@ -24,7 +24,7 @@ STATISTICS = {
 
 @pytest.fixture(scope="module")
 def rliable():
-    """Return rliable's library; a stand-in replaces `arch`, which only its bootstrap needs."""
+    """Return the package rliable; a stand-in replaces `arch`, which only its bootstrap imports."""
     metrics = pytest.importorskip("rliable.metrics")
     bootstrap = types.ModuleType("arch.bootstrap")
     bootstrap.__getattr__ = lambda name: object  # type: ignore[attr-defined]  # base classes

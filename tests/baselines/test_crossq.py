@@ -174,7 +174,7 @@ def runners(agent):
 
 
 def counts_of(weights):
-    """Return the set of the layers' counts of batches in their running statistics."""
+    """Return the set of all layers' batch counts, the integers in the running statistics."""
     leaves = jax.tree.leaves(jax.device_get(weights[STATISTICS]))
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 

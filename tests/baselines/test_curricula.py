@@ -275,7 +275,7 @@ class OneLevel(Endless):
 def test_equal_levels_take_one_slot():
     """Levels are replayed even if equal levels never fill the buffer.
 
-    Where success is undefined, its correlation with the score is not logged.
+    Where success is undefined, the correlation of score and success is not logged.
     """
     found = updates(tiny.learner(OneLevel(), "plr", replay_prob=1.0), 3)
     assert found[-1][0].levels.buffer.filled.sum() == 1 and found[-1][1]["replayed"]

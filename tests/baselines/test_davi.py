@@ -44,7 +44,7 @@ def by_action():
 
 
 def total(updates: int) -> list[str]:
-    """Return the command-line flags that make a run of this many tiny updates."""
+    """Return the command-line flags of a run that makes `updates` tiny updates."""
     return ["--total-steps", str(updates * 3 * 4 * 7)]
 
 

@@ -92,7 +92,7 @@ class Stream:
         return {"seen": jnp.array(before, jnp.int16)}, None, action.astype(jnp.int32), step
 
     def expected(self, env: int, first: int) -> tuple[float, float, int]:
-        """Return reward, discount and last observation of the n-step window from step `first`."""
+        """Return reward, discount and last observation of the n-step window at step `first`."""
         total, factor = 0.0, 1.0
         for _, _, reward, ended, cut, successor in self.steps[env][first : first + N_STEP]:
             total, factor = total + factor * reward, factor * GAMMA
@@ -174,7 +174,7 @@ def test_slots_equal_those_of_randint():
 
 
 def test_an_update_stores_the_steps_of_the_environment():
-    """Clock observes the time: a truncated episode's final observation is 5, the next one 0."""
+    """In Clock, the observation is the time: 5 at the end of a truncated episode, then 0."""
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
     memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny_gym  # registers the environments below
+import tiny_gym  # registers the environments used below
 
 from jaxenvs import spaces
 from jaxenvs.baselines import registry

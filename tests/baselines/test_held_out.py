@@ -24,7 +24,7 @@ SMALL += ["--total-steps", "128", "--eval-episodes", "4", "--param", "max_steps_
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return the folder of a run trained in the levels `train` of one game, in a folder of two."""
+    """Train in the levels `train` of one of two games in a folder; return the run's folder."""
     folder = tmp_path_factory.mktemp("games")
     for game in GAMES:
         shutil.copy(collection.SHIPPED / f"{game}.txt", folder)

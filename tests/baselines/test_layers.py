@@ -15,7 +15,7 @@ from jaxenvs.baselines.core.rollouts import Runner
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
-# The rows are layers: a package may import packages of earlier rows and of the same row.
+# Each row is a layer: a package may import packages of earlier rows and of the same row.
 LAYERS = (
     ("core",),
     ("networks",),
