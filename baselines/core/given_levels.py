@@ -50,7 +50,7 @@ class GivenLevel(Wrapper):
         return params.level
 
     def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
-        """Return True: every level is accepted, even one that `sample_level` would reject."""
+        """Return True: the level is played even if the wrapped environment would not accept it."""
         return jnp.ones((), jnp.bool_)
 
     def params_for(self, level: PyTree[Array]) -> LevelParams:

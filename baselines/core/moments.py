@@ -35,9 +35,9 @@ class Moments(NamedTuple):
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return the moments of the vectors seen so far together with new ones.
+        """Return the moments of all vectors: those seen so far, and the columns of `values`.
 
-        The new vectors are the columns of `values`. Chan et al. (1979) derive the formulas.
+        Chan et al. (1979) derive the formulas.
         """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")

@@ -55,7 +55,8 @@ class Checked(Scheduled):
     def check_counters(self) -> None:
         """Raise `ValueError` if the run is too long for its int32 counters.
 
-        These count its gradient steps and the slots that it writes in the replay buffer.
+        The counters count the run's gradient steps, and the slots of the replay buffer that it
+        writes.
         """
         # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
         # slot stores the episode's final observation.
@@ -326,8 +327,9 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power), the
-    # others with values between these (Ape-X uses 7); 0: all environments use the same epsilon
+    # exponent of Ape-X's ladder of epsilons (Ape-X uses 7): the epsilon of environments falls from
+    # epsilon (first environment) to epsilon ** (1 + epsilon_power) (last); 0: all epsilons are
+    # equal
     epsilon_power: NonNegative = 0.0
 
     @property

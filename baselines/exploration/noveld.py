@@ -3,9 +3,11 @@
 The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
 is the increase in novelty from its observation to the next one. A bonus is paid only if the next
 observation is new in the episode, so the agent moves on instead of circling around a novel place.
-Observations are identified by a hash. Deliberate differences from the paper: the ones that rnd.py
-lists; and if two observations of an episode fall into the same slot of the hash table, the older
-one is overwritten and counts as new when it occurs again.
+Observations are identified by a hash.
+
+Deliberate differences from the paper: those of rnd.py; and if two observations of an episode fall
+into the same slot of the hash table, the older one is overwritten and counts as new when it occurs
+again.
 """
 
 import dataclasses

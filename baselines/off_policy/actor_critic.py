@@ -280,7 +280,7 @@ def draw_noise(learner: Learner[Any, Actor], key: Array) -> Noise:
 
 
 def sample_policy(learner: Learner[Any, Actor], outputs: Array, noise: Array) -> Array:
-    """Return actions for exploration: samples of the policy with the given noise."""
+    """Return actions for exploration: samples of the policy, computed from `noise`."""
     policy: Any = learner.policy
     return policy.action(policy.spread_out(noise, outputs))
 
@@ -295,7 +295,7 @@ def sample_actions(
 def actions_and_log_probs(
     learner: Learner[Any, Actor], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return actions sampled with the given noise from the actor's outputs, and log pi(a|s)."""
+    """Return actions sampled by means of `noise` from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)

@@ -1,8 +1,8 @@
 """Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
 
 An update begins new episodes in chosen levels, one level for each environment, and collects a
-rollout. An episode that ends begins again in the same level, as in jaxued. The policy learns by PPO
-(ppo.py) or recurrent PPO (ppo_rnn.py), as the setting `memory` says.
+rollout. An environment whose episode ends begins again in the same level, as in jaxued. The policy
+learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO (ppo_rnn.py).
 """
 
 import dataclasses

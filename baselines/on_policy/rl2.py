@@ -254,7 +254,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics are computed from trials that the rollout marks as ended, so they leave these out.
+    Metrics are computed from trials that the rollout marks as ended, so they leave out such trials.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(

@@ -526,7 +526,7 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """Learning computes the same log-probabilities and values as acting, also after an end.
+    """Learning computes the log-probabilities and values of acting, also after an episode ends.
 
     The action masks of imagined steps are predicted by the model.
     """
