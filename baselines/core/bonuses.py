@@ -1,11 +1,11 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
-A bonus is a frozen dataclass of pure functions. `init` returns its networks and statistics. `begin`
-returns its initial state in each environment, which it resets at the end of an episode, such as
-NovelD's table of visited observations. `rewards` trains on a rollout and returns the novelty of
-each step. Bonuses are divided by the standard deviation of their discounted returns. A bonus never
-reads the previous action, even if the policy does: E3B's inverse model could then copy the action
-that it should predict.
+A bonus is a frozen dataclass of pure functions. `init` returns the bonus's networks and statistics.
+`begin` returns the bonus's initial state in each environment, such as NovelD's table of visited
+observations; this state is reset at the end of an episode. `rewards` trains on a rollout and
+returns the novelty of each step. Bonuses are divided by the standard deviation of their discounted
+returns. A bonus never reads the previous action, even if the policy does: E3B's inverse model could
+then copy the action that it should predict.
 """
 
 import dataclasses
@@ -29,12 +29,12 @@ Novelty = Literal["rnd", "noveld", "e3b"]
 
 
 class Visits(NamedTuple):
-    """The parts of a rollout that exploration bonuses read."""
+    """Arrays of a rollout that exploration bonuses read."""
 
     # observations (steps + 1, envs, ...): before each action, and after the last action
     obs: PyTree[Array]
     action: Int32[Array, "steps envs"]
-    done: Bool[Array, "steps envs"]  # whether the next observation begins another episode
+    done: Bool[Array, "steps envs"]  # whether the step ended an episode
 
 
 # Result of `Bonus.rewards`: the bonus's networks and statistics, its state in each environment's
@@ -98,8 +98,9 @@ class Bonus:
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
         """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        `earned` are the running mean and variance of the sums, and `before` are the sums, both
-        before the rollout. Return their values after the rollout, and the divided bonuses.
+        Before the rollout, `before` are each environment's discounted sums, and `earned` are the
+        running mean and variance of all such sums. Return `earned` and the sums after the rollout,
+        and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)
@@ -137,7 +138,7 @@ def of_settings(learner: Learner[Any]) -> Bonus | None:
 
 
 def visible(learner: Learner[Any], obs: PyTree[Array]) -> PyTree[Array]:
-    """Return the part of observations that a bonus reads: not the previous action and reward."""
+    """Return observations as bonuses read them: without the previous action and reward."""
     return obs["obs"] if isinstance(learner.env.env, PreviousStep) else obs
 
 

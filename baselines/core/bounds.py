@@ -1,7 +1,8 @@
 """Bounds of a learner's settings, declared in the types of their fields.
 
 The field `gamma: Share = 0.99`, for example, accepts numbers from 0 to 1. Each numeric field
-declares bounds; `check` of the settings class adds only the relations between settings.
+declares its bounds. The method `check` of a settings class checks these bounds, and any relations
+between several settings.
 """
 
 import functools
@@ -22,13 +23,13 @@ class Bounds(NamedTuple):
 
     least: float = 0.0
     most: float = math.inf
-    open: bool = False  # whether `least` itself is not accepted
-    below: bool = False  # whether `most` itself is not accepted
+    open: bool = False  # whether `least` itself is excluded
+    below: bool = False  # whether `most` itself is excluded
     infinite: bool = False  # whether infinity is accepted
     hint: str = ""  # end of the error message, such as values to try
 
     def check(self, name: str, value: float | tuple[float, ...]) -> None:
-        """Raise `ValueError` if the setting `name` has a value outside the bounds."""
+        """Raise `ValueError` if `value`, of the setting `name`, is outside the bounds."""
         each = "each be " if isinstance(value, tuple) else "be "
         for number in value if isinstance(value, tuple) else (value,):
             if limit := self._violated(number):
@@ -41,7 +42,8 @@ class Bounds(NamedTuple):
         lower = f"{'above' if self.open else 'at least'} {self.least:g}"
         if math.isinf(value) and value >= self.least and not self.infinite:
             return "finite"
-        too_low = not value > self.least if self.open else not value >= self.least  # true for NaN
+        # NaN counts as too low, because `not value > ...` is True for NaN.
+        too_low = not value > self.least if self.open else not value >= self.least
         too_high = value >= self.most if self.below else value > self.most
         if self.open and (too_low or too_high) and self.most < math.inf:
             return f"{lower} and {upper}"

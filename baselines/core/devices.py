@@ -140,7 +140,7 @@ class Devices:
         self,
         values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
-        """Return the mean and variance of `values[i]` for each i, over all devices."""
+        """Return the mean and variance of each row `values[i]`, over all devices."""
         values = values.reshape(len(values), -1)
         here, variance = values.mean(axis=1), values.var(axis=1)
         mean = self.mean(here)
@@ -157,8 +157,8 @@ class Devices:
         """Wrap `function` in `shard_map`, so that each device runs it on its part of the arrays."""
         if self.count == 1:
             return function
-        # With `check_vma=True`, `jax.grad` would sum the gradients of replicated arrays over the
-        # devices, and `mean` would then average these sums.
+        # `check_vma` is False because `jax.grad` would otherwise sum the gradients of replicated
+        # arrays over the devices, and `mean` would then average these sums.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
@@ -175,7 +175,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays that this process can read in full, even if other processes hold parts."""
+        """Return arrays that this process can read in full, even if other processes hold shards."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

@@ -55,7 +55,7 @@ def first_episodes(
     recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
     and recurrent states. The environments have no autoreset. With autoreset, there would be too
     many short episodes among the first `count` episodes to end. `params` are environment params,
-    with or without a value for each environment.
+    either shared by all environments or with one value for each environment.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -242,7 +242,7 @@ def per_seed(
 
 
 def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return means over all given episodes: return, success, length and so on, rounded."""
+    """Return the means of return, success, length and so on over `episodes`, rounded."""
     succeeded = episodes.succeeded
     return {
         "mean_return": round(float(np.mean(episodes.returns)), 6),

@@ -1,7 +1,7 @@
-"""Play given levels: each environment of a batch begins all its episodes in its own level.
+"""Wrapper that plays chosen levels: every environment of a batch repeats a level of its own.
 
 The levels are params of the environment, so a rollout needs no special code: an environment that is
-reset starts again in the level that its params hold.
+reset starts again in the level that its params contain.
 """
 
 from typing import Any, ClassVar
@@ -25,19 +25,20 @@ class LevelParams(Struct):
 
     @property
     def max_steps_in_episode(self) -> Any:
-        """Time limit of the wrapped environment."""
+        """Time limit of the wrapped environment, in steps."""
         return self.env.max_steps_in_episode
 
 
 class GivenLevel(Wrapper):
-    """Begins every episode in the level `params.level`; in a batch, each row has its own level."""
+    """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    reset_source: ClassVar[str] = "fresh"  # nothing is generated, so selecting is the cheapest
+    # Resets generate no level here, so the simplest source of levels is the cheapest.
+    reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 
     @property
     def default_params(self) -> LevelParams:
-        """Params with a level of zeros, which only has the right shapes."""
+        """Params whose level is a placeholder: zeros of the right shapes and dtypes."""
         return LevelParams(env=self.env.default_params, level=_zeros(self.env.level_shape))
 
     def inner_params(self, params: LevelParams | None) -> Any:
@@ -45,20 +46,20 @@ class GivenLevel(Wrapper):
         return None if params is None else params.env
 
     def draw_level(self, key: Array, params: LevelParams) -> PyTree[Array]:
-        """Return the given level."""
+        """Return the level `params.level`; nothing is drawn."""
         return params.level
 
     def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
-        """Return True: a given level is played as it is."""
+        """Return True: the level is played even if the wrapped environment would not accept it."""
         return jnp.ones((), jnp.bool_)
 
     def params_for(self, level: PyTree[Array]) -> LevelParams:
-        """Return params with a level, or with a level for each environment of a batch."""
+        """Return params with `level`: one level, or a batch with one for each environment."""
         return LevelParams(env=self.env.default_params, level=level)
 
 
 def new_levels(env: GivenLevel, key: Array, count: int) -> PyTree[Array]:
-    """Draw `count` levels of the wrapped environment, with a leading axis."""
+    """Draw `count` levels of the wrapped environment, stacked along a new first axis."""
     keys = jax.random.split(key, count)
     if env.levels_at_once:
         return jax.lax.map(env.env.sample_level, keys, batch_size=env.levels_at_once)
@@ -66,7 +67,7 @@ def new_levels(env: GivenLevel, key: Array, count: int) -> PyTree[Array]:
 
 
 def edited(env: GivenLevel, key: Array, before: PyTree[Array], edits: int) -> PyTree[Array]:
-    """Return levels with `edits` random edits each, see `jaxenvs.levels.mutate`."""
+    """Apply `edits` random edits to each level of `before`, see `jaxenvs.levels.mutate`."""
     keys = jax.random.split(key, len(jax.tree.leaves(before)[0]))
 
     def edit(key: Array, level: PyTree[Array]) -> PyTree[Array]:
@@ -76,7 +77,7 @@ def edited(env: GivenLevel, key: Array, before: PyTree[Array], edits: int) -> Py
 
 
 def _zeros(shape: PyTree[Any]) -> PyTree[Any]:
-    """Return arrays of zeros with these shapes; random keys become keys of zeros."""
+    """Return zeros with the shapes and dtypes in `shape`; the data of random keys is also 0."""
 
     def zero(leaf: Any) -> Any:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

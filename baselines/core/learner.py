@@ -43,7 +43,7 @@ class Network(Protocol):
 
     @property
     def observation_space(self) -> Space:
-        """Space of the network's input, to which `read` converts an observation."""
+        """Space of the network's input, which `read` computes from an observation."""
         ...
 
     @property
@@ -84,9 +84,9 @@ class Network(Protocol):
         ...
 
 
-# Class of a learner's network. It is covariant: a function of a `Learner` with a `Network` also
-# accepts a learner with a more specific network. At run time the default is not checked, because
-# learners that solve puzzles have a network without a policy.
+# Type variable for the class of a learner's network. It is covariant: a function of a `Learner`
+# with a `Network` also accepts a learner with a more specific network. At run time the default is
+# Any, because learners that solve puzzles have a network without a policy.
 if TYPE_CHECKING:
     N = TypeVar("N", default=Network, covariant=True)
 else:

@@ -25,10 +25,11 @@ class Played(NamedTuple):
     """Statistics of levels that were played, one value per level."""
 
     score: Float32[Array, "*seeds levels"]
-    best: Float32[Array, "*seeds levels"]  # largest return of an episode so far
-    returned: Float32[Array, "*seeds levels"]  # mean return of the episodes of the last play
-    success: Float32[Array, "*seeds levels"]  # share of the last play's episodes that succeeded
-    # Shortest plan and its return; () if the environment cannot compute them inside `jit`.
+    best: Float32[Array, "*seeds levels"]  # largest return of an episode on the level so far
+    returned: Float32[Array, "*seeds levels"]  # mean return in the last rollout on the level
+    success: Float32[Array, "*seeds levels"]  # share of the last rollout's episodes that succeeded
+    # Length and return of the level's shortest plan; () if the environment cannot compute them
+    # inside `jit`.
     optimal_steps: PyTree[Array] = ()  # int32 (levels,)
     optimal_return: PyTree[Array] = ()  # float32 (levels,)
 
@@ -36,7 +37,7 @@ class Played(NamedTuple):
 class LevelBuffer(NamedTuple):
     """Levels with their statistics; a slot without a level has `filled` False."""
 
-    levels: PyTree[Array]  # first axis: slots
+    levels: PyTree[Array]  # the first axis of each leaf is the slot
     hashes: UInt32[Array, "*seeds slots 2"]
     filled: Bool[Array, "*seeds slots"]
     time: Int32[Array, "*seeds slots"]  # update in which the level was last played
@@ -44,7 +45,10 @@ class LevelBuffer(NamedTuple):
 
 
 def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
-    """Return a buffer of `slots` slots, for levels `like` these with statistics like `played`."""
+    """Return an empty buffer of `slots` slots; `like` and `played` are examples of the content.
+
+    Only the shapes and dtypes of the levels `like` and of their statistics `played` are used.
+    """
 
     def blank(leaf: Array) -> Array:
         return jnp.broadcast_to(jnp.zeros_like(leaf[:1]), (slots, *leaf.shape[1:]))
@@ -59,7 +63,7 @@ def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
 
 
 def hashes_of(levels: PyTree[Array]) -> UInt32[Array, "levels 2"]:
-    """Return a hash of 64 bits of each level; the first axis of every leaf is the level."""
+    """Return a 64-bit hash of each level; the first axis of every leaf indexes levels."""
     words = [_words(leaf) for leaf in jax.tree.leaves(levels)]
     joined = jnp.concatenate(words, axis=1)
     index = jnp.arange(joined.shape[1], dtype=jnp.uint32)
@@ -71,12 +75,12 @@ def hashes_of(levels: PyTree[Array]) -> UInt32[Array, "levels 2"]:
 
 
 def _words(leaf: Array) -> UInt32[Array, "levels words"]:
-    """Return the content of each row of an array as words of 32 bits."""
+    """Return the content of each level, a row of the array `leaf`, as 32-bit words."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype.itemsize < 4:
         leaf = leaf.astype(jnp.float32)
-    if leaf.dtype.itemsize >= 4:  # an element of 64 bits becomes two words
+    if leaf.dtype.itemsize >= 4:  # a 64-bit element becomes two words
         leaf = jax.lax.bitcast_convert_type(leaf, jnp.uint32)
     return leaf.reshape(len(leaf), -1).astype(jnp.uint32)
 
@@ -84,7 +88,7 @@ def _words(leaf: Array) -> UInt32[Array, "levels words"]:
 def find(
     buffer: LevelBuffer, hashes: UInt32[Array, "levels 2"]
 ) -> tuple[Int32[Array, " levels"], Bool[Array, " levels"]]:
-    """Return the slot of each level, and whether the buffer has the level."""
+    """Return the slot of each level, and a mask that is True if the buffer contains the level."""
     same = (hashes[:, None] == buffer.hashes[None]).all(axis=-1) & buffer.filled
     return jnp.argmax(same, axis=1).astype(jnp.int32), same.any(axis=1)
 
@@ -92,7 +96,7 @@ def find(
 def best_returns(
     buffer: LevelBuffer, hashes: UInt32[Array, "levels 2"], best: Float32[Array, " levels"]
 ) -> Float32[Array, " levels"]:
-    """Return the largest return so far on each level, given the largest of this rollout."""
+    """Return the largest return so far on each level; `best` is the largest of this rollout."""
     slot, known = find(buffer, hashes)
     return jnp.maximum(best, jnp.where(known, buffer.played.best[slot], -jnp.inf))
 
@@ -100,7 +104,7 @@ def best_returns(
 def probabilities(
     buffer: LevelBuffer, now: Int32[Array, ""], temperature: Any, staleness: Any
 ) -> Float32[Array, " slots"]:
-    """Return the probability with which each slot is replayed in update `now`; 0 if not filled."""
+    """Return the probability with which each slot is replayed in update `now`; 0 if it is empty."""
     by_score = _ranked(buffer, temperature)
     age = jnp.where(buffer.filled, now - buffer.time, 0).astype(jnp.float32)
     ages = age.sum()
@@ -111,7 +115,7 @@ def probabilities(
 
 
 def _ranked(buffer: LevelBuffer, temperature: Any) -> Float32[Array, " slots"]:
-    """Return probabilities in proportion to (1 / rank of the score) ** (1 / temperature)."""
+    """Return each slot's probability, proportional to (1 / score rank) ** (1 / temperature)."""
     order = jnp.argsort(jnp.where(buffer.filled, -buffer.played.score, jnp.inf), stable=True)
     slots = len(buffer.filled)
     rank = jnp.zeros(slots, jnp.float32)
@@ -121,7 +125,7 @@ def _ranked(buffer: LevelBuffer, temperature: Any) -> Float32[Array, " slots"]:
 
 
 def sample(key: Array, probability: Float32[Array, " slots"], count: int) -> Int32[Array, " count"]:
-    """Draw `count` slots with replacement."""
+    """Draw `count` slots with replacement, each slot with its `probability`."""
     drawn = jax.random.choice(key, len(probability), (count,), p=probability)
     return drawn.astype(jnp.int32)
 
@@ -152,11 +156,16 @@ def inserted(
 
 
 def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, Bool[Array, " n"]]:
-    """Return mean statistics of equal levels (`best`: the maximum), and a mask of first copies."""
+    """Give equal levels of a batch the same statistics, and mark one copy of each level.
+
+    Return the statistics and a mask that is True for the first copy of each level. Statistics of
+    equal levels are replaced by their mean, and `best` by its maximum.
+    """
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
     share = same.astype(jnp.float32)
     share = share / share.sum(axis=1, keepdims=True)
-    # By default, accelerators round the factors of a product to fewer bits.
+    # The precision is HIGHEST because accelerators otherwise round the factors of a product to
+    # fewer bits than float32 has.
     mean = functools.partial(jnp.matmul, share, precision=jax.lax.Precision.HIGHEST)
     means = {name: mean(getattr(played, name)) for name in ("score", "returned", "success")}
     best = jnp.where(same, played.best, -jnp.inf).max(axis=1)
@@ -170,7 +179,7 @@ def _replaced(
     is_new: Bool[Array, " levels"],
     score: Float32[Array, " levels"],
 ) -> Int32[Array, " levels"]:
-    """Return the slot into which each new level is written; out of range if into none."""
+    """Return the slot into which to write each new level; out of range if it is not written."""
     slots, most = len(probability), min(len(score), len(probability))
     places = jnp.argsort(jnp.where(buffer.filled, probability, -1.0), stable=True)[:most]
     best_first = jnp.argsort(jnp.where(is_new, -score, jnp.inf), stable=True)[:most]
@@ -180,7 +189,10 @@ def _replaced(
 
 
 def _written(buffer: LevelBuffer, target: Int32[Array, " levels"], given: Any) -> LevelBuffer:
-    """Write each level and its statistics into slot `target`; drop it if out of range."""
+    """Write `given`, all fields of a batch of levels, into the slots `target`.
+
+    Levels whose target is out of range are dropped.
+    """
 
     def write(kept: Array, new: Array) -> Array:
         return kept.at[target].set(new, mode="drop")

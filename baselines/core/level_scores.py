@@ -2,11 +2,11 @@
 
 | score | definition |
 | --- | --- |
-| `pvl` | positive value loss: the mean of max(GAE, 0). |
+| `pvl` | Positive value loss: the mean of max(GAE, 0). |
 | `l1` | The mean of the absolute GAE. |
-| `maxmc` | The largest return so far on the level minus the value, a mean over the steps. |
+| `maxmc` | The mean of (largest return so far on the level - value). |
 | `learnability` | p (1 - p), where p is the share of episodes that succeed. |
-| `regret` | Return of the shortest plan minus the mean return, against full information. |
+| `regret` | Return of the shortest plan, which full information needs, minus the mean return. |
 
 The first three are means over the steps of each episode, then over the episodes that ended in the
 rollout. If none ended, they are means over all steps.
@@ -25,13 +25,13 @@ class Episodes(NamedTuple):
     """Results of the episodes that each environment finished in a rollout."""
 
     ended: Int32[Array, " envs"]  # number of finished episodes
-    returned: Float32[Array, " envs"]  # mean return; of the unfinished episode if none has ended
-    best: Float32[Array, " envs"]  # largest return, of the same episodes
-    success: Float32[Array, " envs"]  # share of successes, 0 if none has ended
+    returned: Float32[Array, " envs"]  # mean return, or the unfinished episode's if none has ended
+    best: Float32[Array, " envs"]  # largest return, or the unfinished episode's if none has ended
+    success: Float32[Array, " envs"]  # share of finished episodes that succeeded, 0 if none ended
 
 
 def episodes(rollout: Any, wins: Int32[Array, " envs"]) -> Episodes:
-    """Return the results of each environment's episodes; `wins` are its successes."""
+    """Return the results of each environment's episodes; `wins` counts the successful ones."""
     done = rollout.terminated | rollout.truncated
     ended = done.sum(axis=0, dtype=jnp.int32)
     count = jnp.maximum(ended, 1).astype(jnp.float32)
@@ -83,7 +83,8 @@ def mean_over_episodes(
         length = jnp.where(ends, so_far, length)
         return length, length
 
-    # Length of the episode of each step; 0 if it has not ended in this rollout.
+    # `length` is the length of the episode to which each step belongs; 0 if the episode has not
+    # ended in this rollout.
     nothing = jnp.zeros_like(rollout.lengths[0])
     _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
     weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)

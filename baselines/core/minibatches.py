@@ -15,7 +15,7 @@ from jaxenvs.core.random import shuffled
 
 from .learner import Learner
 
-Loss = tuple[Array, dict[str, Any]]  # the loss, and its named parts, which are logged
+Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, for the log
 
 
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
@@ -67,7 +67,7 @@ def decaying(weights: PyTree[Array]) -> PyTree[bool]:
 def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
     """Return the axes of the matrices that Muon orthogonalises, for `optax.contrib.muon`.
 
-    The weights of several networks are stacked along a first axis.
+    The weights of several networks are stacked along axis 0, so a matrix has axes 1 and 2.
     """
     of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
     return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
@@ -164,7 +164,8 @@ def descend(
 
     # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    by_array = settings.optimiser in ("adamw", "muon")  # they need separate kernels
+    # AdamW and Muon need separate arrays, because they treat matrices and biases differently.
+    by_array = settings.optimiser in ("adamw", "muon")
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
@@ -218,11 +219,11 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to the parts of an optimiser state that have the structure of the weights.
+    """Apply `change` to the subtrees of an optimiser state that have the structure of the weights.
 
-    Such parts are, for example, Adam's moments. `like` is the structure of the weights. The parts
-    are found in the state `old`, and `change` is applied at the same places of the state `tree`,
-    where the parts may be vectors. Other parts are returned unchanged.
+    Such subtrees are, for example, Adam's moments. `like` is the structure of the weights. The
+    subtrees are located in the state `old`, and `change` is applied at these locations of the state
+    `tree`, where each subtree may be joined to one vector. All other leaves are returned unchanged.
     """
 
     def is_like(part: Any) -> bool:
@@ -237,10 +238,10 @@ def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree
 def gradients(
     learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
 ) -> tuple[PyTree[Array], dict[str, Any]]:
-    """Return the gradient of a loss, averaged over the devices, and the loss's logged parts.
+    """Return the gradient of a loss, averaged over the devices, and the loss's components.
 
-    `loss(learner, weights, *given)` returns the loss and a dict of its parts. The returned parts
-    are not averaged: they are this device's.
+    `loss(learner, weights, *given)` returns the loss and a dict of its components, which are
+    logged. The returned components are those of this device, not averages over the devices.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses
@@ -250,7 +251,8 @@ def apply_gradient(
     optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Take one optimiser step; return the new weights and optimiser state."""
-    # optax mixes dtypes, which raises an error if a program sets JAX's dtype promotion to "strict".
+    # optax mixes dtypes, which JAX would reject if the program sets its dtype promotion to
+    # "strict".
     with jax.numpy_dtype_promotion("standard"):
         change, state = optimiser.update(gradient, state, weights)
     return optax.apply_updates(weights, change), state

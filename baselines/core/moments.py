@@ -30,14 +30,14 @@ SEEN = "seen"  # key of the observations' mean and variance in the weights, next
 class Moments(NamedTuple):
     """Count, mean and variance of all vectors seen so far, over all devices."""
 
-    number: Float32[Array, ""]  # number of vectors so far
+    number: Float32[Array, ""]  # number of vectors seen so far
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return the moments of the vectors seen so far together with new ones.
+        """Return the moments of all vectors: those seen so far, and the columns of `values`.
 
-        The new vectors are the columns of `values`. Chan et al. (1979) derive the formulas.
+        Chan et al. (1979) derive the formulas.
         """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
@@ -80,7 +80,7 @@ class Normalised:
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return initial weights, with mean 0 and variance 1 for the observations.
+        """Return initial weights, which include mean 0 and variance 1 of the observations.
 
         Until the first update, observations are thus clipped, but not normalised.
         """
@@ -145,10 +145,10 @@ def _nothing(space: spaces.Box) -> Moments:
 
 
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
-    """Apply `function(space, *parts)` to each part of `trees` that belongs to a float Box.
+    """Apply `function(space, *leaves)` to the leaves of `trees` whose space is a Box of floats.
 
-    All trees have the structure of `space`. Other parts are copied from the first tree; without
-    trees they are ().
+    All trees have the structure of `space`. Leaves of other spaces are copied from the first tree;
+    without trees they are ().
     """
     if isinstance(space, spaces.Dict):
         return {

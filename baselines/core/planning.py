@@ -58,8 +58,8 @@ class Search:
     ) -> Int32[Array, " batch"]:
         """Return actions for a batch of observations, legal-action masks and environment states.
 
-        `params` are environment params, None for the defaults. `greedy` is whether the search makes
-        no random draws.
+        `params` are environment params; None: the environment's defaults. With `greedy`, the search
+        makes no random draws.
         """
         given = (obs, mask, state, params)
         return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)

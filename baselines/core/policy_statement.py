@@ -1,6 +1,7 @@
 """Descriptions of how an evaluated policy acts, for eval.json, `jaxenvs eval --json` and messages.
 
-A description is a dict that names, among others, the observation and whether actions are greedy.
+A description is a dict. It says, for example, what the policy observes and whether its actions are
+greedy.
 """
 
 from collections.abc import Mapping
@@ -50,10 +51,7 @@ def greedily(env: Any, shown: str = "") -> dict[str, Any]:
 
 
 def observation(env: Any) -> str:
-    """Return a name of an environment's observation.
-
-    It is the environment's field `obs` if there is one, and else its observation space.
-    """
+    """Return the name of an environment's observations: its field `obs` or else its space."""
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:

@@ -24,7 +24,7 @@ class Preset(NamedTuple):
     settings: Mapping[str, Any]  # fields of the learner's Settings that differ from their defaults
     name: str | None = None  # value of `--preset` that selects this preset; None: always applied
     algorithm: str = "ppo"  # key of `registry.ALGORITHMS`
-    mission: bool = False  # whether the preset needs an id that observes a mission by default
+    mission: bool = False  # whether the id's default observation must include a mission
 
 
 def rows(

@@ -79,8 +79,9 @@ def add_complete(
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    # Number of the write that filled each slot, counted from 0; negative if none has. The slot that
-    # is overwritten next has the number of that write, so no window begins there.
+    # The writes of an environment are counted from 0. `count` is the number of the write that
+    # filled each slot; negative if the slot is empty. For the slot that is overwritten next,
+    # `count` is the number of the next write, so that no complete window begins there.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
@@ -152,7 +153,7 @@ def update(
     """Set the priorities of the slots `drawn` from their new TD errors.
 
     Return the new priorities and the new `sums`, the sum of the priorities in each block of slots.
-    A slot that was sampled twice keeps the larger error. Slots that other devices hold are ignored.
+    If a slot was sampled twice, the larger error counts. Slots that other devices hold are ignored.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

@@ -87,8 +87,8 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
     """Wait until all processes of the run have connected to process 0.
 
     Process 0 listens at the port until all others have sent their index, and then leaves the port
-    to JAX. Raises `OSError` after `timeout` seconds, in process 0 with the indices of the missing
-    processes. JAX alone would end a waiting process without naming them.
+    to JAX. Raises `OSError` after `timeout` seconds. In process 0, the error names the missing
+    processes; JAX's own timeout error would not.
     """
     end = time.monotonic() + timeout
     if index:

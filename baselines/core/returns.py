@@ -74,12 +74,12 @@ def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return numbers to subtract from the V-trace advantages `weighted`, instead of their mean.
+    """Return a baseline to subtract from each of the V-trace advantages `weighted`.
 
-    They are baselines of the policy gradient, in addition to the values. Each row of the arrays is
-    a minibatch. A baseline is `weight`, the step's V-trace weight, times the minibatch's mean
-    advantage, which is itself weighted; means are over all devices. A baseline is unbiased only if
-    it has the same weights as the advantages: with the unweighted mean, equally good actions would
+    The baselines reduce the variance of the policy gradient further than the values do. Each row of
+    the arrays is a minibatch. A baseline is the product of `weight`, the step's V-trace weight, and
+    the minibatch's weighted mean advantage over all devices. A baseline is unbiased only if it has
+    the same weights as the advantages: with the unweighted mean, equally good actions would
     reinforce the policy's preferences.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")

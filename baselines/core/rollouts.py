@@ -52,7 +52,7 @@ class Runner(NamedTuple):
     replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
-    first: PyTree[Array] = ()  # initial weights, if DQN periodically resets layers to them
+    first: PyTree[Array] = ()  # initial weights, to which DQN's resets return; (): no resets
     critic: PyTree[Array] = ()  # stacked weights of the critics; `weights` then holds the actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), number of updates made so far
@@ -68,7 +68,7 @@ class Runner(NamedTuple):
 
     @property
     def replay(self) -> PyTree[Array]:
-        """Old name of `replay_buffer`, which works for one release, with a warning."""
+        """Deprecated name of `replay_buffer`, which works for one more release, with a warning."""
         message = "Runner.replay is now replay_buffer; the old name goes with the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.replay_buffer
@@ -278,7 +278,7 @@ def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Arr
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
-    """Return the outputs of a feed-forward network for a batch of observations."""
+    """Return a feed-forward network's outputs for a batch of observations."""
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 

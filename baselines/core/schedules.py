@@ -35,13 +35,14 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Settings without a command-line flag, which record changes to a run's planned end.
+    """Record of changes to a run's planned end: settings without a command-line flag.
 
     Learners' settings inherit from this class.
     """
 
-    # One pair for each time that the run was resumed with other `total_steps`: the number of
-    # updates made before, and the number of updates that the run was planned to have until then.
+    # One pair for each time that the run was resumed with other `total_steps`. The first number
+    # counts the updates before the run was resumed. The second is the number of updates that the
+    # run was planned to have before it was resumed.
     plans: tuple[tuple[int, int], ...] = ()
     # update at which the learning-rate schedule started or last restarted
     rate_since: NonNegativeInt = 0
@@ -68,7 +69,7 @@ class Scheduled:
         return jnp.clip(share, 0.0, 1.0)
 
     def progress_at(self, update: int, since: int = 0) -> float:
-        """Return the same as `progress`, but for a Python int and computed with exact fractions."""
+        """Return `progress(update, since)` for a Python int, computed with exact fractions."""
         first, *later = self._stages(since)
         stage = next((stage for stage in reversed(later) if update >= stage.begin), first)
         return min(max(float(stage.progress(update)), 0.0), 1.0)
@@ -84,8 +85,8 @@ class Scheduled:
     def check_plans(self) -> None:
         """Raise `ValueError` if `plans` cannot be the record of a run.
 
-        The updates at which the run was resumed must increase, and none can be after the end that
-        was planned until then.
+        The updates at which the run was resumed must increase. None of them can be later than the
+        end that was planned when the run was resumed.
         """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
@@ -113,9 +114,9 @@ S = TypeVar("S", bound=Scheduled)
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
     """Return the settings with which a run continues after its update `update`.
 
-    They are `settings`, which the user requested, with the fields `plans` and `rate_since` with
-    which schedules continue from their present values. `saved` are the settings with which the run
-    was saved. `restart` is whether the learning-rate schedule restarts.
+    They are `settings`, which the user requested, except for `plans` and `rate_since`: these are
+    set so that schedules continue from their present values. `saved` are the settings with which
+    the run was saved. `restart` is whether the learning-rate schedule restarts.
     """
     if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)

@@ -37,14 +37,15 @@ class Checked(Scheduled):
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
     swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
-    unit: ClassVar[str] = "steps"  # what `total_steps` counts, as a noun for messages
+    unit: ClassVar[str] = "steps"  # unit of `total_steps`, a plural noun for messages
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
         declared = bounds(type(self))
         for field in dataclasses.fields(self):
             name, value, allowed = field.name, getattr(self, field.name), get_args(field.type)
-            if name in declared and isinstance(value, (int, float, tuple)):  # not a swept array
+            # A swept setting is an array, whose values are not checked here.
+            if name in declared and isinstance(value, (int, float, tuple)):
                 declared[name].check(name, value)
             if get_origin(field.type) is Literal and value not in allowed:
                 raise ValueError(f"{name}={value}: choose one of {', '.join(allowed)}")
@@ -54,7 +55,8 @@ class Checked(Scheduled):
     def check_counters(self) -> None:
         """Raise `ValueError` if the run is too long for its int32 counters.
 
-        These count its gradient steps and the slots that it writes in the replay buffer.
+        The counters count the run's gradient steps, and the slots of the replay buffer that it
+        writes.
         """
         # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
         # slot stores the episode's final observation.
@@ -263,7 +265,7 @@ class Buffer(Common):
 
     @property
     def window(self) -> str:
-        """A window, or the setting that determines its length, as text for errors."""
+        """Text for error messages: a window, or the setting that determines its length."""
         return "a transition"
 
     @property
@@ -325,8 +327,9 @@ class QLearning(Replay):
     double: bool = True  # whether to use double Q-learning
     dueling: bool = True  # whether the network has dueling heads (value and advantages)
     epsilon_share: float = 0.3  # fraction of the run's updates over which epsilon falls
-    # the first environment explores with epsilon, the last with epsilon ** (1 + epsilon_power), the
-    # others with values between these (Ape-X uses 7); 0: all environments use the same epsilon
+    # exponent of Ape-X's ladder of epsilons (Ape-X uses 7): the epsilon of environments falls from
+    # epsilon (first environment) to epsilon ** (1 + epsilon_power) (last); 0: all epsilons are
+    # equal
     epsilon_power: NonNegative = 0.0
 
     @property

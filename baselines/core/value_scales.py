@@ -83,25 +83,25 @@ class Rescaled:
         return {**self.network.init(key, obs), SCALES: scales}
 
     def apply(self, weights: PyTree[Array], *given: Any, **more: Any) -> Any:
-        """Return the outputs of the network's own `apply`, called with the other arguments.
+        """Return the outputs of the wrapped network's `apply`, called with `given` and `more`.
 
-        The value output is not converted to units of the reward, see the class.
+        The value output is not converted to units of the reward, see `Rescaled`.
         """
         return self.network.apply(_own(weights), *given, **more)
 
     def think(self, weights: PyTree[Array], *given: Any) -> Any:
         """Return the next recurrent state, logits of the legal actions, and the value output.
 
-        `given` holds the recurrent state, the observation and the action mask. The value output is
-        not converted to units of the reward, see the class.
+        `given` contains the recurrent state, the observation and the action mask. The value output
+        is not converted to units of the reward, see `Rescaled`.
         """
         return self.network.think(_own(weights), *given)
 
     def values(self, weights: PyTree[Array], *given: Any) -> Any:
-        """Return the next recurrent state and the network's output of action values.
+        """Return the next recurrent state and the network's action values.
 
-        `given` holds the recurrent state and the observation. The values are not converted to units
-        of the reward, see the class.
+        `given` contains the recurrent state and the observation. The action values are not
+        converted to units of the reward, see `Rescaled`.
         """
         return self.network.values(_own(weights), *given)
 
@@ -163,7 +163,8 @@ def in_rewards(weights: Any, value: Array) -> Array:
 def are_known(weights: Any) -> bool:
     """Return whether a network's scales are known.
 
-    Old runs did not save them; loading such a run sets them to NaN (storage/older.py).
+    Runs of old versions did not save the scales; loading such a run sets them to NaN
+    (storage/older.py).
     """
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 

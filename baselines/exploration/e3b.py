@@ -67,7 +67,7 @@ class E3B(Bonus):
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
         """Return the bonus's state in each environment after the first observations `obs`.
 
-        It is a matrix `S` whose product S S^T is the inverse of the paper's matrix `C`.
+        The state is a matrix `S` whose product S S^T is the inverse of the paper's matrix `C`.
         """
         features = self.features(curiosity.encoder, obs)
         return elliptical(initial_factors(len(features)), features)[0]

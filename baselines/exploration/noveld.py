@@ -3,9 +3,11 @@
 The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
 is the increase in novelty from its observation to the next one. A bonus is paid only if the next
 observation is new in the episode, so the agent moves on instead of circling around a novel place.
-Observations are identified by a hash. Deliberate differences from the paper: the ones that rnd.py
-lists; and if two observations of an episode fall into the same slot of the hash table, the older
-one is overwritten and counts as new when it occurs again.
+Observations are identified by a hash.
+
+Deliberate differences from the paper: those of rnd.py; and if two observations of an episode fall
+into the same slot of the hash table, the older one is overwritten and counts as new when it occurs
+again.
 """
 
 import dataclasses
@@ -45,7 +47,7 @@ class NovelD(RND):
     for each environment, a hash table of the observations of the current episode.
     """
 
-    alpha: float = 0.5  # coefficient of the previous observation's novelty, which is subtracted
+    alpha: float = 0.5  # a bonus is the novelty minus `alpha` times the previous observation's
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
         """Return hash tables that contain the first observation of each environment."""
@@ -83,7 +85,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each observation's novelty minus `alpha` times the previous one's; 0 if negative.
+    """Return each observation's novelty minus `alpha` times the preceding novelty, at least 0.
 
     The first axis of `novelty` is time.
     """

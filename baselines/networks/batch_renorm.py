@@ -51,8 +51,9 @@ class Whole(NamedTuple):
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
         """Return `shared`, which is equal for all items, as a matrix product with `one`.
 
-        The gradient of `shared` is a sum over the batch. Because of this product, JAX computes the
-        sum as a matrix product too, which is faster on a CPU than a reduction.
+        The gradient with respect to `shared` is a sum over the batch. Because of this matrix
+        product, JAX computes the sum as a matrix product too, which is faster on a CPU than a
+        reduction.
         """
         return product(self.one[None], shared[None])
 
@@ -60,7 +61,7 @@ class Whole(NamedTuple):
 def product(a: Array, b: Array) -> Array:
     """Return a matrix product in full float32 precision, also on accelerators.
 
-    By default, accelerators multiply numbers with fewer bits.
+    By default, accelerators round the factors of a product to fewer bits.
     """
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 

@@ -26,14 +26,13 @@ WORD, SENTENCE = 8, 32  # number of features of each word, and of the whole miss
 class Encoder(nn.Module):
     """Encoder from one observation of a Box, or a Dict of Boxes, to float features.
 
-    If a Dict contains a mission, the encoded mission is part of the features. It also conditions
-    the encoding of a map: all cells' features are scaled and shifted by functions of the mission
-    (FiLM; Perez et al., 2018).
+    If a Dict contains a mission, the encoded mission is part of the features. The mission also
+    conditions the encoding of a map: all cells' features are scaled and shifted by functions of the
+    mission (FiLM; Perez et al., 2018).
 
     Each layer of `conv` is a convolution whose stride equals its kernel size. It encodes disjoint
-    squares of a map, which is padded with zeros at the bottom and at the right.
-
-    With `lines`, all rows and columns of a square board are encoded with the same weights.
+    squares of a map, which is padded with zeros at the bottom and at the right. With `lines`, all
+    rows and columns of a square board are encoded with the same weights.
     """
 
     space: spaces.Space

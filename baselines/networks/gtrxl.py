@@ -1,12 +1,12 @@
 """GTrXL: a transformer over the steps of an episode, with gates (Parisotto et al., 2020).
 
 In each layer, a step attends to itself and to the `memory` steps before it, with the relative
-position encodings of Transformer-XL (Dai et al., 2019). A layer consists of attention and two dense
-layers. Both parts read normalised features, and the output of each passes a ReLU and a GRU-type
-gate, which is initialised near the identity. The recurrent state stores the inputs of each layer at
-the latest steps. Gradients do not flow into the recurrent state, and it is cleared at the end of an
-episode. `unroll` computes all steps of a sequence at once, with the same results as one call of the
-network per step.
+position encodings of Transformer-XL (Dai et al., 2019). A layer has two sublayers: attention, and
+two dense layers. Each sublayer reads normalised features, and its output passes a ReLU and a
+GRU-type gate, which is initialised near the identity. The recurrent state stores the inputs of each
+layer at the latest steps. Gradients do not flow into the recurrent state, which is cleared at the
+end of an episode. `unroll` computes all steps of a sequence at once, with the same results as one
+call of the network per step.
 """
 
 import functools
@@ -125,8 +125,8 @@ class SpatialGTrXL(GTrXL, Sight):
 class Layer(nn.Module):
     """Transformer layer: attention and a gate, then two dense layers and another gate.
 
-    It is called with the stored features of earlier steps (`cached`), the features of the new
-    steps, and a mask of the steps that each new step attends to (`seen`).
+    The layer is called with the stored features of earlier steps (`cached`), the features of the
+    new steps, and a mask of the steps that each new step attends to (`seen`).
     """
 
     width: int
@@ -163,8 +163,8 @@ class Layer(nn.Module):
 class Attention(nn.Module):
     """Multi-head attention whose scores are the sum of content and relative-position scores.
 
-    It is called with the features of earlier and new steps (`known`, in order) and a mask of the
-    steps that each new step attends to (`seen`).
+    The module is called with the features of earlier and new steps (`known`, in order) and a mask
+    of the steps that each new step attends to (`seen`).
     """
 
     width: int
@@ -228,11 +228,11 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return a mask of the steps that each new step attends to.
+    """Return a mask that is True for the steps that each new step attends to.
 
-    The first `reach` columns are the stored steps, of which only the last `length` belong to the
-    current episode; the others are the new steps. A step attends to itself and to the `reach` steps
-    before it, if they belong to its episode.
+    A row is a new step. The first `reach` columns are the stored steps, of which only the last
+    `length` belong to the current episode; the remaining columns are the new steps. A step attends
+    to itself and to the `reach` steps before it, if they belong to its episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])

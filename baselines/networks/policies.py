@@ -80,10 +80,9 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Spaces of those parts of an observation that are square boards.
+        """Spaces of the entries of an observation that are square boards.
 
-        If the setting `lines` is not 0, each row and each column of a board is encoded as a
-        vector.
+        If the setting `lines` is not 0, each row and each column of a board is encoded as a vector.
         """
         return [part for _, part in leaves(self.observation_space) if is_board(part)]
 
@@ -188,7 +187,8 @@ class Recurrent(Network):
     def features(self, obs: PyTree[Array]) -> Any:
         """Return features of one observation, which do not depend on the recurrent state.
 
-        They are an array here; in subclasses they may be any pytree that `recall` and `heads` read.
+        Here the features are an array; in subclasses they may be any pytree that `recall` and
+        `heads` read.
         """
         features = self.encoder(self.read(obs))
         for layer in self.layers:
@@ -268,9 +268,9 @@ class Recurrent(Network):
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
         """Return the features of successive observations, as `recall` and `heads` read them.
 
-        Here they are `seen`, the results of `features`, unchanged. Subclasses may add features that
-        depend on earlier steps, and call other methods by `apply(*inputs, method=name)`; `apply`
-        contains the weights.
+        This base class returns `seen`, the results of `features`, unchanged. Subclasses may add
+        features that depend on earlier steps, and call other methods by `apply(*inputs,
+        method=name)`; `apply` contains the weights.
         """
         return seen
 

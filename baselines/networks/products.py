@@ -26,7 +26,7 @@ def dense(width: int, scale: float, dtype: Any = jnp.float32, **more: Any) -> nn
 
 
 def dot_general(inputs: Array, weights: Array, dimensions: Any, *given: Any, **more: Any) -> Array:
-    """Replace `jax.lax.dot_general` in `flax.linen.Dense`.
+    """Multiply inputs and weights of a `flax.linen.Dense`, instead of `jax.lax.dot_general`.
 
     Only products for one item, also under `vmap` over items, have the faster gradient.
     """

@@ -2,9 +2,9 @@
 
 The network is the encoder of encoders.py followed by an MLP with LayerNorm before each ReLU. PQN
 diverges without LayerNorm (Gallici et al., 2024); DQN does not need LayerNorm, but uses it by
-default. Recurrent PQN can use the layers of spatial.py instead, which apply LayerNorm at other
-places. With `dueling` heads (Wang et al., 2016), the action values are the sum of a state value and
-zero-mean advantages.
+default. Recurrent PQN can instead use the network of spatial.py, which applies LayerNorm in other
+positions. With `dueling` heads (Wang et al., 2016), the action values are the sum of a state value
+and zero-mean advantages.
 
 A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
 legal action. A deterministic feed-forward policy could repeat a cycle of states forever; a single
@@ -67,7 +67,7 @@ class QNetwork(Network):
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
-        """Return the network's outputs (*batch, actions, *outputs), given the hidden features."""
+        """Return the network's outputs (*batch, actions, *outputs) for the hidden features."""
         layer = Noisy if self.noisy else self.dense
         for width in self.hidden[-1:]:
             features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
@@ -114,7 +114,7 @@ class QNetwork(Network):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the recurrent state (), logits of the trained policy, and the best legal value."""
+        """Return the recurrent state (), the policy's logits, and the best legal action's value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 
@@ -143,7 +143,7 @@ class RecurrentQ(Recurrent):
         return features
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
-        """Return the values of all actions."""
+        """Return a tuple that contains the values of all actions."""
         return (self.actions(memory),)
 
     def values(
@@ -156,7 +156,7 @@ class RecurrentQ(Recurrent):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, the trained policy's logits, and the best value."""
+        """Return the next recurrent state, the policy's logits, and the best action's value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 

@@ -3,11 +3,11 @@
 The 3 x 3 convolution has the same weights for all cells, so a network that learned to recognise an
 object in one cell (such as a tree in Craft) recognises it in all cells. The convolution is computed
 as a matrix product, which XLA runs several times faster than `nn.Conv` inside a scan on a CPU.
-LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution and precedes the
-others, which are residual. In the networks with a GRU, each head (policy and value in `Spatial`,
-action values in `SpatialQ`) has a separate layer that reads both the current features and the
-recurrent state (Dedieu et al., 2025), so the GRU need not store the current observation. gtrxl.py
-has a network with a transformer instead of a GRU.
+LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution and precedes all
+later dense layers, which are residual. In the networks with a GRU, each head (policy and value in
+`Spatial`, action values in `SpatialQ`) has a separate layer that reads both the current features
+and the recurrent state (Dedieu et al., 2025), so the GRU need not store the current observation.
+gtrxl.py has a network with a transformer instead of a GRU.
 """
 
 from typing import Any, NamedTuple
@@ -63,13 +63,13 @@ class Sight(Recurrent):
 
     @property
     def parts(self) -> dict[str, spaces.Space]:
-        """Spaces of the parts of a Dict observation by name; a single map has the name ""."""
+        """Space of each entry of a Dict observation, by key; a single map has the key ""."""
         space = self.observation_space
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
     @property
     def maps(self) -> list[str]:
-        """Names of the observation's parts that are maps; only the first map is convolved."""
+        """Keys of the observation's entries that are maps; only the first map is convolved."""
         return [name for name, space in self.parts.items() if _is_map(space)]
 
     def name_layers(self) -> None:
@@ -161,7 +161,7 @@ class SpatialQ(Spatial, RecurrentQ):
         self.actions = dense(self.num_actions, 0.1)
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
-        """Return the values of all actions."""
+        """Return a tuple that contains the values of all actions."""
         features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
         return (self.actions(self.activate(features)),)
 

@@ -45,7 +45,7 @@ def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Arr
 
 
 def reach(settings: Any) -> str:
-    """Return the range of numbers that the settings' `atoms` and `spacing` can encode, as text."""
+    """Return text for messages: the range of numbers that `atoms` and `spacing` can encode."""
     end = float(stretched(jnp.float32(settings.atoms * settings.spacing)))
     given = f"atoms={settings.atoms}, spacing={settings.spacing:g}"
     return f"-{end:.3g} to {end:.3g} ({given})"
@@ -60,8 +60,8 @@ def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     """
     end = float(squeezed(jnp.float32(largest)))
     # This function is called after some numbers were outside the range of the atoms. `largest` is
-    # estimated from the replay buffer. If the range contains it, the numbers outside were values
-    # that the network predicted, whose size is not known here: double the range.
+    # estimated from the replay buffer. If the range contains `largest`, the numbers outside were
+    # values that the network predicted, whose size is not known here: double the range.
     if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))

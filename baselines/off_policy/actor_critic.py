@@ -153,8 +153,8 @@ def update(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # The number of an iteration is only needed to know whether the warm-up is over. It stops rising
-    # soon after the warm-up, because it could overflow int32 in a long run.
+    # The index of an iteration only shows whether the warm-up is over. The index stops rising soon
+    # after the warm-up, because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -280,7 +280,7 @@ def draw_noise(learner: Learner[Any, Actor], key: Array) -> Noise:
 
 
 def sample_policy(learner: Learner[Any, Actor], outputs: Array, noise: Array) -> Array:
-    """Return actions for exploration: samples of the policy with the given noise."""
+    """Return actions for exploration: samples of the policy, computed from `noise`."""
     policy: Any = learner.policy
     return policy.action(policy.spread_out(noise, outputs))
 
@@ -295,7 +295,7 @@ def sample_actions(
 def actions_and_log_probs(
     learner: Learner[Any, Actor], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
-    """Return actions sampled with the given noise from the actor's outputs, and log pi(a|s)."""
+    """Return actions sampled by means of `noise` from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
     before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)
@@ -346,7 +346,10 @@ def delayed(
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
-    """Call `update_actor` in every `actor_every`-th gradient step of the critics."""
+    """In every `actor_every`-th gradient step of the critics, call `update_actor`.
+
+    Return the new `Learned` and metrics; without a call, `learned` unchanged and losses of 0.
+    """
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)

@@ -44,7 +44,8 @@ class Settings(dqn.Settings):
     atoms: Annotated[int, Bounds(least=2)] = 51
     v_min: Signed = -10.0  # return of the lowest atom; lower returns are clipped, with a warning
     v_max: Signed = 10.0  # return of the highest atom; higher returns are clipped, with a warning
-    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0  # always 0: off
+    # weight of Munchausen's term tau log pi(a|s); always 0, because C51 does not support it
+    munchausen: Annotated[float, Bounds(most=0.0, hint=NO_MUNCHAUSEN)] = 0.0
 
     def check(self) -> None:
         super().check()
@@ -163,7 +164,7 @@ update = functools.partial(q_learning.update, Objective(td_target, loss, LOSSES)
 
 
 def support(settings: Settings) -> str:
-    """Return the bounds of the atoms as text for messages."""
+    """Return text for messages: the bounds `v_min` and `v_max` of the atoms."""
     return f"v_min={settings.v_min:g} to v_max={settings.v_max:g}"
 
 

@@ -43,7 +43,7 @@ class Settings(sac.Settings):
     momentum: Annotated[float, Bounds(most=1.0, below=True)] = 0.5  # Adam's beta_1
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' hidden layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
-    # always 1: there are no target networks
+    # always 1, because CrossQ has no target networks
     target_rate: Annotated[
         float, Bounds(1.0, 1.0, hint="crossq has no target network; omit it")
     ] = 1.0

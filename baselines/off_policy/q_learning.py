@@ -31,7 +31,7 @@ LAST_RESET = 0.7
 
 
 class Learned(NamedTuple):
-    """The fields of a runner that gradient steps change, and sums of priorities."""
+    """The fields of a runner that gradient steps change, and block sums of priorities."""
 
     weights: PyTree[Array]
     target: PyTree[Array]  # weights of the target network
@@ -183,7 +183,8 @@ def learn_when_ready(
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
     `gradient_step` receives the exponent beta of the importance weights, the runner's `Learned`
-    fields, and the result of `draw(key)`. `names` are the names of its metrics.
+    fields, and the result of `draw(key)`. `names` are the names of the metrics that `gradient_step`
+    returns.
     """
     settings = learner.settings
     # `updates` is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that

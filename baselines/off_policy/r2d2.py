@@ -81,9 +81,9 @@ class Settings(Memory, QLearning):
 
     @property
     def length(self) -> int:
-        """Number of observations of a sequence.
+        """Number of observations of a sequence: `burn_in` + `sequence` + `n_step`.
 
-        They are the burn-in, the steps with a loss, and `n_step` more, from which to bootstrap.
+        The last `n_step` observations have no loss; TD targets bootstrap from their values.
         """
         return self.burn_in + self.sequence + self.n_step
 
@@ -143,9 +143,10 @@ class Network(RecurrentQ):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, the trained policy's logits, and the best legal value.
+        """Return the next recurrent state, logits, and the value of the best legal action.
 
-        The value is Q, even if the network outputs h(Q).
+        The logits are those of the trained policy. The value is Q, even if the network outputs
+        h(Q).
         """
         memory, logits, value = super().think(weights, memory, obs, mask)
         return memory, logits, two_hot.stretched(value) if self.squeeze else value
@@ -156,9 +157,10 @@ network = Network.of
 
 
 def init(learner: Learner[Settings, Network], key: Array) -> Runner:
-    """Return the initial training state: DQN's, and ring buffers for R2D2.
+    """Return DQN's initial training state with two ring buffers added.
 
-    The ring buffers store the recurrent state before each sequence, and its priority.
+    For each sequence, the first ring buffer stores the recurrent state before the sequence, and the
+    second stores the sequence's priority.
     """
     settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period

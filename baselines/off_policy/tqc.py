@@ -1,9 +1,9 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
 The TD target pools the quantiles of all critics and drops the highest of them, `dropped` for each
-critic. Dropping quantiles limits overestimation, and the number of dropped quantiles adjusts it
-more finely than a minimum over critics does. The actor maximises the mean of all quantiles.
-Everything else is as in SAC (sac.py). Run it with `jaxenvs train ID --algo tqc`.
+critic. Dropping quantiles limits overestimation. The number of dropped quantiles is a finer control
+than SAC's minimum over critics. The actor maximises the mean of all quantiles. Everything else is
+as in SAC (sac.py). Run it with `jaxenvs train ID --algo tqc`.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
 
 An update begins new episodes in chosen levels, one level for each environment, and collects a
-rollout. An episode that ends begins again in the same level, as in jaxued. The policy learns by PPO
-(ppo.py) or recurrent PPO (ppo_rnn.py), as the setting `memory` says.
+rollout. An environment whose episode ends begins again in the same level, as in jaxued. The policy
+learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO (ppo_rnn.py).
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from ..core.rollouts import Rollout, Runner
 from ..networks.policies import ActorCritic
 from . import ppo, ppo_rnn
 
-PLAN = 0x91A7  # folded into the key from which an update chooses its levels
+PLAN = 0x91A7  # folded into a run's random key, to choose the levels of an update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,8 @@ class OverLevels(ppo_rnn.Settings):
     memory: Annotated[int, Bounds()] = 128
     # steps that each environment makes in an update, all in the same level
     rollout_steps: Count = 256
-    reset_source: str | None = "fresh"  # fresh or exact: environments restart in their level
+    # source of levels at resets: fresh or exact; each environment restarts in its level
+    reset_source: str | None = "fresh"
 
     def check(self) -> None:
         super().check()
@@ -57,22 +58,22 @@ class OverLevels(ppo_rnn.Settings):
             raise ValueError(f"neighbours={self.neighbours} needs a recurrent network; omit it")
 
     def items(self, num_envs: int) -> int:
-        """Return the number of items to shuffle: sequences, or single steps without memory."""
+        """Return the number of items to shuffle: sequences or, if `memory` is 0, single steps."""
         return num_envs if self.memory else num_envs * self.rollout_steps
 
 
 class Wins(NamedTuple):
-    """Successes in each environment's level; an episode succeeds if one of its steps does."""
+    """Successes in a rollout; an episode succeeds if at least one of its steps does."""
 
     so_far: Bool[Array, "*seeds envs"]  # whether the current episode has succeeded
     episodes: Int32[Array, "*seeds envs"]  # number of finished episodes that succeeded
 
 
 class Play(NamedTuple):
-    """Result of an update's rollout in given levels."""
+    """Result of an update's rollout, in which each environment plays a chosen level."""
 
     rollout: Rollout
-    memory: PyTree[Array]  # recurrent states before the rollout
+    memory: PyTree[Array]  # recurrent states before the rollout's first step
     episodes: level_scores.Episodes
 
 
@@ -95,10 +96,10 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def check_env(learner: Learner[Any], steps: int, name: str) -> None:
-    """Raise `ValueError` if an episode cannot end within `steps`, the setting `name`.
+    """Raise `ValueError` if the environment or network does not fit a curriculum.
 
-    Also raise it if all episodes begin in the same level, and for a recurrent network of the user
-    without `memory`.
+    An episode must be able to end within `steps`, the value of the setting `name`. Episodes must
+    not all begin in the same level. A recurrent network of the user needs a `memory` above 0.
     """
     env = learner.env.env
     if not jax.tree.leaves(env.level_shape):
@@ -117,7 +118,7 @@ def check_env(learner: Learner[Any], steps: int, name: str) -> None:
 
 
 def check_success(learner: Learner[Any], what: str) -> None:
-    """Raise `ValueError` if the environment does not define success; `what` needs it."""
+    """Raise `ValueError` if the environment does not define success, which `what` needs."""
     env = learner.env.env
     if not defines_success(env):
         raise ValueError(
@@ -129,7 +130,7 @@ def check_success(learner: Learner[Any], what: str) -> None:
 def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, Array, Array]:
     """Begin an update; return the runner and keys for choosing levels, acting and learning.
 
-    The first of the keys is equal on all devices.
+    The key for choosing levels is equal on all devices; the key for acting need not be.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     key_plan = jax.random.fold_in(jax.random.wrap_key_data(runner.key), PLAN)
@@ -139,7 +140,7 @@ def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, A
 def begin_levels(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
 ) -> Runner:
-    """Begin a new episode in each environment's level."""
+    """Begin a new episode in every environment, each in its level of `levels`."""
     params, envs = learner.env.env.params_for(levels), learner.env.num_envs
     obs, world = learner.env.reset(key, params)
     memory = learner.network.begin()
@@ -157,7 +158,7 @@ def begin_levels(
 def play(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
 ) -> tuple[Runner, Play]:
-    """Play each environment's level for `rollout_steps` steps, from new episodes on."""
+    """Begin a new episode in each environment's level, and collect a rollout."""
     key_begin, key_act = jax.random.split(key)
     runner = begin_levels(learner, runner, key_begin, levels)
     memory = runner.memory
@@ -168,7 +169,7 @@ def play(
 def count_wins(
     learner: Learner[Any], runner: Runner, mask: Mask, action: Array, step: Any, successor: Any
 ) -> Runner:
-    """Update the runner's `wins` by a step; an episode with several successes counts once."""
+    """Add a step to the successes `wins`; an episode with several successes counts once."""
     env = learner.env.env
     if not defines_success(env):
         return runner
@@ -180,9 +181,9 @@ def count_wins(
 def tried(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array], steps: int
 ) -> level_scores.Episodes:
-    """Return the episodes that the policy finishes in each level within `steps` steps.
+    """Return results of the episodes that the policy finishes in each level within `steps` steps.
 
-    It stores no rollout, so `steps` may be large.
+    No rollout is stored, so `steps` may be large.
     """
     key_begin, key_act = jax.random.split(key)
     runner = begin_levels(learner, runner, key_begin, levels)
@@ -223,7 +224,10 @@ def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelB
 
 
 def optima(learner: Learner[Any], levels: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return the optimal steps and returns of levels; () if the environment has no fast oracle."""
+    """Return the least number of steps to solve each level, and the return of that solution.
+
+    If the environment cannot compute them inside the compiled program, both are ().
+    """
     env = learner.env.env
     if not has_optima(env):
         return (), ()
@@ -240,7 +244,10 @@ def has_optima(env: Env) -> bool:
 def learn_where(
     learner: Learner[Any], runner: Runner, play: Play, key: Array, trains: Bool[Array, ""] | bool
 ) -> tuple[Runner, dict[str, Array]]:
-    """Learn from a rollout if `trains`; return the runner and the losses, unknown otherwise."""
+    """If `trains`, learn from a rollout; return the runner and the losses.
+
+    If `trains` is False, the losses are marked as unknown, see core/metrics.py.
+    """
 
     def learned() -> tuple[PyTree, PyTree, dict[str, Array]]:
         after, losses = learn(learner, runner, play, key)
@@ -274,18 +281,18 @@ def learn(
 def finished(
     runner: Runner, play: Play, found: dict[str, Array]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Return the runner without its temporary parts, and all metrics of the update."""
+    """Return the runner without `params` and `wins`, and all metrics of the update."""
     runner = runner._replace(params=None, wins=())
     return runner, {**rollouts.episode_sums(play.rollout), **found}
 
 
 def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:
-    """Return the rows of all devices, in the order of devices."""
+    """Concatenate each array of `tree` over all devices along its first axis, in device order."""
     return jax.tree.map(learner.devices.all_gather, tree)
 
 
 def own_rows(learner: Learner[Any], rows: Array) -> Array:
-    """Return this device's part of an array with one row for each environment of all devices."""
+    """Return the entries of `rows` for this device's environments; `rows` covers all devices."""
     envs = learner.env.num_envs
     return jax.lax.dynamic_slice_in_dim(rows, learner.devices.index * envs, envs)
 
@@ -293,8 +300,10 @@ def own_rows(learner: Learner[Any], rows: Array) -> Array:
 def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Array]:
     """Return metrics of the levels in a buffer.
 
-    `score_success` and `score_regret` are Pearson correlations. The regret is against full
-    information. Levels count as unsolvable if no plan succeeds within the time limit.
+    `score_success` and `score_regret` are Pearson correlations of a level's score with its success
+    rate and its regret. The regret is the return of the shortest plan, which full information
+    needs, minus the policy's mean return. Levels count as unsolvable if no plan succeeds within the
+    time limit.
     """
     filled, played = buffer.filled, buffer.played
     found = {"buffer_filled": filled.mean(dtype=jnp.float32)}
@@ -320,7 +329,7 @@ def _known(name: str, value: Array, known: Array) -> dict[str, Array]:
 def _correlation(
     mask: Bool[Array, " n"], a: Float32[Array, " n"], b: Float32[Array, " n"]
 ) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
-    """Return the correlation of two arrays where the mask is true, and whether it is defined."""
+    """Return Pearson's correlation of `a` and `b` where `mask` is True, and if it is defined."""
     weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
     a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))
     spread = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())

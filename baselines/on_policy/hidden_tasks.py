@@ -23,7 +23,7 @@ def check_hidden(env: Any) -> None:
 def shows_task(env: Any) -> bool:
     """Return whether an environment's observation depends on its goal or rules.
 
-    The observation is only traced, not computed. It is traced under `vmap` over rulesets with
+    The function `observe` is only traced, not run. It is traced under `vmap` over rulesets with
     `out_axes=None`, which makes JAX raise an error if the output depends on the ruleset.
     """
     params = env.default_params

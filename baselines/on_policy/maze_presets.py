@@ -2,8 +2,9 @@
 
 from ..core.preset import MAZES, rows
 
-# Tasks whose only reward is at the goal. Most early rollouts contain no reward, so advantages need
-# a lower bound for the standard deviation that normalises them (see `advantage_floor` in ppo.py).
+# Settings for tasks whose only reward is at the goal. Most early rollouts contain no reward, so
+# advantages need a lower bound for the standard deviation that normalises them (see
+# `advantage_floor` in ppo.py).
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
 # The standard experiment on mazes: 30,000 updates with minimax's settings (Jiang et al., 2023,

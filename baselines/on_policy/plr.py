@@ -1,15 +1,15 @@
 """Prioritised level replay (Jiang et al., 2021), robust PLR and ACCEL (Parker-Holder et al., 2022).
 
 A buffer keeps the levels with the highest scores (core/level_scores.py). An update plays new levels
-or, with probability `replay_prob` once the buffer is filled, levels from the buffer; see
-core/level_buffer.py for their probabilities. Robust PLR learns from replayed levels only. With
-`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); good ones
-enter the buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with
-`jaxenvs train ID --algo plr`.
+or, with probability `replay_prob` once replays have begun (see `fill`), levels from the buffer;
+core/level_buffer.py defines their probabilities. Robust PLR learns from replayed levels only. With
+`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); edited
+levels with high scores enter the buffer, too. The policy learns by PPO, or by recurrent PPO
+(default). Run it with `jaxenvs train ID --algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
-are edited; a level's learnability counts the episodes of one rollout. All updates count as steps,
-also those that only score levels.
+are edited; a level's learnability counts the episodes of one rollout. The steps of all updates
+count towards `total_steps`, even if an update only scores levels.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from ..core.level_scores import Score
 from ..core.rollouts import Runner
 from . import curricula, ppo
 
-NEW, REPLAY, EDIT = range(3)  # kinds of updates: with new, replayed or edited levels
+NEW, REPLAY, EDIT = range(3)  # values of `Plan.kind`: an update with new, replayed or edited levels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,18 +41,18 @@ class Settings(curricula.OverLevels):
 
     # score of a level: pvl, maxmc, l1, learnability, or regret against the shortest plan
     score: Score = "maxmc"
-    # probability that an update replays levels of the buffer, once it is filled
+    # probability that an update replays levels of the buffer, once replays have begun (see `fill`)
     replay_prob: Swept[Share] = 0.5
     buffer: Count = 4000  # largest number of levels in the buffer
     # replays begin once this share of the buffer's size has been played as new levels
     fill: Share = 0.5
-    # temperature of the ranks; a lower one replays the highest scores more often
+    # temperature of the ranks; a lower temperature replays the highest scores more often
     temperature: Swept[Annotated[float, Bounds(open=True)]] = 0.3
     # share of the replay probability that depends on the time since a level was last played
     staleness: Swept[Share] = 0.3
-    edits: NonNegativeInt = 0  # random edits of each replayed level (ACCEL); 0: no edited levels
+    edits: NonNegativeInt = 0  # number of random edits of each replayed level (ACCEL); 0: none
     robust: bool = True  # whether the policy learns from replayed levels only
-    # whether the learning rate falls, by the share of the run's gradient steps
+    # whether the learning rate falls linearly, over gradient steps
     anneal: bool = False
 
     swept = (*ppo.Settings.swept, "replay_prob", "temperature", "staleness")
@@ -71,8 +71,8 @@ class Plan(NamedTuple):
 
     buffer: LevelBuffer
     updates: Int32[Array, "*seeds"]  # number of updates made so far
-    kind: Int32[Array, "*seeds"]  # kind of this update or, between updates, of the last one
-    rows: Int32[Array, "*seeds envs"]  # slots that were replayed last, for all devices' envs
+    kind: Int32[Array, "*seeds"]  # NEW, REPLAY or EDIT, for the latest update
+    rows: Int32[Array, "*seeds envs"]  # buffer slots of the latest replay, on all devices
 
 
 PLRLearner = Learner[Settings]
@@ -80,7 +80,10 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 
 
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the score or the edits do not fit the environment."""
+    """Raise `ValueError` if the environment does not support the settings `score` and `edits`.
+
+    Also raise it if a robust run ends before its first replay, because it would not learn.
+    """
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
     if settings.score == "learnability":
@@ -103,7 +106,8 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
 def first_replay(learner: PLRLearner) -> int:
     """Return the number of updates with new levels before the first replay.
 
-    It counts levels played and not slots filled, because duplicates never fill a buffer.
+    The number depends on the levels played, not on the filled slots of the buffer: where levels
+    repeat, the buffer may never fill.
     """
     settings, envs = learner.settings, learner.env.num_envs * learner.devices.count
     return max(1, math.ceil(settings.fill * settings.buffer / envs))
@@ -130,7 +134,7 @@ def init(learner: PLRLearner, key: Array) -> Runner:
 
 
 def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Play new, replayed or edited levels, score them, and learn; return state and metrics."""
+    """Play new, replayed or edited levels, score them, and learn; return the runner and metrics."""
     settings = learner.settings
     runner, key_plan, key_act, key_learn = curricula.next_update(learner, runner)
     plan = planned(learner, runner.levels, key_plan)
@@ -150,9 +154,10 @@ def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array
 
 
 def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
-    """Return the plan with the kind of this update, and the slots to replay if it replays.
+    """Return the plan after choosing what this update plays: new, replayed or edited levels.
 
-    The update after a replay edits the same levels if `edits` is not 0.
+    For replays, the plan also gets newly drawn slots of the buffer. If `edits` is not 0, the update
+    after a replay plays edits of the levels that were replayed.
     """
     settings = learner.settings
     key_kind, key_rows = jax.random.split(key)
@@ -170,7 +175,7 @@ def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
 
 
 def chosen(learner: PLRLearner, plan: Plan, key: Array) -> PyTree[Array]:
-    """Return the level of each environment of this device."""
+    """Return the level that each environment of this device plays in this update."""
     env, envs = learner.env.env, learner.env.num_envs
     key_level = learner.devices.local_key(jax.random.fold_in(key, 1))
     rows = curricula.own_rows(learner, plan.rows)

@@ -1,17 +1,17 @@
 """PPO (Schulman et al., 2017): a clipped policy gradient on rollouts of vectorised environments.
 
 Environments, agent and updates are one compiled program, and several seeds run under `vmap`. Run it
-with `jaxenvs train ID`. It keeps the implementation details of Huang et al. (2022) for vectorised
-environments: orthogonal initial weights, Adam with epsilon 1e-5, gradients clipped by their global
-norm, a learning rate annealed to zero, and advantages normalised per minibatch.
+with `jaxenvs train ID`. The learner keeps the implementation details of Huang et al. (2022) for
+vectorised environments: orthogonal initial weights, Adam with epsilon 1e-5, gradients clipped by
+their global norm, a learning rate annealed to zero, and advantages normalised per minibatch.
 
 Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
-loss is clipped only if `value_clip` is given; observations are stored as the environment returns
+loss is clipped only if `value_clip` is not 0; observations are stored as the environment returns
 them. Continuous actions are sampled from a Gaussian and squashed by tanh instead of clipped, see
-jaxenvs/core/distributions.py. Advantages are divided by their standard deviation or, if it is
-larger, by `advantage_floor`. In a rollout without reward, advantages are nothing but errors of the
-value function. Without the floor, normalisation would scale them up to the size of a success, and
-the resulting updates would undo exploration.
+jaxenvs/core/distributions.py. Advantages are divided by their standard deviation, or by
+`advantage_floor` if it is larger than the standard deviation. In a rollout without reward,
+advantages are nothing but errors of the value function. Without the floor, normalisation would
+scale them up to the size of a success, and the resulting updates would undo exploration.
 """
 
 import dataclasses
@@ -46,12 +46,12 @@ class Settings(Scaling):
     entropy: Swept[NonNegative] = 0.01  # coefficient of the entropy bonus
     # lower bound of the standard deviation by which advantages are divided
     advantage_floor: Swept[NonNegative] = 1e-8
-    bonus: NonNegative = 0.0  # coefficient of the exploration bonus (exploration/); 0: off
+    bonus: NonNegative = 0.0  # weight of the exploration bonus (exploration/); 0: no bonus
     novelty: Novelty = "rnd"  # exploration bonus: rnd, noveld or e3b
     value_clip: NonNegative = 0.0  # clipping range of the value loss; 0: the loss is not clipped
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     separate: bool = False  # whether actor and critic are separate networks
-    network: str = ""  # your network class, as module:name
+    network: str = ""  # user-defined network class, as module:name; "": default
     # update rate, such as 0.05, of the mean and deviation that standardise value targets; 0: off
     target_scaling: Annotated[
         float, Bounds(most=1.0, hint="it is the share of the newest update, such as 0.05")
@@ -90,7 +90,7 @@ def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """Return the rollout, its advantages (GAE) and its value targets.
 
-    `runner` is the training state after the rollout, whose observations give the last values.
+    The observations of `runner`, the training state after the rollout, give the bootstrap values.
     """
     settings = learner.settings
     *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask

@@ -88,9 +88,9 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    Learners that build on this one may pass other functions for choosing actions and for the loss.
-    Episode metrics are computed from the rollout `counted(rollout)`, in which a learner can leave
-    out episodes.
+    Learners that build on recurrent PPO may pass other functions for choosing actions and for the
+    loss. Episode metrics are computed from the rollout `counted(rollout)`; the function `counted`
+    can leave out episodes.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)

@@ -23,8 +23,8 @@ from .maze_presets import CURRICULA, RARE_REWARD
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 
-# Tasks in which a key and a door, or a long path, separate the agent from its only reward. An
-# untrained policy needs hundreds of steps to reach this reward.
+# Settings for tasks in which a key and a door, or a long path, separate the agent from its only
+# reward. An untrained policy needs hundreds of steps to reach this reward.
 FAR_REWARD = {
     "rollout_steps": 256,
     "learning_rate": 5e-4,
@@ -44,12 +44,12 @@ FAR = (
     r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
 )
 
-# Tasks in which the network reads a mission. To find the object that the mission names, it uses
-# learned embeddings of cells, here of size 16.
+# Settings for tasks in which the network reads a mission. To find the object that the mission
+# names, the network uses learned embeddings of cells, here of size 16.
 MISSION = {"embed": 16}
 
-# Tasks in which random play finds no reward. Updates are small, and observations that are new in
-# the episode get an exploration bonus.
+# Settings for tasks in which random play finds no reward. Updates are small, and observations that
+# are new in the episode get an exploration bonus.
 NOVELTY = {
     "num_envs": 32,
     "rollout_steps": 128,
@@ -59,16 +59,18 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# Grid-Memory: at the start, the agent faces away from the object that it must remember. Before a
-# recurrent network can make use of the object, an exploration bonus must teach the agent to look
-# back. A recurrent state of size 64 learns sooner than one of size 128.
+# Settings for Grid-Memory. At the start, the agent faces away from the object that it must
+# remember. Before a recurrent network can make use of the object, an exploration bonus must teach
+# the agent to look back. A recurrent state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# In Grid-Memory, a transformer needs a larger bonus than in LOOK_BACK to learn to look back. With a
-# coefficient of 0.1, the agents of two seeds walked straight to the fork.
+# Settings of a transformer for Grid-Memory. To learn to look back, a transformer needs a larger
+# bonus than the recurrent network of LOOK_BACK. With a coefficient of 0.1, the agents of two seeds
+# walked straight to the fork.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
-# Craft's open world gives rewards throughout an episode, for gathering and making many things. A
-# short run can only learn to reach the next reward, so later rewards are discounted strongly.
+# Settings for Craft's open world, which gives rewards throughout an episode, for gathering and
+# making many things. A short run can only learn to reach the next reward, so later rewards are
+# discounted strongly.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,
@@ -143,15 +145,16 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "value_weight": 0.5,
 }
 
-# Classic control: small networks, and short rollouts in few environments.
+# Settings for classic control: small networks, and short rollouts in few environments.
 CLASSIC = {"num_envs": 16, "rollout_steps": 64, "hidden": (64, 64), "chunk": 8}
 
-# CartPole: every step has a reward, so values are near a hundred, and the value loss is large.
-# Actor and critic are one network, whose gradient is clipped to a maximal norm. With the default
-# weight, the value loss would therefore leave almost nothing of the policy's gradient.
+# Settings for CartPole. Every step has a reward, so values are near a hundred, and the value loss
+# is large. Actor and critic are one network, whose gradient is clipped to a maximal norm. With the
+# default weight, the value loss would therefore leave almost nothing of the policy's gradient.
 BALANCE = {**CLASSIC, "total_steps": 250_000, "value_weight": 0.01, "entropy": 0.0}
 
-# Acrobot and MountainCar: every step has a cost until the goal, which random play seldom reaches.
+# Settings for Acrobot and MountainCar. Every step has a cost until the goal, which random play
+# seldom reaches.
 SWING_UP = {
     **CLASSIC,
     "total_steps": 500_000,
@@ -161,8 +164,8 @@ SWING_UP = {
     "entropy": 0.01,
 }
 
-# Pendulum: an episode has 200 steps, each with a cost. Values have magnitudes near a thousand, so
-# rewards are scaled.
+# Settings for Pendulum. An episode has 200 steps, each with a cost. Values have magnitudes near a
+# thousand, so rewards are scaled.
 TORQUE = {
     **CLASSIC,
     "total_steps": 250_000,
@@ -174,8 +177,8 @@ TORQUE = {
     "reward_scaling": True,
 }
 
-# MountainCarContinuous: the only reward is at the flag, and force has a cost. Until the agent has
-# found the flag, it gets the highest return by staying at the bottom.
+# Settings for MountainCarContinuous. The only reward is at the flag, and force has a cost. Until
+# the agent has found the flag, it gets the highest return by staying at the bottom.
 FORCE = {
     **CLASSIC,
     "total_steps": 250_000,
@@ -186,8 +189,8 @@ FORCE = {
     "chunk": 4,
 }
 
-# The 3 x 3 sliding-tile puzzle: only the solved board has a reward. The network reads the tile in
-# each cell as a one-hot vector.
+# Settings for the 3 x 3 sliding-tile puzzle. Only the solved board has a reward. The network reads
+# the tile in each cell as a one-hot vector.
 SMALL_PUZZLE = {
     "total_steps": 200_000,
     "rollout_steps": 32,
@@ -196,16 +199,16 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# PuzzleScript: only a win has a reward, and a game may have a few levels or many.
+# Settings for PuzzleScript. Only a win has a reward, and a game may have a few levels or many.
 PUZZLESCRIPT = {
     "rollout_steps": 64,
     "advantage_floor": 0.05,
     "embed": 16,
 }
 
-# RL² on XLand. For runs on a CPU, small networks, many gradient steps and the use of the true task
-# in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings of XLand-MiniGrid's
-# RL², whose trials have 12,800 steps.
+# Settings of RL² for XLand. For runs on a CPU, small networks, many gradient steps and the use of
+# the true task in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings of
+# XLand-MiniGrid's RL², whose trials have 12,800 steps.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,

@@ -65,7 +65,7 @@ class Settings(ppo_rnn.Settings):
     trial_steps: NonNegativeInt = 1024
     trial_episodes: NonNegativeInt = 0  # largest number of episodes of a trial; 0: unlimited
     embed: Count = 8  # embedding size of each cell of a map
-    previous: bool = True  # always True: the network sees the previous action and reward
+    previous: bool = True  # always True: the network reads the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
     task_loss: NonNegative = 0.0  # weight of the loss for predicting the task; 0: no predictions
     told: Share = 0.0  # initial fraction of environments whose policy receives the true goal
@@ -136,7 +136,7 @@ def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
 
 
 def params(learner: RL2Learner) -> Any:
-    """Return the environment params, which contain the training tasks and so are program inputs."""
+    """Return environment params with the training tasks, to pass to the compiled program."""
     return learner.env.default_params
 
 
@@ -189,7 +189,8 @@ def informed(learner: RL2Learner) -> bool:
 def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
-    In the first environments, whose fraction `told` sets, the policy receives the true goal.
+    In the first environments, a fraction that starts at `told` and falls to 0 over the run, the
+    policy receives the true goal.
     """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):
@@ -238,7 +239,8 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    It is summed over the labels of a task (see `TaskMemory.labels`) and averaged over the batch.
+    The cross-entropy is summed over the labels of a task (see `TaskMemory.labels`) and averaged
+    over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
@@ -252,7 +254,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics are computed from trials that the rollout marks as ended, so they leave these out.
+    Metrics are computed from trials that the rollout marks as ended, so they leave out such trials.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
@@ -325,15 +327,18 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` random keys. Unlike `jax.random.split`, a larger `count` only appends keys."""
+    """Return `count` random keys; with a larger `count`, the first keys stay the same.
+
+    `jax.random.split` does not guarantee this.
+    """
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the content of eval.json for a `Trial` of NumPy arrays.
 
-    It contains statistics of all agents together and, under `per_seed`, statistics of each agent.
-    `labels` describe the agents.
+    The result contains statistics of all agents together and, under `per_seed`, statistics of each
+    agent. `labels` are the seed and swept settings of each agent.
     """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
@@ -347,7 +352,7 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Return statistics of all episodes, of trials, and of episodes with the same index in a trial.
+    """Return statistics of all episodes, of whole trials, and of the i-th episodes of all trials.
 
     `rise` is the return of a trial's last episode minus the return of its first episode: the mean
     over tasks, and its standard error.
@@ -365,7 +370,7 @@ def _facts(trial: Any) -> dict[str, Any]:
             "p20": rounded(low),
         }
 
-    rise = trial.returns[:, -1] - trial.returns[:, 0]  # both episodes have the same task
+    rise = trial.returns[:, -1] - trial.returns[:, 0]  # first and last episode have the same task
     return {
         "mean_return": rounded(trial.returns.mean()),
         "success_rate": rounded(trial.solved.mean()),
@@ -381,7 +386,7 @@ def _facts(trial: Any) -> dict[str, Any]:
 
 
 def as_text(result: dict[str, Any]) -> str:
-    """Return the result of `evaluate` as two lines of text: over trials, and by episode."""
+    """Format the result of `evaluate` as two lines: statistics of trials, and means by episode."""
     seeds, sums, means = result["per_seed"], result["trials"], result["by_episode"]["mean"]
     each = ", ".join(f"{seed['trials']['mean']:.3f}" for seed in seeds)
     head = (

@@ -1,10 +1,10 @@
-"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels that sometimes succeed.
+"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels sometimes solved.
 
 Every `every` updates, the policy plays `candidates` new levels, `candidate_steps` steps each. The
 `kept` levels with the largest p (1 - p), where p is the share of episodes that succeed, form a set.
 In each update, the share `sampled` of the environments plays levels of this set, drawn uniformly,
-and the others play new levels. The policy learns by PPO, or by recurrent PPO (default). Run it with
-`jaxenvs train ID --algo sfl`.
+and all other environments play new levels. The policy learns by PPO, or by recurrent PPO (default).
+Run it with `jaxenvs train ID --algo sfl`.
 
 The steps on candidates are not counted in `total_steps`; the metric `candidate_share` is their
 share of all steps.
@@ -50,14 +50,14 @@ class Settings(curricula.OverLevels):
             )
 
     def batches(self, devices: int) -> int:
-        """Return the number of batches of candidates that each of the devices plays."""
+        """Return the number of batches of candidate levels that each of `devices` devices plays."""
         return -(-self.candidates // (self.candidate_envs * devices))
 
 
 class Chosen(NamedTuple):
     """State of the curriculum."""
 
-    buffer: LevelBuffer  # the set of levels, all slots filled
+    buffer: LevelBuffer  # the set of levels
     updates: Int32[Array, "*seeds"]  # number of updates made so far
 
 
@@ -66,7 +66,10 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 
 
 def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if episodes cannot end or succeed."""
+    """Raise `ValueError` if episodes cannot end in a rollout or search, or cannot succeed.
+
+    Also raise it if `sampled` is so small that no environment would play levels of the set.
+    """
     settings = learner.settings
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
     curricula.check_env(learner, settings.candidate_steps, "candidate_steps")
@@ -104,7 +107,7 @@ def update(learner: SFLLearner, runner: Runner) -> tuple[Runner, dict[str, Array
 
 
 def candidate_share(learner: SFLLearner) -> float:
-    """Return the share of all environment steps that searches make."""
+    """Return the share of all environment steps that the searches for learnable levels take."""
     settings, devices = learner.settings, learner.devices.count
     levels = settings.batches(devices) * settings.candidate_envs * devices
     searched = levels * settings.candidate_steps
@@ -112,10 +115,10 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum, with a new set of levels if this update begins with a search.
+    """Return the curriculum; every `every` updates, first search for a new set of levels.
 
-    All seeds search in the same updates. The maximum over the seeds is not batched, so `cond` skips
-    the search in all other updates.
+    All seeds search in the same updates. The condition is a maximum over all seeds and therefore
+    not batched, so `cond` skips the search in all other updates.
     """
     chosen: Chosen = runner.levels
     is_due = (chosen.updates % learner.settings.every == 0).astype(jnp.int32)
@@ -129,7 +132,7 @@ def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
 
 
 def searched(learner: SFLLearner, runner: Runner, key: Array) -> LevelBuffer:
-    """Return the most learnable of new levels, after playing them with the current policy."""
+    """Play `candidates` new levels with the current policy; return the most learnable ones."""
     settings, env = learner.settings, learner.env.env
     wide = dataclasses.replace(learner.env, num_envs=settings.candidate_envs)
     player = dataclasses.replace(learner, env=wide)
@@ -155,7 +158,10 @@ def searched(learner: SFLLearner, runner: Runner, key: Array) -> LevelBuffer:
 
 
 def mixed(learner: SFLLearner, chosen: Chosen, key: Array) -> PyTree[Array]:
-    """Return a level for each environment: of the set in the first ones, new in the others."""
+    """Return a level for each environment on this device.
+
+    The first environments get random levels of the set, and the others get new levels.
+    """
     settings, envs = learner.settings, learner.env.num_envs
     key_rows, key_new = jax.random.split(learner.devices.local_key(jax.random.fold_in(key, 2)))
     count = of_set(learner)

@@ -1,9 +1,10 @@
 """Network of RL²: a GRU, a summary stored at each reward, and a prediction of the task.
 
-A task of XLand relates kinds of cells, which lie at different places in every episode. Each kind of
-cell has an embedding. The network computes a few weighted sums of the embeddings over all cells in
-view; such a sum may select a single cell, for example the cell ahead. These sums bypass the layers
-before the GRU, which would mix them, and the GRU also receives the sums of the previous step.
+A task of XLand refers to kinds of cells, such as red balls, which lie at different positions in
+every episode. Each kind of cell has an embedding. The network computes a few weighted sums of the
+embeddings over all cells in view; such a sum may select a single cell, for example the cell ahead.
+These sums bypass the layers before the GRU, which would mix them, and the GRU also receives the
+sums of the previous step.
 
 One part of the recurrent state changes only when there is a reward. It then stores a summary of the
 GRU's state from just before the reward. This part does not decay, and gradients pass through it
@@ -11,10 +12,11 @@ unchanged. The GRU's update gates start with time scales from 1 to 256 steps (Ta
 2018).
 
 If the observation has a map of few kinds of cells, the network also predicts the task from its
-recurrent state. This belief consists of probabilities of each goal and of each object that the
-agent may hold. The policy receives, for each cell in view and for the held object, the probability
-that the goal names it, so that it can go to a named cell at any place. Only a separate loss trains
-the belief, see `rl2.loss`; the policy's gradient does not pass through it.
+recurrent state. The prediction, called belief, consists of the probabilities of each goal and of
+each object that the agent may hold. For each cell in view and for the held object, the policy
+receives the probability that the goal names it, so that the agent can go to a named cell at any
+position. Only a separate loss trains the belief, see `rl2.loss`; the policy's gradient does not
+pass through the belief.
 """
 
 import functools
@@ -32,11 +34,12 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-# Cells of a map can have several kinds (combinations of the values of their channels). The network
-# learns an embedding of each kind only if there are at most this many kinds.
+# A kind of cell is a combination of the values of a map's channels, such as a red ball. The network
+# learns an embedding of each kind only if a map can have at most this many kinds.
 LARGEST = 4096
 LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
-# Number of learned weighted sums over all cells in view. Each sums the embeddings of the cells.
+# Number of weighted sums of cell embeddings. Each sums over all cells in view, with learned
+# weights.
 PLACES = 4
 GOAL_KINDS = 15  # number of kinds of goals, see `jaxenvs.xland.Goal`
 GOAL_SIZE = 3  # length of an encoded goal: its kind, and the kinds of the two cells that it names
@@ -77,9 +80,10 @@ class TaskMemory(Recurrent):
     memory: int = 256  # size of the GRU's state
 
     def setup(self) -> None:
-        """Create the layers.
+        """Create the network's layers.
 
-        The GRU's layers are separate from the layers before it, which need not run step by step.
+        The GRU's layers are separate from the layers before it, because only the GRU must run step
+        by step.
         """
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
@@ -97,7 +101,7 @@ class TaskMemory(Recurrent):
         self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
     def dense(self, width: int, scale: float = np.sqrt(2), bias: Any = None, **more: Any) -> Any:
-        """Return a dense layer with orthogonal initial weights times `scale`."""
+        """Return a dense layer whose initial weights are an orthogonal matrix times `scale`."""
         return nn.Dense(
             width,
             dtype=self.dtype,
@@ -108,10 +112,10 @@ class TaskMemory(Recurrent):
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Spaces of the observation's parts that `conv` encodes.
+        """Spaces of the maps in the observation that `conv` encodes.
 
-        They are the maps, except maps with few kinds of cells (see `kinds`): for these, the network
-        learns an embedding of each kind instead.
+        Maps with few kinds of cells (see `kinds`) are left out: for these, the network learns an
+        embedding of each kind instead.
         """
         return [space for space in super().convolved if not kinds(space)]
 
@@ -128,8 +132,8 @@ class TaskMemory(Recurrent):
     def counts(self) -> tuple[int, ...]:
         """Number of values of each channel of the map whose cells a predicted goal can name.
 
-        It is the observation's first map with few kinds of cells, see `kinds`. Without such a map,
-        the result is (), and the network does not predict the task.
+        The map is the observation's first map with few kinds of cells, see `kinds`. Without such a
+        map, the result is (), and the network does not predict the task.
         """
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
@@ -219,7 +223,7 @@ class TaskMemory(Recurrent):
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
         """Return logits, value, and the prediction of the task.
 
-        If `given` contains a true goal (not 0), the policy receives it instead of the prediction.
+        If the true goal in `given` is not 0, the policy receives it instead of the prediction.
         """
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
@@ -238,10 +242,10 @@ class TaskMemory(Recurrent):
         return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
 
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
-        """Return the inputs of the policy that depend on the predicted or given goal.
+        """Return the inputs of the policy that depend on the predicted or true goal.
 
-        They are the probabilities that the goal names each cell in view; the probability that it
-        names the held object; the probability of each kind of goal, multiplied by the agent's
+        They are the probabilities that the goal names each cell in view; the probability that the
+        goal names the held object; the probability of each kind of goal, multiplied by the agent's
         one-hot direction; and the probability of each kind of goal.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))

@@ -60,7 +60,8 @@ def gradients() -> dict[str, float]:
         return minibatches.gradients(agent, ppo.loss, weights, *batch, *scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # The mistake to avoid: each device normalises its own advantages, then gradients are averaged.
+    # Compute also the wrong gradient, for comparison: each device normalises its own advantages,
+    # then gradients are averaged.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )
@@ -103,7 +104,7 @@ SLOTS, DRAWS, KEYS = 37, 4000, 8
 def replay() -> dict[str, object]:
     """Sample from the same prioritised replay buffer on eight devices and on one; compare."""
     known = some(ENVS, SLOTS)
-    # Factor of the priorities of each environment.
+    # The priorities of each environment are multiplied by a different factor.
     uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]
     known = known._replace(value=known.value * uneven)
     where = (EVERYWHERE, ROWS)
@@ -130,7 +131,7 @@ def replay() -> dict[str, object]:
 
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
-    """Return sampled slots, their importance weights, and the priorities after an update."""
+    """Return sampled slots, their importance weights, and all priorities after an update."""
     # Each device has a separate key, as in a run. The single device gets the key of the first of
     # eight devices.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
@@ -160,7 +161,7 @@ def main() -> None:
 
 
 def looked() -> dict[str, object]:
-    """Return the results of `gradients`, `program` and `replay` in one dictionary."""
+    """Return the results of the functions `gradients`, `program` and `replay` in one dict."""
     return {"gradients": gradients(), "program": program(), "replay": replay()}
 
 

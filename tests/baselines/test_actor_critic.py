@@ -23,7 +23,8 @@ from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 
 ALL = ("sac", "td3", "tqc", "crossq")
-# CrossQ has the most kinds of layers; the networks of the others are made by the same code.
+# Without the marker `full`, only CrossQ is tested. It has all kinds of layers that the other
+# learners have.
 ONE = [*with_full("sac", "td3", "tqc"), "crossq"]
 
 
@@ -46,7 +47,7 @@ class Unbounded(Push):
 
 
 class Whole(Push):
-    """Environment `Push` with integer actions, which these learners refuse."""
+    """Environment `Push` with integer actions, which the actor-critic learners refuse."""
 
     @property
     def action_space(self):
@@ -70,7 +71,7 @@ class Square(Push):
         return Dict(parts)
 
     def observe(self, state, params=None):
-        """Observe the time in both entries."""
+        """Return a Dict observation in which both entries show the time."""
         time = super().observe(state, params)
         return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
 
@@ -137,7 +138,10 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 
 @pytest.fixture(scope="module")
 def fallen():
-    """Return a learner with terminations and truncations, its runners, a batch and metrics."""
+    """Return a learner, its first runners, a later runner, a batch, the last runners and metrics.
+
+    The learner's environment both terminates and truncates episodes.
+    """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
     first = jax.tree.map(jnp.copy, runners)
@@ -170,7 +174,7 @@ def test_only_terminal_states_have_value_0(fallen):
 def test_the_actor_can_be_updated_less_often(fallen):
     """With `actor_every=4` the actor is updated in every fourth gradient step.
 
-    Its metrics are means over these steps alone.
+    The actor's metrics are means over these gradient steps alone.
     """
     *_, after, metrics = fallen
     counts = {
@@ -179,14 +183,14 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # The mean over all gradient steps would be a quarter.
+    # A mean over all gradient steps would be only a quarter of this one.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 
 def test_losses_average_the_gradient_steps_that_computed_them():
-    """Only the last two of four iterations learn.
+    """Test losses of four iterations, of which only the last two take gradient steps.
 
-    In the last one, half of the gradient steps update the actor.
+    In the last iteration, half of the gradient steps update the actor.
     """
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
@@ -241,7 +245,7 @@ def test_learning_rates_fall_by_updates_also_for_a_delayed_actor():
 
 
 def test_muon_orthogonalises_each_critic_separately():
-    """The weights of all critics are stacked. Muon must treat each critic's matrix separately.
+    """Muon treats each critic's matrix separately, although the critics' weights are stacked.
 
     Adam updates the biases.
     """
@@ -302,9 +306,9 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
 
 
 def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
-    """`replays` may not change here.
+    """A resumed run of SAC keeps `replays`, its gradient steps per environment step.
 
-    In Ray learners the setting of this name is the number of replay processes, which may change.
+    In Ray learners, `replays` is the number of replay processes, and may change in a resumed run.
     """
     settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
     config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")

@@ -26,7 +26,7 @@ ID = "Grid-Empty-Random-5x5-v0"
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
-    """A reader of `update` needs its own module and at most two others, whose functions it calls.
+    """To read a learner's `update`, one needs its own module and at most two other modules.
 
     No class has a method `update` or `loss`.
     """
@@ -44,7 +44,7 @@ def test_an_update_is_a_function_that_reads_with_two_other_files(name):
 
 
 def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
-    """Register a learner; command line, help, log and loader must find it in the table."""
+    """Register a new learner; the command line, help, log and loader must find it in the table."""
     row = Algorithm("rule", "a rule", "tiny_rule")
     monkeypatch.setitem(ALGORITHMS, row.name, row)
     assert train.chosen([ID, "--algo", "rule"]) == ("rule", [ID])
@@ -87,7 +87,7 @@ ELSEWHERE = (
     "world",
     "ppo-ray",
     "apex",
-)  # whose environments, data or programs are of another kind
+)  # not tested below: their environments, data or programs differ
 
 
 @pytest.mark.parametrize(

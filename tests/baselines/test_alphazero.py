@@ -81,14 +81,17 @@ def test_a_solution_within_the_search_is_taken(tiles):
     agent = learner(env, num_envs=2, value_scale=10.0)
     greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
     plan = greedy(weights, jax.random.key(0), obs, state)
-    # Each board is one move from the goal; undo this move.
+    # Each board is one move from the goal, and the plan must undo this move.
     np.testing.assert_array_equal(plan.action, [2, 1])
     assert (plan.policy.max(axis=1) > 0.9).all()
 
 
 def test_before_the_first_reward_the_search_changes_no_policy():
-    """Before the first reward all values are noise; a policy that follows them stops exploring."""
-    # Its boards are too far from the goal for 8 simulations to find a reward.
+    """Before the first reward, the search policy equals the prior.
+
+    At that time all values are noise, and a policy that follows them stops exploring.
+    """
+    # In this puzzle, boards are too far from the goal for 8 simulations to find a reward.
     env = SlidingTile(size=3)
     agent = learner(env, value_scale=1.0)
 
@@ -148,7 +151,7 @@ def test_no_reward_after_a_terminal_state(tiles):
 
 
 def expanded(agent, weights, node):
-    """Return the result of expanding a node of the search tree by action 0."""
+    """Return the result of `alphazero.expand` for action 0 in the search node `node`."""
     action = jnp.zeros(1, jnp.int32)
     return alphazero.expand(agent)(weights, jax.random.key(0), action, node)
 

@@ -30,7 +30,7 @@ ROW = ALGORITHMS["apex"]
 
 
 def items(errors, first=0.0):
-    """Return replay items with these TD errors; observations count up from `first`."""
+    """Return one replay item for each TD error in `errors`; observations count up from `first`."""
     count = len(errors)
     seen = np.arange(first, first + count, dtype=np.float32)[:, None]
     return {
@@ -67,13 +67,13 @@ def test_late_errors_do_not_change_overwritten_items():
     shard = Replay(8, 1.0, seed=0)
     shard.add(items(np.ones(6)))
     shard.sample(1, 64)
-    shard.add(items(np.ones(5), first=6))  # this overwrites items 0, 1 and 2
+    shard.add(items(np.ones(5), first=6))  # overwrites items 0, 1 and 2
     shard.mark([np.full((1, 64), 9, np.float32)], 0)
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
     # Items 3, 4 and 5 remain and have their new error, 9; the five newer items have error 1. So the
-    # first three are sampled with probability 27 / 32.
+    # three old items are sampled with probability 27 / 32.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 
@@ -122,7 +122,7 @@ def exploration(env, **settings):
 
 @pytest.fixture(autouse=True)
 def unchanged_variables(monkeypatch):
-    """Restore environment variables, which an actor in this process changes."""
+    """Keep an Ape-X actor in this process from changing environment variables."""
     monkeypatch.setattr("jaxenvs.baselines.ray.explorers.use_one_thread", lambda: None)
 
 
@@ -139,13 +139,13 @@ class Watched(Explorer):
 
 @pytest.fixture(autouse=True)
 def tiny_ids(monkeypatch):
-    """Register two small environments: with terminations and truncations, or only truncations."""
+    """Register `Countdown`, which terminates and truncates, and `Clock`, which only truncates."""
     make, tiny = jaxenvs.make, {"Countdown-v0": Countdown(), "Clock-v0": Clock()}
     monkeypatch.setattr(jaxenvs, "make", lambda id, **fields: tiny.get(id) or make(id, **fields))
 
 
 def known(id):
-    """Return an environment as learners see it, and the fields with which it is made."""
+    """Return an environment as learners see it, and the keyword arguments with which it is made."""
     if not id.startswith("gym:"):
         return jaxenvs.make(id), {}
     return gym_envs.look(id, {}), {"length": 5, "cut": True}
@@ -154,7 +154,7 @@ def known(id):
 def plain(record, first, env):
     """Return n-step reward, discount and last step of the item that begins at step `first`.
 
-    They are computed by a plain loop.
+    A plain loop computes them from the steps in `record`.
     """
     reward, discount, last = 0.0, 1.0, first
     for last in range(first, first + N_STEP):
@@ -211,7 +211,7 @@ def test_items_equal_a_plain_loop(id, ends):
 
 
 def errors(learner, runners, found):
-    """Return the TD errors of items; the target network has the same weights as the network."""
+    """Return the TD errors of the items `found`; the target network has the online weights."""
     values = jax.jit(jax.vmap(learner.network.apply, in_axes=(None, 0)))
     one = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     after = np.array(values(one, found["next_obs"]))
@@ -226,8 +226,8 @@ def test_a_truncation_is_bootstrapped_from_its_true_successor():
     _learner, told, runners = exploration(Clock())
     _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
-    # Clock observes the time. From time t there are 5 - t steps to the truncation, and the final
-    # observation there is 5.
+    # The observation of Clock is the time. At time t the truncation is 5 - t steps away, and the
+    # final observation is 5.
     length = np.minimum(5 - found["obs"][:, 0], N_STEP)
     np.testing.assert_array_equal(found["next_obs"][:, 0], found["obs"][:, 0] + length)
     np.testing.assert_allclose(found["discount"], GAMMA**length, rtol=1e-6)
@@ -260,7 +260,7 @@ def test_each_environment_has_its_epsilon():
 
 
 def test_an_update_learns_from_shares_and_returns_their_errors():
-    """A batch that is drawn from two shards trains like the same items from one shard."""
+    """Training on a batch drawn from two shards gives the same result as from one shard."""
     env = Clock()
     learner, _, runners = exploration(env, gradient_steps=2, batch_size=6)
     draw = np.random.default_rng(0)

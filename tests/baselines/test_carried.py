@@ -19,7 +19,7 @@ from jaxenvs.benchmarks.card import training as card_training
 
 @pytest.fixture
 def carrier(tmp_path) -> Path:
-    """Return the checkpoint file of a run that has checkpoints of updates 1 and 2."""
+    """Return the single-file checkpoint packed from a run with checkpoints of updates 1 and 2."""
     file = tmp_path / "h200-billion.checkpoint"
     assert carried.pack(saved_run(tmp_path), file) == 2
     return file
@@ -63,9 +63,12 @@ def changed(file: Path, **entries) -> None:
 
 
 def claiming(file: Path, dtype: str, shape: list[int]) -> None:
-    """Write a checkpoint file with an array that claims this dtype and shape but has four bytes."""
+    """Write a checkpoint file with an array whose header says `dtype` and `shape`.
+
+    The array has only four bytes of data.
+    """
     said = msgpack.packb([shape, dtype, bytes(4)])
-    array = msgpack.ExtType(1, said)  # the form in which flax writes an array
+    array = msgpack.ExtType(1, said)  # flax's encoding of an array
     content = {"config": {}, "update": 1, "arrays": {"weights.a": array}}
     file.write_bytes(zlib.compress(msgpack.packb(content)))
 
@@ -105,7 +108,7 @@ def test_what_inflates_too_far_is_not_inflated(carrier, tmp_path, monkeypatch):
 
 
 class Training:
-    """Stand-in for `jaxenvs train`: each slice makes two updates, and the third one is the last."""
+    """Stand-in for `jaxenvs train`: each call makes two updates, and the third ends the run."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.words = folder, []
@@ -133,7 +136,7 @@ class Training:
         return 130
 
     def slice(self, scratch: str, rows: list) -> tuple[list, bool]:
-        """Run one slice of the job; return all rows so far, and whether the run continues."""
+        """Run a slice of the job; return all records so far, and whether the run must continue."""
         header = {"tiny": False, "commit": "c", "rows": rows}
         file = self.folder / "out" / "h200-billion.json"
         work = card_work.Work(file, header, 600.0, self.folder / scratch)

@@ -24,7 +24,7 @@ STATISTICS = {
 
 @pytest.fixture(scope="module")
 def rliable():
-    """Return rliable's library; a stand-in replaces `arch`, which only its bootstrap needs."""
+    """Return the package rliable; a stand-in replaces `arch`, which only its bootstrap imports."""
     metrics = pytest.importorskip("rliable.metrics")
     bootstrap = types.ModuleType("arch.bootstrap")
     bootstrap.__getattr__ = lambda name: object  # type: ignore[attr-defined]  # base classes
@@ -90,7 +90,7 @@ def run(
 ):
     """Write a run's folder with the files that `compare` reads.
 
-    `facts` describe the policy; older versions recorded None.
+    `facts` describe the evaluated policy; for runs of older versions they are None.
     """
     folder.mkdir(parents=True)
     config = {"id": id, "seed": first, "seeds": len(scores), "settings": settings}

@@ -19,7 +19,7 @@ from jaxenvs.baselines.run import loop, train
 pytestmark = pytest.mark.full
 
 ROWS = 24
-COUNTS = np.arange(ROWS) % 5 > 0  # mask of the items with weight 1; the others have weight 0
+COUNTS = np.arange(ROWS) % 5 > 0  # True for items with weight 1; all other items have weight 0
 
 
 def drawn(shift: float = 0.0):
@@ -41,7 +41,7 @@ def weights_of(mean, variance, steps=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def renormalised(warm_up, weights, features, weight):
-    """Return a layer's output in training, the statistics after it, its output in evaluation."""
+    """Return a layer's training output, its statistics after that, and its evaluation output."""
     layer = BatchRenorm(warm_up=warm_up)
     out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
     return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
@@ -62,9 +62,9 @@ def by_hand(features, weights, steps, warm_up):
 
 
 def test_statistics_are_summed_in_full_precision():
-    """Sums are matrix products with highest precision; accelerators would otherwise round.
+    """All matrix products, also those of the gradient, have the precision HIGHEST.
 
-    The products in the gradient must have it too.
+    The products are sums over a batch, which accelerators would otherwise round.
     """
     weights, features = weights_of(0.0, 1.0), drawn()
 
@@ -82,7 +82,8 @@ def test_statistics_are_summed_in_full_precision():
 )
 def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
-    # Number of earlier batches: the last one of the warm-up, and the first one after it.
+    # Number of earlier batches: with 9 the batch is the last of the warm-up, with 10 the first
+    # after it.
     for steps in (9, 10):
         weights = weights_of(mean, variance, steps)
         factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)
@@ -102,7 +103,7 @@ def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
 
 
 def test_corrections_have_no_gradient():
-    """Compare the gradient with finite differences in which r and d are constant."""
+    """Compare the gradient with finite differences of a function in which r and d are constants."""
     features, weights = np.float64(drawn()), weights_of(0.3, 3.0, 10)
     slopes = np.random.default_rng(1).normal(size=features.shape) * COUNTS[:, None]
     factor, shift, _ = by_hand(features, weights, 10, 0)
@@ -160,7 +161,10 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return runners at the start, after an update of the warm-up, and after two that learn."""
+    """Return three runners and metrics: initial, after the warm-up update, after two more updates.
+
+    Only the last two updates take gradient steps.
+    """
     made, kept = loop.start(agent, jax.random.key(0)[None]), []
     for _ in range(3):
         kept.append(jax.tree.map(jnp.copy, made))
@@ -170,13 +174,13 @@ def runners(agent):
 
 
 def counts_of(weights):
-    """Return the number of batches that each layer's statistics have seen."""
+    """Return the set of all layers' batch counts, the integers in the running statistics."""
     leaves = jax.tree.leaves(jax.device_get(weights[STATISTICS]))
     return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
 
 
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
-    """The actor's statistics change in every third gradient step, the critics' in each.
+    """Critics change their statistics in every gradient step, the actor in every third.
 
     CrossQ has no target network.
     """

@@ -30,7 +30,7 @@ FLAGS += " --checkpoint-every 2"
 
 
 def updates(agent, count):
-    """Return the runners after each of the first updates of one seed, and the metrics."""
+    """Return a list of (runner, metrics) after each of the first `count` updates of one seed."""
     runners, found = loop.start(agent, KEY[None]), []
     for _ in range(count):
         runners, metrics = loop.run_chunk(agent, runners)
@@ -42,13 +42,16 @@ def updates(agent, count):
 
 @pytest.fixture(scope="module")
 def replays():
-    """Return eight updates that replay and edit levels as soon as the buffer has enough."""
+    """Return a PLR learner, and (runner, metrics) after each of its first eight updates.
+
+    Levels are replayed as soon as the buffer has enough, and edited after each replay.
+    """
     agent = tiny.learner(MAZE, "plr", replay_prob=1.0, edits=2, score="regret")
     return agent, updates(agent, 8)
 
 
 def test_a_run_has_new_replayed_and_edited_levels(replays):
-    """The buffer of 12 is ready after one update of 8 levels; each replay precedes an edit."""
+    """After one update with 8 new levels, replays and edits alternate; the buffer has 12 slots."""
     _, found = replays
     assert [int(after.levels.kind) for after, _ in found] == [0, 1, 2, 1, 2, 1, 2, 1]
     assert [metrics["replayed"] for _, metrics in found] == [0, 1, 0, 1, 0, 1, 0, 1]
@@ -56,7 +59,7 @@ def test_a_run_has_new_replayed_and_edited_levels(replays):
 
 
 def test_a_robust_run_learns_from_replays_only(replays):
-    """Weights change in the updates that replay, and losses are unknown in the others."""
+    """Weights change only in updates that replay; in all other updates the losses are unknown."""
     _, found = replays
     for (before, _), (after, metrics) in itertools.pairwise(found):
         same = jax.tree.map(np.array_equal, before.weights, after.weights)
@@ -66,7 +69,7 @@ def test_a_robust_run_learns_from_replays_only(replays):
 
 
 def test_replayed_levels_are_those_of_the_buffer(replays):
-    """The environments of a replay are in the levels of the drawn slots, with updated facts."""
+    """A replay plays the levels of the drawn slots, and updates their statistics."""
     _, found = replays
     for (before, _), (after, metrics) in itertools.pairwise(found):
         if not metrics["replayed"]:
@@ -79,7 +82,7 @@ def test_replayed_levels_are_those_of_the_buffer(replays):
 
 
 def test_edited_levels_are_edits_of_the_replayed_ones(replays):
-    """After a replay, every environment plays its own level with at most two edits."""
+    """After a replay, every environment plays the level that it replayed, with two random edits."""
     _, found = replays
     replayed, edited_ = found[1][0], found[2][0]
     differ = (replayed.world.env.grid != edited_.world.env.grid).sum(axis=(1, 2))
@@ -87,7 +90,7 @@ def test_edited_levels_are_edits_of_the_replayed_ones(replays):
 
 
 def test_facts_of_the_buffer_are_those_of_its_levels(replays):
-    """Hashes and optima in the buffer are those of the levels in the same slots."""
+    """In each slot of the buffer, hash, optimum and score belong to the level in this slot."""
     _, found = replays
     buffer = found[-1][0].levels.buffer
     filled = buffer.filled
@@ -133,7 +136,7 @@ class Often(Countdown):
 
 
 def test_an_episode_with_several_successes_counts_once():
-    """A success need not end its episode, so shares of successes stay at most 1."""
+    """Success does not end an episode here; still, success rates are at most 1."""
     agent = tiny.learner(Often(), "plr", rollout_steps=23)
 
     @jax.jit
@@ -150,7 +153,10 @@ def test_an_episode_with_several_successes_counts_once():
 
 
 def test_sfl_keeps_the_most_learnable_levels():
-    """Success depends on the level alone here, so the scores of all levels are 0 but equal."""
+    """Check the score of the kept levels, when this set is renewed, and who plays it.
+
+    The set is renewed every two updates, and the first half of the environments plays its levels.
+    """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)
     (first, _), (second, _), (third, _) = found
@@ -187,7 +193,7 @@ def test_sfl_chooses_by_score():
     ["--algo plr --buffer 12 --edits 1 --score regret", "--algo sfl --candidates 6 --kept 4"],
 )
 def test_a_resumed_run_is_bit_identical(tmp_path, flags):
-    """Interrupt a run after two of its updates."""
+    """Compare a run with the same run interrupted and resumed after two updates."""
     more = " --candidate-envs 6 --candidate-steps 8 --every 2" * ("sfl" in flags)
     given = f"{flags}{more} {FLAGS}".split()
     resumes_bit_identically(tmp_path, given, "Grid-AMaze-13x13-v0", "episodes")
@@ -198,7 +204,10 @@ def test_a_resumed_run_is_bit_identical(tmp_path, flags):
     [("Puzzle-Sokoban-6x6-v0", 3), ("BabyAI-GoToLocal-v0", 3), ("XLand-R1-9x9-v0", 0)],
 )
 def test_levels_of_other_families(id, edits):
-    """Replay levels of families without a fast oracle, with edits where the family has some."""
+    """Replay levels of families whose optimal returns are not computed inside `jit`.
+
+    Levels are also edited, except those of XLand, which has no edits.
+    """
     env = jaxenvs.make(id, max_steps_in_episode=16)
     agent = tiny.learner(env, "plr", score="pvl", edits=edits, replay_prob=1.0, embed=2)
     found = updates(agent, 4)
@@ -233,21 +242,24 @@ def test_levels_of_other_families(id, edits):
     ],
 )
 def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
-    """Each mistake gets one sentence, before any file is written."""
+    """Each wrong option gets one sentence as error message, before any file is written."""
     out = tmp_path / "run"
     assert train.main([id, "--algo", "plr", *flags.split(), "--out", str(out)]) == 2
     assert re.search(message, capsys.readouterr().err) and not out.exists()
 
 
 def test_a_share_of_few_environments_may_be_none(as_a_user):
-    """One environment of which half plays the set would play new levels only."""
+    """SFL refuses one environment with `sampled=0.5`, because half of it is rounded to none.
+
+    Without an environment that plays levels of the set, all levels would be new.
+    """
     agent = tiny.learner(MAZE, "sfl", num_envs=1, minibatches=1, sampled=0.5)
     with pytest.raises(ValueError, match=r"sampled=0.5 of 1 environments on each device is less"):
         sfl.check(agent, 1, 1)
 
 
 def test_an_environment_needs_levels():
-    """There is nothing to choose if the levels of an environment have no arrays."""
+    """PLR refuses an environment whose level has no arrays: all its episodes begin alike."""
     with pytest.raises(ValueError, match=r"all episodes of Endless.* begin in the same level"):
         plr.check(tiny.learner(Endless(), "plr"), 1, 1)
 
@@ -261,14 +273,17 @@ class OneLevel(Endless):
 
 
 def test_equal_levels_take_one_slot():
-    """A buffer that never fills is replayed, and success is not logged where it is undefined."""
+    """Levels are replayed even if equal levels never fill the buffer.
+
+    Where success is undefined, the correlation of score and success is not logged.
+    """
     found = updates(tiny.learner(OneLevel(), "plr", replay_prob=1.0), 3)
     assert found[-1][0].levels.buffer.filled.sum() == 1 and found[-1][1]["replayed"]
     assert "score_success" not in found[-1][1]
 
 
 def test_a_given_level_is_played_and_edited():
-    """The wrapper draws its level from the params, and edits change one level each."""
+    """`GivenLevel` begins in its params' level, and `edited` changes each level of a batch."""
     env = GivenLevel(env=MAZE)
     drawn = new_levels(env, KEY, 3)
     one = jax.tree.map(lambda leaf: leaf[1], drawn)

@@ -28,23 +28,23 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 
 @pytest.fixture(scope="module")
 def cube():
-    """Return a DAVI learner for the 2x2x2 cube, and untrained weights."""
+    """Return a DAVI learner for the 2x2x2 cube, and its untrained weights."""
     learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
-    # Outputs are then about 3, so that the lower limit of 0 has no effect.
+    # With a bias of 3, outputs are so large that the lower limit of 0 has no effect.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
 
 
 @pytest.fixture(scope="module")
 def by_action():
-    """Return a DAVI learner of costs by action for the 8-puzzle, and untrained weights."""
+    """Return a DAVI learner for the 8-puzzle that predicts a cost per action; untrained weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
 
 
 def total(updates: int) -> list[str]:
-    """Return the command-line flags that make a run of this many tiny updates."""
+    """Return the command-line flags of a run that makes `updates` tiny updates."""
     return ["--total-steps", str(updates * 3 * 4 * 7)]
 
 
@@ -115,10 +115,10 @@ def test_the_target_network_is_copied_when_old_or_the_loss_is_small(cube):
 
 
 def test_an_action_target_is_its_cost_plus_the_best_next():
-    """Compare with a plain loop.
+    """Compare the targets with those of a plain loop.
 
-    There are outputs below 0, illegal actions on the board and on its neighbours, and neighbours
-    that are solved.
+    The random data contain negative outputs, illegal actions on the board and on its neighbours,
+    and solved neighbours.
     """
     rng = np.random.default_rng(0)
     cost = rng.uniform(0.5, 2.0, (50, 4)).astype(np.float32)
@@ -135,7 +135,7 @@ def test_an_action_target_is_its_cost_plus_the_best_next():
 
 
 def test_targets_of_actions_leave_out_the_goal_and_illegal_actions(by_action):
-    """Test this on the sliding-tile puzzle, with neighbouring boards by the rules."""
+    """Compare targets in the sliding-tile puzzle with costs of the neighbouring boards."""
     learner, weights = by_action
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
     got = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, (), boards)
@@ -165,7 +165,7 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
 
 
 def test_different_action_costs_are_added():
-    """Test this in Tours, where the cost of an action is a distance."""
+    """Compare targets in a tour puzzle (TSP), where the cost of an action is a distance."""
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     level = env.sample_level(jax.random.key(0))
     moves = env.neighbours(level.instance, level.board)
@@ -195,7 +195,7 @@ def test_a_small_puzzle_is_learned(by_action):
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
-    # Moves the blank around, to the board that is farthest from the goal.
+    # Move the blank around, to the board that is farthest from the goal.
     for action in (None, 0, 3, 2, 1, 0, 3):
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))

@@ -39,7 +39,7 @@ def recorded(name, env=None):
 
 
 def test_levels_that_cannot_be_solved_are_counted_and_left_out(folder, env, capsys, monkeypatch):
-    """Given levels are played in the order of their file; messages say what was left out."""
+    """Levels of a file are played in the file's order; a message counts those left out."""
     keys = jax.random.split(jax.random.key(0), 4)
     good = [env.sample_level(key) for key in keys]
     goal = np.asarray(good[0].grid) == tiles.GOAL
@@ -85,7 +85,10 @@ def test_each_reason_is_counted(given, words):
 
 
 def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
-    """Such puzzles have no optimal return; a plan is too long if its episode is truncated."""
+    """Record plans in Sokoban, whose moves have rewards, so that no optimal return is known.
+
+    A plan counts as too long if its episode is truncated.
+    """
     id, fields = "Puzzle-Sokoban-6x6-v0", {"max_steps_in_episode": 6}
     given = [id, "--episodes", "4", "--param", "max_steps_in_episode=6", "--out", "mine-v0"]
     assert command.main(given) == 0
@@ -134,7 +137,7 @@ def test_a_stopped_recording_keeps_its_complete_batches(monkeypatch, capsys, env
 
 
 def test_the_policy_of_a_run_is_recorded(folder, capsys, env):
-    """Recorded observations are the environment's, even if the policy reads the previous step."""
+    """Recorded observations are the environment's, without the policy's previous step."""
     run = str(folder / "run")
     small = "--num-envs 8 --rollout-steps 16 --hidden 8 --embed 2 --minibatches 2 --memory 4"
     flags = [ID, "--algo", "ppo-rnn", *small.split(), "--total-steps", "128", "--previous"]

@@ -48,7 +48,7 @@ def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.P
 
 
 def end(process: subprocess.Popen, code: int = 0, timeout: int = 300) -> tuple[str, str]:
-    """Wait for a process, check its exit code and return its output."""
+    """Wait for a process, check its exit code, and return its stdout and stderr."""
     said = process.communicate(timeout=timeout)
     assert process.returncode == code, said[1]
     return said
@@ -79,7 +79,7 @@ def seen():
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory):
-    """Return the folder of a run on eight devices, and how the run ended."""
+    """Return the folder of a run on eight devices, and the JSON output of on_eight.py."""
     out = tmp_path_factory.mktemp("devices") / "run"
     return out, on_eight(str(out))
 
@@ -88,7 +88,7 @@ def eight(tmp_path_factory):
 def test_eight_devices_have_the_gradient_of_one(seen):
     gradients = seen["gradients"]
     assert gradients["together"] < 1e-5
-    # The wrong gradient, with advantages normalised on each device separately.
+    # The gradient is wrong if advantages are normalised on each device separately.
     assert gradients["alone"] > 1e-2
 
 
@@ -112,9 +112,9 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
 
 
 def test_eight_devices_draw_from_a_replay_as_one_does(seen):
-    """With the same key both draw the same slots.
+    """With the same key, eight devices and one device draw the same slots.
 
-    Chi-square tests compare the frequencies with the priorities, and with each other.
+    Chi-square tests compare the frequencies of slots with their priorities, and with each other.
     """
     replay = seen["replay"]
     assert replay["equal"] and replay["never"] == 0
@@ -122,7 +122,7 @@ def test_eight_devices_draw_from_a_replay_as_one_does(seen):
 
 
 def test_epsilon_falls_over_the_environments_of_all_devices(seen):
-    """Epsilon of each environment follows Horgan et al. (2018), section 4.1."""
+    """Epsilons of all environments, over all devices, follow Horgan et al. (2018), section 4.1."""
     expected = [0.4 ** (1.0 + 7.0 * i / 15) for i in range(16)]
     assert seen["replay"]["epsilons"] == pytest.approx(expected, rel=1e-4)
 
@@ -176,7 +176,7 @@ def test_tasks_of_slurm_join_by_its_variables(tmp_path):
     }
     flags = ["Grid-Empty-Random-5x5-v0", "--devices", "3", "--out", str(tmp_path / "run")]
     each = [learn(flags, SLURM_PROCID=str(i), SLURM_LOCALID=str(i), **tasks) for i in range(2)]
-    for process in each:  # the processes have found each other, and count the devices of both
+    for process in each:  # each process counts the devices of both processes
         assert "--devices 3: there are 2 (cpu)" in end(process, 2)[1]
 
 

@@ -92,7 +92,7 @@ class Stream:
         return {"seen": jnp.array(before, jnp.int16)}, None, action.astype(jnp.int32), step
 
     def expected(self, env: int, first: int) -> tuple[float, float, int]:
-        """Return reward, discount and last observation of the n-step window from step `first`."""
+        """Return reward, discount and last observation of the n-step window at step `first`."""
         total, factor = 0.0, 1.0
         for _, _, reward, ended, cut, successor in self.steps[env][first : first + N_STEP]:
             total, factor = total + factor * reward, factor * GAMMA
@@ -104,7 +104,10 @@ class Stream:
 
 
 def test_windows_equal_those_of_a_plain_list():
-    """Episodes end in all ways, also in consecutive steps; the ring buffer wraps several times."""
+    """Compare windows of random episodes with a list of steps, while the ring buffer wraps around.
+
+    Episodes terminate, are truncated, or both, also in consecutive steps.
+    """
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
@@ -116,7 +119,7 @@ def test_windows_equal_those_of_a_plain_list():
         for env in range(ENVS if made >= N_STEP else 0):
             written = int(memory.written[env])
             oldest = max(0, written - (SLOTS - 1))
-            # Always the same shape, so that `window` is compiled once.
+            # `first` always has the same shape, so that `window` is compiled once.
             first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)
             got = window(memory, jnp.full(SLOTS, env, jnp.int32), jnp.array(first))
             steps = {row[0]: i for i, row in enumerate(stream.steps[env])}
@@ -171,7 +174,7 @@ def test_slots_equal_those_of_randint():
 
 
 def test_an_update_stores_the_steps_of_the_environment():
-    """Clock observes the time: a truncated episode's final observation is 5, the next one 0."""
+    """In Clock, the observation is the time: 5 at the end of a truncated episode, then 0."""
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
     memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)
@@ -232,16 +235,16 @@ def test_the_huber_loss_counts_taken_actions_of_real_steps():
 
 @pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
-    """The first layer has 64 weights of one input.
+    """The first layer has one input and 64 outputs, so its kernel has 64 weights.
 
-    With layer norm they are orthogonal and have norm sqrt(2); otherwise they have standard
-    deviation 1 and norm 8.
+    With layer norm the kernel is orthogonal and has norm sqrt(2); otherwise its weights have
+    standard deviation 1, so its norm is about 8.
     """
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
     first, second = (np.asarray(weights[f"Dense_{i}"]["kernel"]) for i in range(2))
     assert np.linalg.norm(first) == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
-    # The second layer is orthogonal in both cases.
+    # The second layer's kernel is orthogonal with and without layer norm.
     np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)
 
 
@@ -325,7 +328,7 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
 
 @pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.full), 2.0])
 def test_epsilon_falls_from_environment_to_environment(power):
-    """Test the epsilon of each environment, and the mean epsilon in the metrics."""
+    """Check the epsilon of each environment, and the mean epsilon in the metrics."""
     agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)
     shares = np.asarray(jax.jit(q_learning.epsilons, static_argnums=0)(agent, jnp.int32(3)))
     expected = 0.8 ** (1.0 + power * np.arange(4) / 3)

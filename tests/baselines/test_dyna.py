@@ -151,7 +151,7 @@ def test_attention_equals_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """Return a learner, its runner after four rollouts without gradient steps, the last rollout."""
+    """Return a learner, its runner after four rollouts, and the last rollout; it is not trained."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -170,20 +170,20 @@ def collected(env: Env):
 
 
 def starts(env: Env):
-    """Return the steps of the last rollout, at which imagined rollouts can begin."""
+    """Return the steps of `played`'s last rollout, at which imagined rollouts can begin."""
     rollout = played(env)[2]
     return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
 
 def a_history(steps: int, categories: int, actions: int):
-    """Return random histories before each of several steps."""
+    """Return a random episode history for each of `steps` steps."""
     rng = np.random.default_rng(1)
     shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
     return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))
 
 
 def shaken(weights):
-    """Perturb the weights, so that none is 0."""
+    """Return the weights plus random noise, so that none is 0."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
@@ -327,7 +327,7 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                # This also holds for the final observation of a truncated episode.
+                # true also if this is the final observation of a truncated episode
                 assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
@@ -397,10 +397,9 @@ def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
 
 
 def test_losses_ignore_slots_after_an_end():
-    """Slots after a terminal step are ignored.
+    """The losses ignore slots after a terminal step.
 
-    Of the slot that holds a truncated episode's final observation, all but the observation is
-    ignored.
+    In the slot with a truncated episode's final observation, everything else is ignored too.
     """
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
@@ -527,7 +526,7 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """Learning computes the same log-probabilities and values as acting, also after an end.
+    """Learning computes the log-probabilities and values of acting, also after an episode ends.
 
     The action masks of imagined steps are predicted by the model.
     """
@@ -660,7 +659,7 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         0,
         2,
         *range(2 + 8, 2 + 8 * 10, 8),
-    ]  # after each update; imagination begins in the second
+    ]  # gradient steps after each update; imagination begins in the second
     rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)

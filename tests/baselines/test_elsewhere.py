@@ -1,4 +1,4 @@
-"""Tests of `jaxenvs eval`: policies play here and in the packages whose games are reproduced."""
+"""Tests of `jaxenvs eval` in jaxenvs, and in the packages whose games jaxenvs reproduces."""
 
 import json
 import pathlib

@@ -24,7 +24,7 @@ STEPS, ENVS = 12, 4
 
 
 def walks(seed: int = 0, places: int = 5) -> Visits:
-    """Return random walks among a few places, with episode ends."""
+    """Return random walks between `places` observations, with episode ends."""
     rng = np.random.default_rng(seed)
     where = rng.integers(0, places, (STEPS + 1, ENVS))
     return Visits(
@@ -63,7 +63,7 @@ def test_first_visits_of_an_episode_are_those_of_a_set():
 
 
 def test_fingerprints_tell_observations_apart():
-    """Fingerprints differ if any value of the observation differs, or its place."""
+    """Fingerprints differ if any value of the observation differs, or if two values are swapped."""
     image = np.random.default_rng(0).integers(0, 3, (5000, 4, 3)).astype(np.uint8)
     obs = {"image": image, "speed": np.repeat(np.float32([0.0, 1e-9]), 2500)}
     marks = np.asarray(jax.jit(jax.vmap(noveld.fingerprint))(obs))
@@ -161,7 +161,11 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
 
 @pytest.mark.parametrize("kind", [noveld.NovelD, pytest.param(e3b.E3B, marks=pytest.mark.full)])
 def test_devices_share_what_is_learned(kind):
-    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
+    """Bonuses and statistics on two devices equal those on one device.
+
+    A `vmap` over two halves of the environments simulates the devices, because its axis has the
+    name of the mesh's axis.
+    """
     bonus = kind(SPACE, gamma=0.9, minibatches=4, width=16, num_actions=3)
     curiosity, visits = jax.jit(bonus.init)(KEY, jnp.zeros(2)), walks()
     halves = jax.tree.map(
@@ -218,7 +222,7 @@ def test_a_bonus_does_not_see_the_previous_action(novelty):
 
 
 def test_bonuses_for_actions_that_are_not_numbered():
-    """E3B needs discrete actions and refuses others; the other bonuses take any actions."""
+    """E3B refuses actions that are not discrete; RND and NovelD accept any actions."""
     for novelty in ("rnd", "noveld"):
         agent = learner(Push(), "ppo", bonus=0.1, novelty=novelty)
         before = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))

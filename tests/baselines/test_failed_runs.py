@@ -14,7 +14,7 @@ class Faulty(Endless):
     """Environment `Endless` with a step that reads a field that the state lacks."""
 
     def step_state(self, key, state, action, params):
-        """Fail while tracing."""
+        """Read a missing field, which raises `AttributeError` while JAX traces the step."""
         return super().step_state(key, state.place, action, params)
 
 
@@ -22,7 +22,7 @@ class Careless(Endless):
     """Environment `Endless` with a step that changes a dtype."""
 
     def step_state(self, key, state, action, params):
-        """Count in another dtype."""
+        """Return a state whose time has the dtype float32 instead of int32."""
         return super().step_state(key, state.replace(time=jnp.float32(0)), action, params)
 
 
@@ -40,7 +40,7 @@ def environment(monkeypatch, as_a_user):
 
 
 def trained(path, *more):
-    """Train the environment; the run's folder and its parent folder do not exist yet."""
+    """Train in the registered environment; the run's folder and its parent do not exist yet."""
     return train.main([ID, *FLAGS, "--total-steps", "512", "--out", str(path), *more])
 
 

@@ -37,7 +37,7 @@ def run(tmp_path) -> Run:
 
 @pytest.fixture
 def full(monkeypatch):
-    """Simulate a disk that is full while `full.now` is set; then all writing of a run fails."""
+    """Make all writing of a run fail, as on a full disk, while `full.now` is True."""
     state = type("Disk", (), {"now": True})()
 
     def refusing(real):
@@ -141,7 +141,7 @@ def test_a_row_that_half_fits_on_the_disk_is_not_left_in_the_log(run, monkeypatc
 
 @pytest.mark.slow
 def test_training_on_a_disk_that_is_really_full(tmp_path):
-    """Train on a file system of 1 MiB in memory, which another file fills and then leaves."""
+    """Train on a file system of 1 MiB in memory, which another file fills until it is deleted."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)])
@@ -165,7 +165,7 @@ def test_training_on_a_disk_that_is_really_full(tmp_path):
 
 
 def _shapes(run: Run) -> dict:
-    """Return the arrays of a run's newest checkpoint, for their shapes."""
+    """Return the arrays of a run's newest checkpoint, from which `restore` takes the shapes."""
     newest = checkpoints.saved(run.checkpoints)[-1]
     arrays = checkpoints.contents(newest)
     return {

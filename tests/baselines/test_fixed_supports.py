@@ -46,7 +46,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """Before the warm-up ends, the log has null, for more updates than `WINDOW`."""
+    """During the warm-up, longer than `WINDOW` updates, the log has null for `clipped_targets`."""
     more = {"capacity": 512, "warm_up": 640}
     records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
     shares = [record["clipped_targets"][0] for record in records]
@@ -56,13 +56,14 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
 
 @pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
-    """A new network gives every atom the same probability, so some targets leave the support.
+    """Atoms that the discount and reward move out of the support do not count as clipped targets.
 
-    These do not count as clipped. The numbers come from TSP: rewards are negative, and the
-    lowest atoms lead below the lower bound.
+    A new network gives every atom the same probability, so some of the probability always leaves
+    the support. Only the mean of a target must stay in it. The numbers are like those of TSP, with
+    negative rewards.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
-    # A uniform distribution over the atoms.
+    # The logits are 0: a uniform distribution over the atoms.
     monkeypatch.setattr(c51.dqn, "next_values", lambda *_: jnp.zeros((3, 51)))
     batch = types.SimpleNamespace(
         reward=jnp.float32([-1.5, -9.0, -16.0]), discount=jnp.float32([0.97, 0.97, 0.0])
@@ -96,8 +97,8 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Start of an id -> smallest and largest discounted return that play can reach, for a discount of
-# 0.99. Listed are ids whose bounds do not follow from the range of rewards alone.
+# Smallest and largest discounted return that play can reach, with a discount of 0.99. A key is the
+# start of ids. Listed are ids whose bounds do not follow from the range of rewards alone.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),
@@ -112,8 +113,8 @@ REACHED = {
     "Puzzle-": (-1, 1),
     "PuzzleScript-": (0, 1),
 }
-# Start of an id -> smallest and largest reward that play can reach, where `reward_range` is wider
-# than that.
+# Smallest and largest reward that play can reach, where `reward_range` is wider. A key is the start
+# of ids.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 

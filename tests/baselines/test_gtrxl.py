@@ -28,7 +28,7 @@ def sigmoid(x):
 
 
 def drawn(seed: int, *shape: int) -> np.ndarray:
-    """Return standard normal numbers of this shape."""
+    """Return standard normal numbers, an array of shape `shape`."""
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
@@ -115,7 +115,7 @@ def test_attention_equals_a_plain_loop():
 def network():
     """Return the compiled functions `think` (one step) and `unroll` (a sequence) of a network."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
-    # Initial weights make layers pass inputs through, so change them.
+    # Initially, gates pass on their input nearly unchanged, so change all weights.
     weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
     unroll = jax.jit(lambda memory, obs, done: NETWORK.unroll(weights, memory, obs, done))
@@ -149,7 +149,7 @@ def test_a_sequence_at_once_equals_step_by_step(ends):
     said, _ = stepped(memory, obs, done)
     np.testing.assert_allclose(at_once(memory, obs, done), said, atol=1e-5)
     assert np.abs(np.diff(said, axis=0)).max() > 1e-2
-    # The same with a memory of only two steps, early in an episode.
+    # Repeat the comparison with a memory of only two steps, early in an episode.
     _, memory = stepped(NETWORK.begin(), before[:2], none[:2])
     assert memory["length"] == 2
     np.testing.assert_allclose(at_once(memory, obs, done), stepped(memory, obs, done)[0], atol=1e-5)
@@ -171,9 +171,9 @@ def test_nothing_crosses_the_end_of_an_episode():
 
 
 def test_memory_reaches_back_the_sum_of_the_layers():
-    """A layer attends to 4 steps back.
+    """With two layers that attend to 4 steps back, the memory reaches 8 steps back.
 
-    Two layers reach 8 steps back, because the memory of the second stores outputs of the first.
+    The reason is that the second layer's memory stores outputs of the first.
     """
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()

@@ -1,7 +1,4 @@
-"""Tests of Gymnasium's environments in Ray actors.
-
-They test spaces, episode ends, final observations and evaluation.
-"""
+"""Tests of Gymnasium environments in Ray actors: spaces, ends of episodes, evaluation."""
 
 import functools
 
@@ -10,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny_gym  # registers the environments below
+import tiny_gym  # registers the environments used below
 
 from jaxenvs import spaces
 from jaxenvs.baselines import registry
@@ -67,7 +64,7 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        # Not the final observation, which is all 9: the environment has been reset.
+        # The observation is not the final one, which is all 9: the environment has been reset.
         assert (step.obs.max(axis=1) == 1).all()
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)
@@ -77,7 +74,7 @@ def test_ends_and_the_true_successor(cut):
 
 @pytest.fixture(scope="module")
 def policy():
-    """Return a network for Signal, and weights with a first axis of one seed."""
+    """Return a network for Signal, and its weights, stacked along an axis of one seed."""
     world = gym_envs.look(SIGNAL, {})
     network = policies.ActorCritic(world.observation_space, 2, (8,), 0)
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))

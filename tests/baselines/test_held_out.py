@@ -1,4 +1,4 @@
-"""PPO on some levels of PuzzleScript games, evaluated on levels and games that were held out."""
+"""Tests of PPO on some levels of a PuzzleScript game, evaluated on held-out levels and games."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ SMALL += ["--total-steps", "128", "--eval-episodes", "4", "--param", "max_steps_
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Return a run that was trained in the levels `train` of one of two games."""
+    """Train in the levels `train` of one of two games in a folder; return the run's folder."""
     folder = tmp_path_factory.mktemp("games")
     for game in GAMES:
         shutil.copy(collection.SHIPPED / f"{game}.txt", folder)

@@ -15,7 +15,7 @@ from jaxenvs.baselines.core.rollouts import Runner
 from jaxenvs.baselines.registry import ALGORITHMS
 
 ROOT = Path(jaxenvs.baselines.__file__).parent
-# The rows are layers: a package may import packages of earlier rows and of the same row.
+# Each row is a layer: a package may import packages of earlier rows and of the same row.
 LAYERS = (
     ("core",),
     ("networks",),
@@ -36,7 +36,8 @@ LEARNERS = ", ".join(
 )
 
 
-# The table of learners names the modules of all learners, and imports one when it is chosen.
+# The exception from LAYERS: the table of learners names the modules of all learners, also those of
+# `ray`, and imports a learner's module only when it is chosen.
 TABLE = ("registry", "ray")
 
 
@@ -48,7 +49,7 @@ def packages_of(module: str, code: str) -> set[str]:
 
 
 def wrong_packages(module: str, code: str) -> list[str]:
-    """Return the packages of later rows that a module of `jaxenvs.baselines` imports."""
+    """Return the packages that a module imports although they are in a later row of `LAYERS`."""
     package = module.split(".")[2]
     named = packages_of(module, code) & RANK.keys() if package in RANK else set()
     return sorted(name for name in named if RANK[name] > RANK[package] and (package, name) != TABLE)
@@ -135,7 +136,10 @@ def test_old_names_work_and_warn(old, attribute, today, monkeypatch):
     ],
 )
 def test_old_members_work_and_warn(old: str, new: str, monkeypatch):
-    """Some old modules have the name of a package of today, and some members have new names."""
+    """Import members by their old names: each import works and warns.
+
+    Some old modules have the name of a present package, and some members have new names.
+    """
     (module, member), (home, today) = old.rsplit(".", 1), new.rsplit(".", 1)
     if module not in RANK and module != "run.loop":
         monkeypatch.delitem(sys.modules, f"jaxenvs.baselines.{module}", raising=False)

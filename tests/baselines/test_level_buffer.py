@@ -15,28 +15,28 @@ inserted = jax.jit(level_buffer.inserted)
 
 
 def levels_of(numbers):
-    """Return levels with two leaves, all of which depend on a number."""
+    """Return one level for each number; the number determines both leaves of the level."""
     numbers = np.asarray(numbers)
     grid = np.stack([np.full((2, 3), n, np.uint8) for n in numbers])
     return {"grid": jnp.asarray(grid), "pose": jnp.asarray(numbers, jnp.int8)}
 
 
 def played_of(scores, best=None):
-    """Return facts with these scores; the other facts follow from them."""
+    """Return statistics of levels with `scores`; other statistics are computed from the scores."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)
 
 
 def full(numbers, scores, slots, now=0):
-    """Return a buffer of `slots` slots with these levels."""
+    """Return a buffer of `slots` slots that contains the levels `numbers` with `scores`."""
     levels, played = levels_of(numbers), played_of(scores)
     buffer = level_buffer.empty(levels, played, slots)
     return insert(buffer, numbers, scores, now)
 
 
 def insert(buffer, numbers, scores, now, best=None):
-    """Insert levels into a buffer."""
+    """Return the buffer after the levels `numbers` with `scores` were inserted in update `now`."""
     given = levels_of(numbers), played_of(scores, best), jnp.int32(now)
     return inserted(buffer, *given, TEMPERATURE, STALENESS)
 
@@ -50,7 +50,7 @@ def content(buffer):
 
 
 def reference(filled, score, time, now):
-    """Return the replay probabilities of slots, by the formulas of the paper."""
+    """Return the replay probability of each slot, by the formulas of the paper."""
     order = sorted(np.flatnonzero(filled), key=lambda i: (-score[i], i))
     by_score, by_age = np.zeros(len(score)), np.zeros(len(score))
     for rank, i in enumerate(order, 1):
@@ -62,7 +62,7 @@ def reference(filled, score, time, now):
 
 @pytest.mark.parametrize("number", range(6))
 def test_probabilities_are_those_of_the_paper(number):
-    """Compare random buffers, including ones with ties, equal ages or a single level."""
+    """Compare probabilities of random buffers, some with equal scores, equal ages or one level."""
     rng = np.random.default_rng(number)
     slots, count = 9, (1, 4, 9, 9, 6, 2)[number]
     buffer = full(range(count), rng.integers(0, 4, count) / 4, slots)
@@ -89,7 +89,7 @@ def test_free_slots_are_filled_first():
 
 
 def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
-    """Two levels are better than the two with the lowest probability; a third one is not."""
+    """Two of three new levels are better than the two least probable levels, and replace these."""
     buffer = full([1, 2, 3, 4], [0.9, 0.1, 0.5, 0.2], 4)
     after = insert(buffer, [5, 6, 7], [0.05, 0.3, 0.4], 0)
     assert content(after) == {1: 0.9, 3: 0.5, 6: 0.3, 7: 0.4}
@@ -99,7 +99,7 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 def test_a_stale_level_survives_a_better_score():
     """A level that was not played for a long time keeps its slot, even against a better score."""
     buffer = full([1, 2, 3], [0.9, 0.1, 0.5], 3)
-    buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # slots: 1, 3, 2
+    buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # levels in slots: 1, 3, 2
     assert content(insert(buffer, [4], [0.3], 10)) == {1: 0.9, 2: 0.1, 3: 0.5}
     assert content(insert(buffer, [4], [0.6], 10)) == {1: 0.9, 2: 0.1, 4: 0.6}
 
@@ -114,7 +114,7 @@ def test_a_known_level_gets_its_new_score_and_time():
 
 
 def test_equal_levels_of_a_batch_count_once():
-    """Their facts are averaged, and the largest return is kept."""
+    """Statistics of equal levels are averaged, except the best return, which is their maximum."""
     buffer = full([1], [0.9], 4)
     after = insert(buffer, [2, 2, 1, 2], [0.0, 0.3, 0.5, 0.6], 1, best=[0, 7, 0, 1])
     assert content(after) == {1: 0.5, 2: 0.3}
@@ -128,7 +128,7 @@ def test_more_levels_than_slots():
 
 
 def test_many_random_batches_against_a_reference():
-    """Insert random batches with duplicates; compare with a dictionary that follows the rule."""
+    """Insert random batches with duplicates; compare with a dictionary that has the same rules."""
     rng, slots = np.random.default_rng(0), 6
     buffer, known, time = level_buffer.empty(levels_of([0]), played_of([0.0]), slots), {}, {}
     order = []  # level in each slot
@@ -159,7 +159,7 @@ def test_many_random_batches_against_a_reference():
 
 
 def test_hashes_differ_where_a_leaf_differs():
-    """Each element of each leaf, and its place, changes the hash; equal levels have equal ones."""
+    """Changing any element of any leaf, at any index, changes the hash; equal levels agree."""
     base = levels_of([1])
     other = [base, levels_of([2])]
     for place in range(6):

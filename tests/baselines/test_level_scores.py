@@ -13,9 +13,9 @@ STEPS, ENVS = 23, 6
 
 
 def rollout(seed):
-    """Return a random rollout from the start of episodes, and the episodes of each environment.
+    """Return a random rollout and, for each environment, the step ranges of its episodes.
 
-    In the last environment no episode ends.
+    All environments begin a new episode at step 0. In the last environment no episode ends.
     """
     rng = np.random.default_rng(seed)
     done = rng.random((STEPS, ENVS)) < 0.2

@@ -34,7 +34,7 @@ class Endless(Env):
     The observation is always 1.
     """
 
-    fully_observed = True  # the state only contains the clock
+    fully_observed = True  # the state contains only the time
 
     @property
     def default_params(self) -> Params:
@@ -52,11 +52,11 @@ class Endless(Env):
         return Box(0.0, 9.0, (1,), np.float32)
 
     def reset_state(self, key, level, params):
-        """Return a state with the clock alone."""
+        """Return the initial state, which contains only the time."""
         return State(time=jnp.int32(0))
 
     def step_state(self, key, state, action, params):
-        """Return a reward of 1 without an end."""
+        """Return a reward of 1; the episode does not terminate."""
         return Transition(state, jnp.float32(1.0), jnp.bool_(False))
 
     def observe(self, state, params=None):
@@ -79,7 +79,7 @@ LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
 
 
 class Push(Clock):
-    """Environment `Clock` with an action of two continuous components; the reward is their sum."""
+    """Environment `Clock` with two-dimensional continuous actions; the reward is their sum."""
 
     @property
     def action_space(self):
@@ -87,19 +87,19 @@ class Push(Clock):
         return Box(LOW, HIGH, (2,), np.float32)
 
     def step_state(self, key, state, action, params):
-        """Return the sum as the reward."""
+        """Return the sum of the action's components as the reward."""
         return super().step_state(key, state, action, params)._replace(reward=action.sum())
 
 
 @jaxenvs.struct
 class CountdownState(State):
-    """State of an episode with a drawn length."""
+    """State of an episode whose length is drawn at the reset."""
 
     length: Int32[Array, ""]  # number of steps of the episode
 
 
 class Countdown(Endless):
-    """Environment with episodes of 1 to 8 steps, whose final reward is the length."""
+    """Environment whose episodes have 1 to 8 steps; the last reward equals this number."""
 
     fully_observed = False  # the length is hidden
 
@@ -117,7 +117,7 @@ class Countdown(Endless):
         return CountdownState(time=jnp.int32(0), length=level)
 
     def step_state(self, key, state, action, params):
-        """Return the reward at the end."""
+        """Return the episode's length as the reward of its last step, else 0."""
         ends = state.time >= state.length
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 
@@ -133,7 +133,7 @@ REPLAY = {
 REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
 REPLAYING |= {"batch_size": 16}
 USUAL = {**REPLAY, "minibatches": 2, "memory": 8}  # settings of a learner that is not in `TINY`
-# Learner -> small settings for tests.
+# Small settings for tests, by the name of the learner.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
@@ -204,7 +204,8 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
     """Check that records before the first gradient step have no losses, and the next has a mean.
 
-    The first update must end before the warm-up; the second must train at each environment step.
+    The first update must end before the warm-up does; the second must take gradient steps after
+    every environment step. `of_turns` are further metrics that are unknown in the warm-up.
     """
     first, second = rows_of(agent, 2)
     for name in ("critic_loss", "q", *of_turns):

@@ -8,9 +8,10 @@ from gymnasium import spaces
 
 
 class Signal(gymnasium.Env):
-    """Repeat the signal: a reward of 1 in each of `length` steps whose action equals it.
+    """Environment with a reward of 1 for each action that repeats the signal in the observation.
 
-    Episodes with `cut` end by the time limit, and the last observation then is all 9.
+    An episode has `length` steps. With `cut` it ends by truncation, and its final observation is
+    all 9.
     """
 
     def __init__(self, length: int = 8, cut: bool = False, pause: float = 0.0) -> None:
@@ -57,7 +58,7 @@ class Parts(Signal):
         )
 
     def _look(self) -> dict:
-        """Return an observation with the lowest value in every part, except for the signal."""
+        """Return an observation whose entries have their lowest values, except for the signal."""
         obs = {
             name: np.zeros(space.shape, space.dtype)
             for name, space in self.observation_space.items()
@@ -87,7 +88,7 @@ class Chosen(Signal):
         self.action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
 
     def step(self, action):
-        """Step `Signal` with the first component."""
+        """Step `Signal` with the first component of the action."""
         assert self.action_space.contains(action)
         return super().step(int(action[0]))
 

@@ -7,7 +7,7 @@ from jaxenvs.core.spaces import Discrete
 
 
 class Gate(Clock):
-    """Three actions, the first illegal at even times, the last at odd times.
+    """Environment with three actions: the first is illegal at even times, the last at odd times.
 
     The time limit is at 5, an odd time; the next episode begins at 0, an even time.
     """

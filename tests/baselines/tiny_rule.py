@@ -11,12 +11,12 @@ network = policies.ActorCritic.of
 
 
 def init(learner, key):
-    """Return a runner."""
+    """Return the initial runner."""
     return Runner(**rollouts.begin(learner, key))
 
 
 def update(learner, runner):
-    """Collect a rollout."""
+    """Collect a rollout; return the runner and metrics, without training."""
     runner, key, _ = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key, choose)
     return runner, rollouts.episode_sums(rollout)

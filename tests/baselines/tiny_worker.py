@@ -11,7 +11,7 @@ class Worker:
         self.name = {"slot": slot, "generation": generation}
 
     def do(self, what: str):
-        """Answer, hang, raise or exit, as the test asks."""
+        """Return the slot and the generation or, as `what` says, hang, raise or exit."""
         if what == "hang":
             time.sleep(1000)
         if what == "die":
