@@ -111,7 +111,7 @@ def about(clone: Path | None) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.torch_steps --batches 64 1024 8192
 
 Each step draws random actions with PyTorch on the device, and has observations, rewards and flags
-as tensors there. The NumPy path copies the actions to the host and the results back, as scripts for
-Gymnasium do: `to_gymnasium_vec`. Episodes restart in the same step. Needs torch and gymnasium.
+as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and the results
+back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and gymnasium.
 """
 
 import math
@@ -113,7 +113,7 @@ def card(work: Any) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print figures; write them to `--json`."""
+    """Run the benchmark with the options in `argv`; print figures and write the `--json` file."""
     parser = instrument.parser("torch_steps", __doc__)
     parser.add_argument("--ids", nargs="+", default=[DOORKEY, CRAFT], help="environments")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024, 8192], help="sizes")

@@ -107,7 +107,7 @@ class Kernel:
     written: int  # bytes that one launch writes
     read: int  # bytes that one launch reads
     op_names: frozenset[str]  # `op_name` of all instructions that are fused into the kernel
-    count: int = 1  # launches of the kernel: product of the enclosing loops' iterations
+    count: int = 1  # number of launches: product of the enclosing loops' iteration counts
     dynamic: bool = False  # whether an enclosing loop has an unknown number of iterations
     within: str = ""  # name of the computation that launches the kernel
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
@@ -261,7 +261,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    # The result of "copy-start" is a tuple that has the operand and a context besides the copy.
+    # Count only the copy. The result of "copy-start" is a tuple of the copy, the operand and a
+    # context.
     if instruction.opcode == "copy-start":
         return scope[instruction.operands[0]].bytes
     return instruction.bytes

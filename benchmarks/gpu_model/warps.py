@@ -84,7 +84,7 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp. The work of a launch is this times the number of warps."""
+    """Work of an average warp; times the number of warps, it is the work of the launch."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Number of those issue slots that divisions, remainders, roots and trigonometry take.
@@ -111,7 +111,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # not counted here, as other lanes compute them
+        self.skipped = frozenset(skipped)  # instructions that other lanes compute
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request the value of the instruction `name` at the lanes' indices."""
@@ -296,7 +296,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # 4 per iteration: bounds, operation, loop
+    walk.work.instructions += share * trips * 4  # per iteration: bounds, operation, loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)

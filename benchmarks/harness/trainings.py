@@ -1,4 +1,4 @@
-"""Learners under comparison: each has a separate process, and they train in turns."""
+"""Comparison of learners: each has a separate process, and the learners train in turns."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Table of the results of two robustness tests: fuzzing, and trainings that are killed."""
+"""Table of the results of two robustness tests: fuzzing, and killed training runs."""
 
 import collections
 from typing import Any
