@@ -1,4 +1,4 @@
-"""Tests of the tables of `card`, which are built from the rows of jobs with any columns."""
+"""Tests of the tables of `card`: rows of jobs may have any columns."""
 
 import json
 import re

@@ -94,11 +94,11 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
     assert work["model_us"] <= microseconds
 
 
-PARTS = 4  # number of parts that a GPU concatenates without branches
+PARTS = 4  # largest number of operands that a GPU concatenates without branches
 
 
 def branching(text: str) -> list[str]:
-    """Return the concatenations along the last axis in HLO text that have over `PARTS` parts."""
+    """Return the concatenations of more than `PARTS` operands along the last axis in HLO text."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()

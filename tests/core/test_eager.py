@@ -228,7 +228,7 @@ def test_errors_are_the_same_as_without_compilation(as_a_user):
 
 def test_code_that_cannot_be_compiled_runs_uncompiled():
     class Python(Line):
-        """Environment that reads a concrete value, which fails while tracing."""
+        """Environment whose step has an `if` on the action, which fails while tracing."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"

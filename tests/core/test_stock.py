@@ -95,7 +95,7 @@ def test_rejected_levels_are_left_out(large):
 
 
 def test_levels_have_the_distribution_of_exact():
-    """Starts are uniform, and independent in neighbouring environments and in successive steps."""
+    """Start cells are uniform, and independent between neighbouring rows and successive steps."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -108,7 +108,7 @@ def test_levels_have_the_distribution_of_exact():
     places = np.unique(np.stack(places), return_inverse=True)[1].reshape(steps, rows)
     kinds = places.max() + 1
     assert chisquare(np.bincount(places.reshape(-1))).pvalue > 1e-4
-    # Neighbouring rows, and consecutive steps.
+    # Pairs of start cells: of neighbouring rows, and of consecutive steps.
     pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]
     for a, b in pairs:
         table = np.zeros((kinds, kinds))

@@ -22,7 +22,7 @@ STEPS = 40
 
 
 class Repeated(gymnasium.Wrapper):
-    """The same as Gymnasium's `RepeatAction`, which older versions than 1.3 lack."""
+    """Copy of Gymnasium's `RepeatAction`, which versions before 1.3 lack."""
 
     def step(self, action):
         total = 0.0
@@ -102,9 +102,9 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
 
 
 def batches(kind):
-    """Return a batch of three in our wrapper `kind`, and the same batch without it.
+    """Return a batch of three environments in our wrapper `kind`, and one without the wrapper.
 
-    Both reset in mode `SAME_STEP`.
+    Both batches reset in mode `SAME_STEP`.
     """
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
     ours = to_gymnasium_vec(getattr(wrappers, kind)(PENDULUM, shared=True), 3, **same_step)
