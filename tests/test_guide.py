@@ -29,8 +29,8 @@ from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
-# Options that are added to a command of the guide: they shorten it, or replace the window by given
-# keys.
+# Options that the test adds to commands of the guide. They shorten the command, or give the keys
+# that a user would press in a window.
 SHORTER = {
     "check": "--steps 2000",
     "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",

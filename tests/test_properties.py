@@ -18,7 +18,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-# Environments and steps of a play; number of plays for each id.
+# Number of environments and of steps in a play, and number of plays for each id.
 ROWS, LENGTH, EXAMPLES = 128, 32, 62
 
 

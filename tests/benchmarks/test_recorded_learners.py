@@ -35,7 +35,8 @@ def cells(option: str) -> list[str]:
 
 def test_each_row_shows_a_recorded_run():
     options = re.findall(r"^\| `(.*?)` \|", block("runs-learners"), re.MULTILINE)
-    assert options == [option for option in OPTIONS if option in options]  # same order
+    # The table's rows are in the order of `OPTIONS`.
+    assert options == [option for option in OPTIONS if option in options]
     for option in options:
         _, count, id, observation, seeds, steps, mean, device = cells(option)
         assert id.strip("`").count("-") >= 1 and observation and steps and mean and device

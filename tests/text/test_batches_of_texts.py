@@ -1,4 +1,4 @@
-"""Tests of descriptions of batches: equal to single ones, and in all levels of detail."""
+"""Tests that a batch is described like its single states, in all levels of detail."""
 
 import functools
 
