@@ -59,8 +59,8 @@ KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap"
 PRIOR_WEIGHT = 0.06
 # Error |log(predicted / measured time)| beyond which a kernel's influence on the fit falls.
 OUTLIER = 0.3
-# A kernel's weight in the fit grows with the fraction of its program's time that it takes, up to
-# this fraction.
+# A kernel's weight in the fit grows with the kernel's share of its program's time, but only up to
+# this share.
 CAP = 0.15
 # Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
 # fit that leaves out all programs of its family, and by an older model without a fit.

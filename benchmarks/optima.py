@@ -31,7 +31,7 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
     drawn = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(seed), count))
     found: list[Solution] = []
     for at in range(0, count, together):
-        places = jnp.minimum(jnp.arange(at, at + together), count - 1)  # pad the last search
+        places = jnp.minimum(jnp.arange(at, at + together), count - 1)  # repeat the last level
         group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
         found += levels.solve(env, group, node_budget=states * together)
     found = found[:count]

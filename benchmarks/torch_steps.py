@@ -52,7 +52,7 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
-    space: Any = jaxenvs.make(env_id).action_space  # Discrete
+    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
     obs, _ = envs.reset(seed=0)
 
     def step() -> Any:
@@ -72,7 +72,7 @@ def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], 
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
-    space: Any = jaxenvs.make(env_id).action_space  # Discrete
+    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
     envs.reset(seed=0)
 

@@ -26,7 +26,7 @@ def machine(tmp_path):
 
 
 def install(path: Path, version: str) -> Path:
-    """Write a fake Python, a program that gives `find-python` this version; return its path."""
+    """Write a fake Python that reports `version` to `find-python`; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(FAKE.format(path=path, version=version))
     path.chmod(0o755)

@@ -60,7 +60,7 @@ def run(work: Work) -> None:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
     code = pytest.main([*words, *_divided(work)], plugins=[keeper])
-    # These exit codes of pytest are expected: all passed, some failed, interrupted, no tests left.
+    # Expected exit codes of pytest: all tests passed, some failed, interrupted, no tests left.
     if code not in (0, 1, 2, 5):
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:

@@ -168,7 +168,7 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with its entry `seconds` renamed to `times_s`, the name in all jobs."""
+    """Return a record with its entry `seconds` renamed to `times_s`, as all jobs name it."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 

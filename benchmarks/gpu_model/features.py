@@ -82,7 +82,7 @@ class Features(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The lanes (threads) of the sampled warps of a launch, and its total number of warps."""
+    """Lanes (threads) of the sampled warps of a launch, and the launch's total number of warps."""
 
     positions: np.ndarray  # flat index of the element that each lane computes, int64 (lanes,)
     active: np.ndarray  # whether each lane computes an element, bool (lanes,)

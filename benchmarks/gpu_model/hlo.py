@@ -52,14 +52,14 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """Path of the JAX name scopes in which the instruction was traced; "" if XLA dropped it."""
+        """Path of the JAX name scopes in which the instruction was traced; "" if it is missing."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the name of the computation that an attribute refers to; "" if it is absent.
+        """Return the name of the computation that the attribute `name` (such as `body`) refers to.
 
-        `name` is the name of the attribute, such as `body`.
+        Returns "" if the instruction has no such attribute.
         """
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""

@@ -84,7 +84,7 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp; times the number of warps, it is the work of the launch."""
+    """Work of an average warp. Multiply it by the number of warps to get the work of a launch."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
     # Number of those issue slots that divisions, remainders, roots and trigonometry take.

@@ -23,8 +23,8 @@ import numpy as np
 
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
-# The first environment of an evaluation has the seed FIRST + the seed of the training; the seeds of
-# the others count up from there.
+# The first environment of an evaluation has the seed FIRST + the seed of the training run; the
+# next environments have the next seeds.
 FIRST = 10_000
 LAST = 20  # number of last episodes over which the reported training return is a mean
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
@@ -294,7 +294,7 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
     The first line describes a learner, which `build` makes; in the answer, `missing` is None or the
     reason why the learner is not available. Each further line is a seed to train with, and the
-    answer has the seconds and returns of this training. Whatever packages print goes to stderr.
+    answer has the seconds and returns of this training run. All output of packages goes to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 

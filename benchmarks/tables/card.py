@@ -221,7 +221,7 @@ def _slowest(line: list[Row]) -> str:
 
 
 def billion(documents: Documents) -> Table:
-    """Make a table of the training run of a billion steps, with a line for each slice.
+    """Build a table of the training run of a billion steps, with a line for each slice.
 
     A slice is a part of the run that one call of `card` trained. A line shows the returns at the
     end of its slice.

@@ -1,4 +1,4 @@
-"""Tests of datasets: what is written is read; Minari opens it; faults are named."""
+"""Tests of datasets: reading returns what was written, Minari can read it, errors name faults."""
 
 import json
 import shutil
@@ -277,7 +277,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """HDF5 must not notice the error, or it crashes when Python ends."""
+    """HDF5 must not notice the write error; otherwise HDF5 crashes when Python ends."""
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos

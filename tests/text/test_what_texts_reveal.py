@@ -1,4 +1,4 @@
-"""Property: what an agent does not observe changes none of its texts."""
+"""Test of a property: state that an agent does not observe never changes the agent's texts."""
 
 import functools
 
