@@ -174,7 +174,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure the numbers of devices in turns, each once per round; yield the records.
+    """Measure each number of devices once per round, in turns; yield the records.
 
     Each measurement runs in a separate process.
     """

@@ -90,7 +90,7 @@ def test_the_rewards_of_all_berries_add_up_to_one(installed):
     level = jnp.array([1, 2, 7, 5, 6], jnp.int32)
     state = env.reset_to(jax.random.key(0), level, params).state
     rewards, ends = [], []
-    for action in (0, 1, 1, 2, 3, 3):  # the first move runs into the edge, the others go around
+    for action in (0, 1, 1, 2, 3, 3):  # the first move runs into the edge
         step = jax.jit(env.step)(jax.random.key(0), state, action, params)
         state = step.state
         rewards.append(round(float(step.reward), 3))

@@ -88,7 +88,7 @@ def _solved(batch_size: int, count: int) -> Records:
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
         "solved": int(np.isfinite(cost).sum()),  # number of levels solved with proof of optimality
-        # Number of levels whose solution has the length of the known shortest solutions.
+        # Number of levels whose solution is as long as the known shortest solution.
         "as_known": int((cost == known).sum()),
         "node_budget": budget,
         "compile_seconds": compile_seconds,

@@ -60,10 +60,10 @@ class Features(NamedTuple):
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Number of those issue slots that divisions, remainders, roots and trigonometry take.
+    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
     special: float = 0.0
-    # Number of those issue slots that the second half of a transposition takes: the instructions
-    # after the tiles have been written to shared memory.
+    # Issue slots, also part of `instructions`, for the second half of a transposition, after the
+    # tiles have been written to shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 # Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of the instruction that ends an asynchronous operation.
-# Only the instruction that starts the operation counts as a launch.
+# Suffixes of opcodes that end an asynchronous operation. They launch no kernel: only the opcode
+# that starts the operation counts as a launch.
 FINISHERS = ("-done", "-update")
-# Attribute that names the called computation, for each opcode that only calls a computation.
+# Opcode that only calls a computation -> attribute with the name of this computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
 # Opcodes that move no data inside a fusion: they only change the index at which their operand is
 # read.

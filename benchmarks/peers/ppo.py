@@ -45,7 +45,7 @@ class Setting:
     entropy: float = 0.01
     value_weight: float = 0.5
     max_grad_norm: float = 0.5
-    # Clip range of the value loss; 0: no clipping. PureJaxRL and rejax always use `clip` for it.
+    # Clip range of the value loss (0: no clipping). PureJaxRL and rejax always use `clip` instead.
     value_clip: float = 0.2
 
     @property

@@ -24,7 +24,7 @@ FULL = 65_536  # number of environments that is enough to use the whole GPU
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
 # Reset source in a record -> text in the table. For another package, the name of the contestant may
-# have the reset source in brackets, such as "own reset".
+# contain the reset source in brackets, such as "own reset".
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 

@@ -25,7 +25,7 @@ class Conformance(test_utils.EnvironmentTestMixin):
         return to_dm_env(env, params=env.default_params.replace(max_steps_in_episode=8))
 
     def make_action_sequence(self):
-        """Return random actions for more than one episode."""
+        """Yield random actions for more than one episode."""
         numbers = np.random.default_rng(0)
         spec = self.environment.action_spec()
         for _ in range(20):

@@ -189,7 +189,7 @@ class Flags(Doors):
         return spaces.Box(False, True, (), np.bool_)
 
     def observe(self, state, params=None):
-        """Return the observation."""
+        """Return whether the number is even."""
         return state.number % 2 == 0
 
 

@@ -74,7 +74,7 @@ class Reader:
         return lambda pose: self.cells.get(self._ahead(pose)) == thing
 
     def _towards(self, there: Callable[[Pose], bool]) -> str:
-        """Return the first action of a shortest path to a pose; "" if the agent is there."""
+        """Return the first action to the nearest pose with `there(pose)`; "" for the own pose."""
         waiting, seen = collections.deque([(self.pose, "")]), {self.pose}
         while waiting:
             pose, first = waiting.popleft()

@@ -245,7 +245,7 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
     bounds = np.array([float(puzzle.heuristic((), board)) for board in boards[::10]])
     lengths = np.array([level.optimal for level in korf.LEVELS[::10]])
     assert (bounds <= lengths).all() and ((lengths - bounds) % 2 == 0).all()
-    # The mean of Korf's hundred optimal lengths is 53.05.
+    # The mean length of the hundred optimal solutions is 53.05.
     assert sum(level.optimal for level in korf.LEVELS) == 5305
 
 

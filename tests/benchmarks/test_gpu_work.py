@@ -210,7 +210,7 @@ def test_here_without_a_gpu_is_rejected(monkeypatch, capsys):
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
 def test_the_described_gpu_agrees_with_the_real_one(source):
-    """Compiled for the real GPU, a program has nearly the same kernels and bytes."""
+    """Programs for the real and the described GPU have nearly the same kernels and bytes."""
     contestant = contestants.ours(DOORKEY, 4096, source)
     here, _ = gpu_work.measure(contestant, here=True)
     described, _ = gpu_work.measure(contestant)

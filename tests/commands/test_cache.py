@@ -40,7 +40,7 @@ def jax_alone(monkeypatch):
 
 @pytest.fixture
 def events():
-    """Return a list in which JAX's cache events are recorded."""
+    """Yield a list to which the names of JAX's events are appended as they occur."""
     received: list[str] = []
 
     def listen(event: str, **more: object) -> None:

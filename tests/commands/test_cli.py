@@ -272,7 +272,7 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """Return the completion script of each shell, made from one run of each command's help.
+    """Yield the completion script of each shell, and the words, read once from all commands' help.
 
     The cache of words stays empty, because the Python that would fill it is replaced by `false`.
     """

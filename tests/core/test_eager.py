@@ -160,7 +160,7 @@ def test_equal_environments_share_programs_and_others_do_not():
 @pytest.mark.parametrize("values", [(1, True, 1.0), (0.0, -0.0), ((1,), (1.0,))], ids=str)
 def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
     class Shown(Line):
-        """Environment that observes the value of its field."""
+        """Environment whose observation is the value of its field `shown`."""
 
         shown: Any = 0
 

@@ -74,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """All rows share one time limit, because with limits by row `stock` works like `exact`."""
+    """All rows share one time limit: with a limit for each row, `stock` works like `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -169,7 +169,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Adapters may call `step` twice with the same key for row 0."""
+    """Levels differ even between calls with the same key, which adapters may make for row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):

@@ -43,7 +43,7 @@ def actions_of(env, seed, steps=STEPS):
 
 
 def played(env, actions, params=None):
-    """Yield the reset and each step through Gymnasium's interface, with a reset after each end."""
+    """Return the results of a reset and of steps by Gymnasium's interface; reset after ends."""
     game = to_gymnasium(env, params=params) if isinstance(env, jaxenvs.Env) else env
     seen = [(game.reset(seed=3)[0], 0.0, False, False, {})]
     for action in actions:
