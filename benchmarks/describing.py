@@ -4,8 +4,8 @@
 
 The states come from random play with automatic resets. Every repeat describes new states, drawn
 before the clock starts, and the reported number is the median over the repeats. The
-clock counts processor time, on which other programs have little influence. The first call, which
-compiles the program that reads the states, is not timed.
+clock counts CPU time, on which other programs have little influence. The first call, which compiles
+the program that reads the states, is not timed.
 """
 
 import sys

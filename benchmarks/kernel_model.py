@@ -178,7 +178,7 @@ def report() -> dict[str, Any]:
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        # Print each coefficient in the form in which `Coefficients` declares its fields.
+        # Print each coefficient as a line of Python that can replace its field in `Coefficients`.
         print(f"    {name}: float = {value:.4g}")
     by_program = held_out(measured, lambda name: name)
     figures = {

@@ -1,4 +1,4 @@
-"""Turns per second of PuzzleScript games, compared with the original engine on one core
+"""Turns per second of PuzzleScript games, compared with the original engine on one core.
 
     python -m jaxenvs.benchmarks.puzzlescript crates vault --engine "node engine.js CHECKOUT"
 

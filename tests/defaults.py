@@ -156,7 +156,7 @@ LEVELS = (
     "Grid-MultiRoom-N4-S5-v1",  # rooms are drawn one after another and may be rejected
     "Grid-MemoryS13Random-v0",  # a corridor of random length
     "Grid-Fetch-6x6-N2-v0",  # random objects, and a mission that names one
-    "Grid-RedBlueDoors-6x6-v0",  # doors at random places of walls
+    "Grid-RedBlueDoors-6x6-v0",  # doors in random cells of walls
     "Grid-KeyCorridorS3R3-v0",  # a grid of rooms, one of them locked
     "Grid-LockedRoom-v0",  # a goal inside a locked room
     "BabyAI-PutNextLocalS6N4-v0",  # objects in a single room

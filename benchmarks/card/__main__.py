@@ -36,7 +36,7 @@ FILES = 8  # default limit on the number of files in --out; tiny runs have no li
 # Time limit in seconds of the process that queries the device, and seconds reserved for ending a
 # job.
 START, END = 240.0, 15.0
-# Estimated minutes and maximum minutes of a job in a tiny run, which only tests the jobs quickly.
+# Estimated minutes and maximum minutes of a job in a tiny run, a quick test of the jobs.
 TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
 # By default one job runs at once for every `CORES` CPU cores, but at most `AT_ONCE` jobs.

@@ -34,7 +34,7 @@ UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number o
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
-ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
+ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads in a block of the reduce emitter
 SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
 # The compiler unrolls a loop over a thread's elements if the unrolled loop has at most this many
 # machine instructions.

@@ -116,7 +116,7 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
 
 
 def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
-    """Call `make_vec`; `reset_source` is the name of a reset source, `DEFAULT` or `NO_RESET`."""
+    """Return the batch of `make_vec` with a reset source, or with `DEFAULT` or `NO_RESET`."""
     if reset_source == NO_RESET:
         return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     source = None if reset_source == DEFAULT else reset_source

@@ -112,7 +112,7 @@ def copied(results):
 
 
 def assert_same(found, wanted):
-    """Compare all results, bit by bit, with their dtypes."""
+    """Assert that all results are equal bit by bit and have equal dtypes."""
     for moment, pair in enumerate(zip(found, wanted, strict=True)):
         (a, kind), (b, other) = (jax.tree.flatten(side) for side in pair)
         assert kind == other, (moment, kind, other)

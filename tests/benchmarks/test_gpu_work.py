@@ -1,4 +1,6 @@
-"""Tests of the counted work of a step on a GPU. Most need the CUDA compiler, but no GPU:
+"""Tests of the counted work of a step on a GPU.
+
+Most of them need the CUDA compiler, but no GPU:
 
 JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test_gpu_work.py
 """

@@ -75,7 +75,7 @@ def test_every_record_has_the_fields_that_the_rule_reads():
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
     """Runs with 1 to 7 successes in 256 episodes do not count as learned.
 
-    Random play seldom succeeds on their ids.
+    Random play seldom succeeds in the environments of these runs.
     """
     table = reference()
     few = [

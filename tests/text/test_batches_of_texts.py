@@ -96,7 +96,7 @@ def test_wrappers_describe_batches(kind):
 
 
 class Shop(Market):
-    """`Market` with a fact."""
+    """Environment `Market` with one fact, the number of coins."""
 
     def facts(self, state, params=None):
         return (count("coins", int(state.coins)),)
