@@ -87,7 +87,7 @@ def measure(id: str, count: int, states: int) -> dict[str, Any]:
     theirs, env = _upstream(id), make(id)
     drawn, bot = [], []
     for seed in range(count):
-        with contextlib.redirect_stdout(None):  # minigrid prints the levels that it rejects
+        with contextlib.redirect_stdout(None):  # discard minigrid's list of rejected levels
             theirs.reset(seed=seed)
         drawn.append(levels.read(env, text_of(theirs)))
         bot.append(bot_steps(theirs))
@@ -104,7 +104,7 @@ def _upstream(id: str) -> Any:
 def _row(env: Env, drawn: list[Any], bot: list[int | None], states: int) -> dict[str, Any]:
     """Return the results for one id.
 
-    Means are over the levels that the bot solved and whose optimum is proven.
+    Means are over those levels whose optimum is proven and that the bot solved.
     """
     found = levels.solve(env, drawn, node_budget=states * len(drawn))
     pairs = [
@@ -128,7 +128,7 @@ def _row(env: Env, drawn: list[Any], bot: list[int | None], states: int) -> dict
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("bot", __doc__)
     parser.add_argument("--ids", nargs="+", default=[*IDS], metavar="ID", help="levels of BabyAI")
     parser.add_argument("--levels", type=int, default=12, help="levels of each id (default 12)")

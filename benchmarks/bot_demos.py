@@ -3,8 +3,9 @@
     python -m jaxenvs.benchmarks.bot_demos BabyAI-GoToLocal-v0 --episodes 1000 --out mine/bot-v0
 
 The bot is minigrid's `BabyAIBot`, which knows only the cells that the agent has seen. Observations
-get the form of the jaxenvs environment, and the dataset has the layout of `jaxenvs demos`.
-Levels are drawn with seeds 0, 1, 2 ... Episodes in which the bot fails are counted, not recorded.
+are converted to the format of the jaxenvs environment, and the dataset has the layout of
+`jaxenvs demos`. Levels are drawn with seeds 0, 1, 2 ... Episodes in which the bot fails are
+counted, not recorded.
 """
 
 import argparse
@@ -77,7 +78,7 @@ def played(env: Env, original: Any, seed: int) -> Episode | None:
     """Return the bot's episode in the level drawn with `seed`; None if the bot fails."""
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
-    with contextlib.redirect_stdout(io.StringIO()):  # BabyAI prints the levels that it rejects
+    with contextlib.redirect_stdout(io.StringIO()):  # discard BabyAI's list of rejected levels
         shown, _ = original.reset(seed=seed)
     bot: Any = BabyAIBot(original.unwrapped)
     action: Any = None

@@ -2,10 +2,10 @@
 
     python -m jaxenvs.benchmarks.describing --ids Grid-DoorKey-8x8-v0 --json describing.json
 
-The states come from random play with automatic resets. Every repeat describes other states, drawn
-before the clock starts, and the reported number is the median. The clock counts processor time, on
-which other programs have little influence. The first call, which compiles the program that reads
-the states, is not timed.
+The states come from random play with automatic resets. Every repeat describes new states, drawn
+before the clock starts, and the reported number is the median over the repeats. The
+clock counts CPU time, on which other programs have little influence. The first call, which compiles
+the program that reads the states, is not timed.
 """
 
 import sys
@@ -87,7 +87,7 @@ def _player(env: Env, rows: int) -> Any:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("describing", __doc__)
     parser.add_argument("--ids", nargs="+", default=[*IDS], help="default: one of each family")
     parser.add_argument("--states", type=int, default=4096, help="states in a batch")

@@ -183,7 +183,7 @@ def _report(records: list[dict[str, Any]], args: argparse.Namespace) -> dict[str
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")

@@ -301,7 +301,7 @@ def choose_target(here: bool) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     args = _parser().parse_args(argv)
     choose_target(args.here)
     records = []

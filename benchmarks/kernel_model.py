@@ -59,8 +59,8 @@ KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap"
 PRIOR_WEIGHT = 0.06
 # Error |log(predicted / measured time)| beyond which a kernel's influence on the fit falls.
 OUTLIER = 0.3
-# A kernel that takes a larger fraction of its program's time has a larger weight in the fit. Above
-# this fraction, the weight no longer grows.
+# A kernel's weight in the fit grows with the kernel's share of its program's time, but only up to
+# this share.
 CAP = 0.15
 # Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
 # fit that leaves out all programs of its family, and by an older model without a fit.
@@ -178,7 +178,7 @@ def report() -> dict[str, Any]:
     measured = Measured()
     fitted = fit(measured, np.ones(len(measured.time), bool))
     for name, value in fitted._asdict().items():
-        # Print each coefficient in the form in which `Coefficients` declares its fields.
+        # Print each coefficient as a line of Python that can replace its field in `Coefficients`.
         print(f"    {name}: float = {value:.4g}")
     by_program = held_out(measured, lambda name: name)
     figures = {
@@ -236,7 +236,7 @@ def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, 
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Fit the model as the command-line arguments ask; print tables and write `--json`."""
+    """Fit the model with the options in `argv`; print tables and write the `--json` file."""
     parser = instrument.parser("kernel_model", __doc__)
     add = parser.add_argument
     add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")

@@ -11,7 +11,7 @@ differ much between seeds:
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
 Each learner has a separate process. The learners train in turns, one at a time, all on the same
-core. A training takes a seed and returns weights. The first training of each process includes
+core. A training run takes a seed and returns weights. The first run of each process includes
 compilation and is reported separately. Seconds are CPU time, which equals wall time on an otherwise
 idle core; wall time is recorded too. The ratio of two learners is the median of the ratios of
 neighbouring turns. Learners that are not installed are listed as missing.
@@ -58,9 +58,9 @@ def measure(
 
 
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a learner's row of figures, from the figures `made` of its trainings.
+    """Return a learner's row of figures, from the figures `made` of its training runs.
 
-    The first training, which includes compilation, is reported separately.
+    The first run, which includes compilation, is reported separately.
     """
     first, *others = made
     seconds = [training["seconds"] for training in others]
@@ -111,7 +111,7 @@ def about(clone: Path | None) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")

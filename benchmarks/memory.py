@@ -67,7 +67,7 @@ def peak(compiled: Compiled) -> int:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")

@@ -138,7 +138,7 @@ def measure(
 def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return a learner's row of the results.
 
-    It has the figures of all trainings `made`, one for each seed, and the median of their speeds.
+    The row has the figures `made` of all training runs, one for each seed, and their median speed.
     """
     speeds = [training["warm_steps"] / training["warm_seconds"] for training in made]
     return {
@@ -153,7 +153,7 @@ def about(python: str | None) -> dict[str, Any]:
     """Return the header of the results: machine and package versions.
 
     `python` is the interpreter in which the peers are installed, or None. Raises `LookupError` if
-    it fails.
+    the interpreter fails.
     """
     made = {"compilation_cache": False, "versions": contestants.versions(PACKAGES)}
     if python is not None:
@@ -174,7 +174,7 @@ def size(text: str) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("off_policy", __doc__)
     add, some = parser.add_argument, number(1, 2**31 - 1)
     names = [setting.name for setting in SETTINGS]

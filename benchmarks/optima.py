@@ -26,12 +26,12 @@ FAMILIES = ("Grid", "BabyAI")  # families of the default ids
 
 
 def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[str, Any]:
-    """Solve `count` levels of an id, `together` in each search; return a row of figures."""
+    """Solve `count` levels of an id, `together` levels per search; return a row of figures."""
     env, began = make(id), time.monotonic()
     drawn = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(seed), count))
     found: list[Solution] = []
     for at in range(0, count, together):
-        places = jnp.minimum(jnp.arange(at, at + together), count - 1)  # the last search is padded
+        places = jnp.minimum(jnp.arange(at, at + together), count - 1)  # repeat the last level
         group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
         found += levels.solve(env, group, node_budget=states * together)
     found = found[:count]
@@ -51,7 +51,7 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("optima", __doc__)
     parser.add_argument("--ids", nargs="+", metavar="ID", help="default: Grid and BabyAI, all ids")
     parser.add_argument("--levels", type=int, default=8, help="levels of each id (default 8)")
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     rows = []
     for id in args.ids or [id for family in FAMILIES for id in registry.list(family)]:
-        jax.clear_caches()  # a process cannot hold the programs of all ids
+        jax.clear_caches()  # free memory: one process cannot keep the programs of all ids
         try:
             row = measure(id, args.levels, args.states, args.together, args.seed)
         except (NotImplementedError, TypeError) as error:  # the id has no solver

@@ -1,4 +1,4 @@
-"""Turns per second of PuzzleScript games, compared with the original engine on one core
+"""Turns per second of PuzzleScript games, compared with the original engine on one core.
 
     python -m jaxenvs.benchmarks.puzzlescript crates vault --engine "node engine.js CHECKOUT"
 
@@ -36,8 +36,8 @@ from .harness import device_lock, instrument
 from .tables.cpu import GAMES
 from .tables.text import tabulated
 
-INPUTS = 3_000  # number of inputs that the engine plays
-MANY, EACH = 64, 500  # number of games in a batch; number of the engine's inputs in each
+INPUTS = 3_000  # number of inputs that the engine plays in a game
+MANY, EACH = 64, 500  # games in a batch; inputs that the engine plays in each of these games
 
 
 def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact") -> dict[str, Any]:
@@ -79,8 +79,9 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
     """Return two means of the number of micro-steps of a turn.
 
-    `mean_steps` is the mean over all environments. `slowest_steps` is the mean over groups of the
-    largest number in a group: a CPU plays a group until its slowest environment is done.
+    `mean_steps` is the mean over all environments. `slowest_steps` is the mean, over groups of
+    `GROUP` environments, of the largest number in the group: a CPU plays a group until its slowest
+    environment is done.
     """
     found = env.collection
 
@@ -104,7 +105,7 @@ def engine_speed(command: str, game: str, count: int = INPUTS) -> float:
 
 
 def _engine_seconds(command: str, path: Path, count: int) -> float:
-    """Return the CPU seconds in which the engine plays `count` random inputs in a first level."""
+    """Return the CPU seconds that the engine takes for `count` random inputs in a first level."""
     levels = load(path).levels
     level = next(i for i, each in enumerate(levels) if not isinstance(each, str))
     inputs = random.Random(0).choices(range(4), k=count)
@@ -147,7 +148,7 @@ def many_games(args: Any) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("puzzlescript", __doc__)
     add = parser.add_argument
     add("games", nargs="*", help="shipped names, files or folders of games")

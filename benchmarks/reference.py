@@ -184,7 +184,7 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 
     A seed's return is the mean over its evaluation or, without an evaluation, over its last 200
     training episodes. `succeeded` and `episodes` are the numbers of successful and of all episodes,
-    summed over the seeds. `apart` lists whatever in the run's command changes task or reward.
+    summed over the seeds. `apart` lists the changes that the command makes to task or reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -270,7 +270,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds or, among several of these, with the most steps.
+    """Return the run with the most seeds; among equals, the run with the most steps.
 
     Records whose commands differ only in the seed are combined into one run.
     """
@@ -328,7 +328,7 @@ def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write the table, one id or learner per line, in the order of the registry."""
+    """Write `reference.json` to `path`: one id or learner per line, in registry order."""
     made = table(random, RESULTS)
     parts = [_object(name, made[name]) for name in ("random", "trained")]
     rows = ",\n".join(map(json.dumps, made["learners"]))

@@ -48,7 +48,7 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
     `done` has shape [steps, envs]. An iteration generates `chunk` levels, one in each lane. Lane i
     resets the environments i, i + chunk, i + 2 chunk, ... that are done, one after another, so the
-    lane with the most of them determines the number of iterations.
+    lane with the most done environments determines the number of iterations.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -107,7 +107,7 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")

@@ -39,7 +39,7 @@ def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
     """Return this library's batch with tasks of task set `name`.
 
-    Its state is a pair (state, params); the params contain the tasks.
+    The batch's state is a pair (state, params); the params contain the tasks.
     """
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
@@ -125,7 +125,7 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print results; write them to the file `--json`."""
+    """Run the benchmark with the options in `argv`; print results and write the `--json` file."""
     parser = instrument.parser("rule_worlds", __doc__)
     add = parser.add_argument
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])

@@ -112,7 +112,7 @@ def exchanges(text: str, minibatches: int) -> dict[str, Any]:
 
 
 def collectives(module: hlo.Module, computation: str) -> dict[str, int]:
-    """Count the collectives in one run of an HLO computation; return the number of each kind."""
+    """Count the collectives in one run of an HLO computation; return the number per opcode."""
     found: collections.Counter[str] = collections.Counter()
     for kernel in hlo.kernels(module, computation):
         kind = kernel.opcode.removesuffix("-start")
@@ -141,7 +141,7 @@ def measure(
     algorithm: str = "ppo",
     **given: Any,
 ) -> dict[str, Any]:
-    """Time PPO, or `algorithm`, for some seconds on `count` devices; return the record.
+    """Time training with `algorithm` for `seconds` on `count` devices; return the record.
 
     `given` overrides settings of the preset.
     """
@@ -174,7 +174,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure the numbers of devices in turns, each once per round; yield the records.
+    """Measure each number of devices once per round, in turns; yield the records.
 
     Each measurement runs in a separate process.
     """
@@ -192,7 +192,7 @@ def in_own_process(
 ) -> dict[str, Any]:
     """Return the record of `measure`, run in a new process with `count` devices.
 
-    They are real devices with `here`, else simulated ones.
+    With `here` the process uses real devices, otherwise simulated ones.
     """
     begin = None if here else functools.partial(simulated, count)
     with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
@@ -245,7 +245,7 @@ def _parser() -> Parser:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     args = _parser().parse_args(argv)
     if args.described:
         gpu_work.choose_target(False)

@@ -154,7 +154,7 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Return the learning curve as a list of points; a long log is thinned to about 200 to 400.
+    """Return the learning curve as a list of points; a long log is thinned to 200 to 400 points.
 
     A point is [seconds since the first update, environment steps, mean return of recent episodes].
     """

@@ -91,7 +91,7 @@ def _parser() -> Parser:
 
 
 def _fill_in(args: argparse.Namespace) -> None:
-    """Fill in the defaults of options that were not given; they are smaller with `--quick`."""
+    """Fill in the defaults of omitted options; the defaults are smaller with `--quick`."""
     args.batches = args.batches or ([64] if args.quick else [64, 1024, 8192])
     args.seconds = args.seconds or (0.05 if args.quick else 0.5)
     args.repeats = args.repeats or (3 if args.quick else 5)

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.torch_steps --batches 64 1024 8192
 
 Each step draws random actions with PyTorch on the device, and has observations, rewards and flags
-as tensors there. The NumPy path copies the actions to the host and the results back, as scripts for
-Gymnasium do: `to_gymnasium_vec`. Episodes restart in the same step. Needs torch and gymnasium.
+as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and the results
+back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and gymnasium.
 """
 
 import math
@@ -52,7 +52,7 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
-    space: Any = jaxenvs.make(env_id).action_space  # Discrete
+    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
     obs, _ = envs.reset(seed=0)
 
     def step() -> Any:
@@ -72,7 +72,7 @@ def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], 
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
-    space: Any = jaxenvs.make(env_id).action_space  # Discrete
+    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
     envs.reset(seed=0)
 
@@ -113,7 +113,7 @@ def card(work: Any) -> None:
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print figures; write them to `--json`."""
+    """Run the benchmark with the options in `argv`; print figures and write the `--json` file."""
     parser = instrument.parser("torch_steps", __doc__)
     parser.add_argument("--ids", nargs="+", default=[DOORKEY, CRAFT], help="environments")
     parser.add_argument("--batches", type=int, nargs="+", default=[64, 1024, 8192], help="sizes")

@@ -60,7 +60,7 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
 
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure as the command-line arguments ask; print a table and write `--json`."""
+    """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("update_work", __doc__)
     parser.add_argument("--ids", nargs="+", default=IDS, help="environments to train in")
     args = parser.parse_args(argv)

@@ -16,8 +16,8 @@ IDS = jaxenvs.registry.list()
 # One id for each environment class: the first one by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Ids that represent their families where the family's first id does not: they are cheap to compile
-# or have levels that may be rejected.
+# Ids that represent their families in place of the family's first id, because they are cheap to
+# compile or have levels that may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-CartPole-v0",
@@ -122,8 +122,8 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# Ids for checks that compile further programs, and for eager calls. They leave out Craft, which
-# alone would take as long as all of these.
+# Ids for checks that compile further programs, and for eager calls. Craft is left out, because it
+# alone would take as long as all other ids together.
 NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
 EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
@@ -165,7 +165,7 @@ LEVELS = (
     "Grid-MultiRoom-N4-S5-v1",  # rooms are drawn one after another and may be rejected
     "Grid-MemoryS13Random-v0",  # a corridor of random length
     "Grid-Fetch-6x6-N2-v0",  # random objects, and a mission that names one
-    "Grid-RedBlueDoors-6x6-v0",  # doors at random places of walls
+    "Grid-RedBlueDoors-6x6-v0",  # doors in random cells of walls
     "Grid-KeyCorridorS3R3-v0",  # a grid of rooms, one of them locked
     "Grid-LockedRoom-v0",  # a goal inside a locked room
     "BabyAI-PutNextLocalS6N4-v0",  # objects in a single room

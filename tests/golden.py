@@ -6,8 +6,8 @@ Every id has a trace; `defaults.py` lists the ids whose traces are checked by de
     python tests/golden.py --check [ID ...]    with this jax; needs only chex and pytest
 
 Observations, converted to integers, and episode ends are hashed. Rewards are summed with weights,
-and the sums are compared to five decimals, because other releases or flags of XLA may change the
-last bit of a reward.
+and the sums may differ by 5e-5 plus a millionth of the sum, because other releases or flags of XLA
+may change the last bit of a reward.
 """
 
 import hashlib

@@ -48,7 +48,7 @@ def node_of(module: str, path: Path) -> str:
 
 
 def graph(imports: list[Import]) -> dict[str, set[str]]:
-    """Return the nodes that each node imports."""
+    """Return a dict from each node to the nodes that it imports."""
     nodes = packages()
     found: dict[str, set[str]] = {node: set() for node in nodes.values()}
     for one in imports:
@@ -68,7 +68,7 @@ def reached(found: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the graph without arrows that follow from others; raise `CycleError` for a cycle."""
+    """Return the graph without arrows that other arrows imply; raise `CycleError` for a cycle."""
     reach = reached(found)
     return {
         node: {each for each in direct if not any(each in reach[other] for other in direct)}

@@ -1,4 +1,4 @@
-"""Imports between the modules of the distribution, read from the source, for the tests of them."""
+"""Find the imports between the modules of the distribution, for the tests of imports."""
 
 import ast
 import functools
@@ -54,7 +54,7 @@ def named_in(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def _full_names(module: str, name: str) -> list[str]:
-    """Return the full names that a string in a module may mean, if it names a module at all."""
+    """Return the full names of the modules that the string `name` in a module may refer to."""
     rest = name.lstrip(".")
     if not re.fullmatch(r"\w+(\.\w+)*", rest):
         return []
@@ -89,7 +89,7 @@ class WithoutTypeOnly(ast.NodeTransformer):
 
 
 def all_imports(types: bool = True) -> list[Import]:
-    """Return all import statements; `types` includes imports for type checkers only."""
+    """Return all import statements; with `types`, also those for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
     if not types:
         parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
@@ -97,7 +97,7 @@ def all_imports(types: bool = True) -> list[Import]:
 
 
 def all_named() -> list[Import]:
-    """Return all modules that a module names in a string."""
+    """Return an `Import` for each string by which a module names another module."""
     return [
         found
         for module, path in sources()

@@ -12,5 +12,5 @@ from jaxenvs import testing
 
 @functools.cache
 def build(id: str) -> testing.Subject:
-    """Return an environment with its compiled functions; the same one at each call."""
+    """Return an environment with its compiled functions; each call returns the same object."""
     return testing.Subject.of(jaxenvs.make(id))

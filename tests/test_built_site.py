@@ -77,7 +77,7 @@ pytestmark = [
 
 
 class Pages(http.server.SimpleHTTPRequestHandler):
-    """HTTP handler that serves a site with the probe, and receives the probe's findings."""
+    """HTTP handler that serves a site and the page `PROBE`, and receives the probe's findings."""
 
     def __init__(self, probe: bytes, told: queue.Queue, *given, **more) -> None:
         self.probe, self.told = probe, told

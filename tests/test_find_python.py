@@ -20,13 +20,13 @@ esac
 
 @pytest.fixture
 def machine(tmp_path):
-    """Return a folder for a fake PATH, pyenv and uv, in which no Python is installed yet."""
+    """Return a folder for a fake PATH, a fake pyenv and a fake uv, all without any Python."""
     (tmp_path / "bin").mkdir()
     return tmp_path
 
 
 def install(path: Path, version: str) -> Path:
-    """Write a program that answers the script's questions as a Python of this version."""
+    """Write a fake Python that reports `version` to `find-python`; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(FAKE.format(path=path, version=version))
     path.chmod(0o755)

@@ -29,8 +29,8 @@ from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
-# Options that are added to a command of the guide: they shorten it, or replace the window by given
-# keys.
+# Options that the test adds to commands of the guide. They shorten the command, or give the keys
+# that a user would press in a window.
 SHORTER = {
     "check": "--steps 2000",
     "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",
@@ -90,7 +90,7 @@ def test_the_rewards_of_all_berries_add_up_to_one(installed):
     level = jnp.array([1, 2, 7, 5, 6], jnp.int32)
     state = env.reset_to(jax.random.key(0), level, params).state
     rewards, ends = [], []
-    for action in (0, 1, 1, 2, 3, 3):  # the first move runs into the edge, the others go around
+    for action in (0, 1, 1, 2, 3, 3):  # the first move runs into the edge
         step = jax.jit(env.step)(jax.random.key(0), state, action, params)
         state = step.state
         rewards.append(round(float(step.reward), 3))

@@ -6,7 +6,7 @@ from mutations import MUTATIONS, ROOT
 def test_every_mutation_still_applies():
     """Check that each mutation still finds the text that it replaces.
 
-    Code that changes must also be changed in its mutation; otherwise the script stops.
+    If code changes, its mutation must be changed too; otherwise the script stops.
     """
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name

@@ -24,14 +24,14 @@ EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "te
 EXTRAS |= {"bench", "demos", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-# Families that use parts of others.
+# Family -> other families, or `search`, that it may import.
 BUILT_ON = {
     "babyai": {"grid"},
-    "grid": {"puzzles", "search"},  # its oracle
+    "grid": {"puzzles", "search"},  # for the oracle
     "puzzlescript": {"puzzles"},
-    "xland": {"puzzles", "search"},  # its solver
+    "xland": {"puzzles", "search"},  # for the solver
 }
-TABLE = "jaxenvs.commands.table"  # names the modules of the commands
+TABLE = "jaxenvs.commands.table"  # module that names the modules of all commands
 LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
 # Unit of the package -> the other units that it may import. Every module outside the named units
 # belongs to the unit "".
@@ -98,7 +98,7 @@ def test_arrows_between_packages_run_one_way():
 
 
 def circles(imports: list[Import]) -> list[list[str]]:
-    """Return a cycle of modules that import each other, at any depth, if there is one."""
+    """Return a list with one cycle of modules that import each other, or an empty list."""
     modules = {name.removesuffix(".__init__") for name, _ in sources()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for found in imports:
@@ -141,12 +141,12 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     assert target not in {unit(module), *ARROWS[unit(module)]}
 
 
-# Classes of environments that code outside the families may test for with `isinstance`. The next
-# two lines list families' modules that such code may import.
+# Classes of environments that code outside the families may test for with `isinstance`. `SHARED`
+# and `ABOUT` list modules of families that such code may import.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
 # Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# Benchmarks of a feature of one family, and a command for the games of one.
+# Benchmark or command for one family only -> this family, which it may import.
 ABOUT = {
     "jaxenvs.benchmarks.puzzlescript": "jaxenvs.puzzlescript",
     "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",
@@ -155,10 +155,10 @@ ABOUT = {
 
 
 def named_families(module: str, code: str) -> list[str]:
-    """Return the places where a module depends on a family of environments.
+    """Return the imports and class tests by which a module depends on a family of environments.
 
-    That is, where it imports a family or tests for its classes. Modules inside the families may do
-    so.
+    The result is empty for modules that may depend on families: `jaxenvs` itself and modules inside
+    the families.
     """
     if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []

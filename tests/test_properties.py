@@ -20,7 +20,7 @@ from jaxenvs.testing import fuzzing
 
 pytestmark = pytest.mark.full
 
-# Environments and steps of a play; number of plays for each id.
+# Number of environments and of steps in a play, and number of plays for each id.
 ROWS, LENGTH, EXAMPLES = 128, 32, 62
 
 

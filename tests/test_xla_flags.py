@@ -1,4 +1,4 @@
-"""Tests that the test suite's XLA flags are left out if the installed XLA does not know them."""
+"""Tests that the test suite's XLA flags are not set if the installed XLA does not know them."""
 
 import pytest
 import xla_flags

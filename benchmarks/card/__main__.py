@@ -36,7 +36,7 @@ FILES = 8  # default limit on the number of files in --out; tiny runs have no li
 # Time limit in seconds of the process that queries the device, and seconds reserved for ending a
 # job.
 START, END = 240.0, 15.0
-# Minutes of a job in a tiny run (a quick test of the jobs): the estimate, and the time limit.
+# Estimated minutes and maximum minutes of a job in a tiny run, a quick test of the jobs.
 TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
 # By default one job runs at once for every `CORES` CPU cores, but at most `AT_ONCE` jobs.
@@ -264,7 +264,7 @@ def run_apart(
 
 
 def _settle(task: Task, header: dict[str, Any], output: list[str], trouble: str) -> tuple[str, int]:
-    """Write the result file of a job whose process could not, because it failed or was killed.
+    """Write the result file of a job if its process failed or was killed before it could do so.
 
     Return the job's state and its number of records.
     """

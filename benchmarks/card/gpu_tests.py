@@ -9,7 +9,7 @@ from typing import Any
 from .results import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
-MARK = "mark.gpu"  # text by which files with GPU tests are found
+MARK = "mark.gpu"  # text that every file with GPU tests contains
 # Start of pytest's warning about modules that were imported before pytest started.
 IMPORTED = "Module already imported"
 LONGEST = 45.0  # seconds that a test may take; no test starts if less time is left
@@ -18,7 +18,7 @@ MOST_WORKERS = 12
 
 
 class Keeper:
-    """Pytest plugin: skip tests with a record, record the others, stop before the time is up."""
+    """Pytest plugin: deselect recorded tests, record the outcomes of all others, stop in time."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -60,7 +60,7 @@ def run(work: Work) -> None:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
     code = pytest.main([*words, *_divided(work)], plugins=[keeper])
-    # These exit codes of pytest are expected: all passed, some failed, interrupted, no tests left.
+    # Expected exit codes of pytest: all tests passed, some failed, interrupted, no tests left.
     if code not in (0, 1, 2, 5):
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:
@@ -78,7 +78,7 @@ def _divided(work: Work) -> list[str]:
     # xdist's worker processes do not load the plugin `Keeper`, so tests that already have a record
     # are deselected here.
     done = [f"--deselect={record['test']}" for record in work.records]
-    # pytest-benchmark, where it is installed, warns about xdist, and warnings are errors.
+    # Disable pytest-benchmark: it warns about xdist, and pytest treats warnings as errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]
 
 

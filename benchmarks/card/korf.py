@@ -1,8 +1,9 @@
-"""A hundred 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27
-(1985), with the lengths of their shortest solutions, recomputed with IDA*.
+"""A hundred 15-puzzles of R. Korf, with the lengths of their shortest solutions.
 
-Korf's goal has the blank first; the goal of this library has it last. The boards are therefore
-rotated by 180 degrees, and every number n is replaced by 16 - n. Solutions stay equally long.
+The puzzles are from "Depth-first iterative-deepening", Artificial Intelligence 27 (1985). The
+lengths were recomputed with IDA*. Korf's goal has the blank first; the goal of this library has the
+blank last. The boards are therefore rotated by 180 degrees, and every number n is replaced by
+16 - n. Solutions stay equally long.
 """
 
 from typing import NamedTuple

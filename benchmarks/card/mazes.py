@@ -1,4 +1,4 @@
-"""Jobs of the command `card` that compare curricula over mazes: the standard experiment.
+"""Jobs of the command `card` for the standard experiment that compares curricula over mazes.
 
 Each method trains ten seeds for 245.8 M steps in `Grid-AMaze-13x13-v0` with the preset `standard`,
 in slices, see training.py. Then its policies play 10,000 solvable levels, see `jaxenvs eval

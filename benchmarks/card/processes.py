@@ -1,4 +1,4 @@
-"""Processes of the command `card`: start one for each job, limit its time, run the job in it."""
+"""Processes of the command `card`: each job runs in a separate process with a time limit."""
 
 import contextlib
 import json
@@ -69,8 +69,8 @@ def environment(
     """Return the environment variables of a job's process.
 
     `asked` has the job's own variables. The job's XLA flags are appended to the XLA flags of this
-    process. A job on a GPU that sets no XLA flags gets the flags of `gpu_flags`. Processes that
-    share a GPU (`shared`) do not preallocate its memory.
+    process. On a GPU, a job without XLA flags of its own gets the flags of `gpu_flags`. Processes
+    that share a GPU (`shared`) do not preallocate its memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}

@@ -72,7 +72,7 @@ class Work:
     def has(self, **case: Any) -> bool:
         """Return whether a case has a record or has failed.
 
-        The case is given by entries that all of its records have, such as `id="Grid-v0"`.
+        `case` has the entries that all records of the case share, such as `id="Grid-v0"`.
         """
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])

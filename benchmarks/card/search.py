@@ -35,7 +35,8 @@ BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expa
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-# The search runs in passes. No pass starts if the earlier ones together have this many nodes.
+# The search runs in passes. No further pass starts once all passes together have stored this many
+# nodes.
 MANY = 1_000_000_000
 
 
@@ -58,7 +59,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof of optimality, in one search of all of them.
+    """Solve Korf's hundred 15-puzzles with proof of optimality, in a single search.
 
     All puzzles store their nodes in the same table.
     """
@@ -87,7 +88,7 @@ def _solved(batch_size: int, count: int) -> Records:
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
         "solved": int(np.isfinite(cost).sum()),  # number of levels solved with proof of optimality
-        # Number of levels whose solution has the length of the known shortest solutions.
+        # Number of levels whose solution is as long as the known shortest solution.
         "as_known": int((cost == known).sum()),
         "node_budget": budget,
         "compile_seconds": compile_seconds,

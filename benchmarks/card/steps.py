@@ -31,8 +31,8 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
 TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-# Reset source: a level pool of which each rollout regenerates one 16th. With the reset source
-# `pool`, each rollout regenerates the whole pool.
+# Reset source: a level pool; each rollout regenerates one 16th of its levels. With the reset source
+# `pool`, each rollout regenerates all levels of the pool.
 GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
@@ -168,7 +168,7 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with its entry `seconds` renamed to `times_s`, as in all jobs."""
+    """Return a record with its entry `seconds` renamed to `times_s`, as all jobs name it."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 

@@ -23,7 +23,7 @@ from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
-FULL = 8192  # number of environments in trainings on the full game of Craft (`WHOLE`)
+FULL = 8192  # number of environments in training runs on the full game of Craft (`WHOLE`)
 MANY = 16_384  # number of environments with which PPO trains fastest on the full game of Craft
 # Layer widths that give a network of a million parameters, most of them in the first layer.
 A_MILLION = (128, 128, 128)
@@ -116,8 +116,8 @@ def sliced(
     """Return the function of a job that trains one slice of a long run.
 
     `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
-    resumed slices. A tiny run uses `tiny` and its last two words instead. `judged` maps the
-    directory of the finished run to records.
+    resumed slices. In a tiny run, `tiny` replaces `words`, and the last two words of `tiny`
+    replace `later`. `judged` maps the directory of the finished run to records.
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
     """

@@ -34,15 +34,15 @@ UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number o
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
-ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads of a block of the reduce emitter
+ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads in a block of the reduce emitter
 SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
 # The compiler unrolls a loop over a thread's elements if the unrolled loop has at most this many
 # machine instructions.
 CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
-# A concatenation whose last axis has at most this size is taken for an index vector of a gather.
-# A larger concatenation is taken for data.
+# A concatenation whose last axis has at most this size is assumed to be the index vector of a
+# gather. A larger concatenation is assumed to be data.
 VECTORS = 4
 
 
@@ -60,10 +60,10 @@ class Features(NamedTuple):
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots, included in `instructions`, of divisions, remainders, roots and trigonometry.
+    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
     special: float = 0.0
-    # Issue slots, included in `instructions`, of the second half of a transposition: the part after
-    # the tiles have been written to shared memory.
+    # Issue slots, also part of `instructions`, for the second half of a transposition, after the
+    # tiles have been written to shared memory.
     epilogue: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
@@ -75,13 +75,14 @@ class Features(NamedTuple):
     shuffles: float = 0.0  # number of warp shuffles and accesses to shared memory
     # Number of operands of concatenations that each warp reads, summed over warps.
     branches: float = 0.0
-    depth: float = 0.0  # length of the longest chain of loads that need each other's values
+    # Length of the longest chain of loads, each of which needs the value of the previous load.
+    depth: float = 0.0
     read: float = 0.0  # number of distinct bytes read from memory
     written: float = 0.0  # number of bytes written to memory
 
 
 class Grid(NamedTuple):
-    """The lanes (threads) of the sampled warps of a launch, and its total number of warps."""
+    """Lanes (threads) of the sampled warps of a launch, and the launch's total number of warps."""
 
     positions: np.ndarray  # flat index of the element that each lane computes, int64 (lanes,)
     active: np.ndarray  # whether each lane computes an element, bool (lanes,)
@@ -104,7 +105,7 @@ def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instru
 
 
 def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of a copy, sort or library call, estimated only from its bytes."""
+    """Return the features of a copy, sort or library call, estimated from its number of bytes."""
     written = instruction.bytes
     read = sum(scope[name].bytes for name in instruction.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)
@@ -190,9 +191,9 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request from `walk` a result of the kernel whose size differs from the main array's size.
+    """Request from `walk` a result of the kernel that has another size than the main array.
 
-    All warps of the launch, whose number is `warps`, compute the result together.
+    All `warps` warps of the launch compute this result together.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
@@ -250,7 +251,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a single block reads all of a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block reads a long row
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)
@@ -272,8 +273,8 @@ def _row_unroll(rows: int, width: int) -> int:
 def _stacks(fused: hlo.Computation) -> bool:
     """Return whether the fusion concatenates data.
 
-    Concatenations of index vectors, which gathers need, do not count; they are at most `VECTORS`
-    long.
+    Index vectors for gathers are concatenations too, but do not count: their last axis has at most
+    `VECTORS` elements.
     """
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)

@@ -96,7 +96,7 @@ class Launch:
         return total
 
     def depth(self) -> int:
-        """Return the length of the longest chain of loads that depend on each other's values."""
+        """Return the length of the longest chain of loads, each dependent on the previous load."""
         depth: dict[str, int] = {}
         for i in self.fused.values():
             below = max((depth[name] for name in i.operands), default=0)

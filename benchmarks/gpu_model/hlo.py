@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 # Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of the instruction that ends an asynchronous operation.
-# Only the instruction that starts the operation counts as a launch.
+# Suffixes of opcodes that end an asynchronous operation. They launch no kernel: only the opcode
+# that starts the operation counts as a launch.
 FINISHERS = ("-done", "-update")
-# Attribute that names the called computation, for each opcode that only calls a computation.
+# Opcode that only calls a computation -> attribute with the name of this computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
 # Opcodes that move no data inside a fusion: they only change the index at which their operand is
 # read.
@@ -52,14 +52,14 @@ class Instruction:
 
     @property
     def op_name(self) -> str:
-        """Path of the JAX name scopes in which the instruction was traced; "" if XLA dropped it."""
+        """Path of the JAX name scopes in which the instruction was traced; "" if it is missing."""
         found = _OP_NAME.search(self.rest)
         return found.group(1) if found else ""
 
     def attribute(self, name: str) -> str:
-        """Return the name of the computation that an attribute refers to; "" if it is absent.
+        """Return the name of the computation that the attribute `name` (such as `body`) refers to.
 
-        `name` is the name of the attribute, such as `body`.
+        Returns "" if the instruction has no such attribute.
         """
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""
@@ -107,7 +107,7 @@ class Kernel:
     written: int  # bytes that one launch writes
     read: int  # bytes that one launch reads
     op_names: frozenset[str]  # `op_name` of all instructions that are fused into the kernel
-    count: int = 1  # launches of the kernel: product of the enclosing loops' iterations
+    count: int = 1  # number of launches: product of the enclosing loops' iteration counts
     dynamic: bool = False  # whether an enclosing loop has an unknown number of iterations
     within: str = ""  # name of the computation that launches the kernel
     microseconds: float = 0.0  # predicted time of one launch, see `kernel_time`
@@ -261,7 +261,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    # The result of "copy-start" is a tuple that has the operand and a context besides the copy.
+    # Count only the copy. The result of "copy-start" is a tuple of the copy, the operand and a
+    # context.
     if instruction.opcode == "copy-start":
         return scope[instruction.operands[0]].bytes
     return instruction.bytes

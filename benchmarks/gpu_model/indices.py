@@ -109,7 +109,7 @@ def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.nda
 
 
 def through(view: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray) -> np.ndarray:
-    """Return the place in the operand from which `view` takes its element at `index`.
+    """Return the operand's index (rank, lanes) at which `view` reads its element `index`.
 
     view: slice, broadcast, transpose, reverse, reshape or bitcast.
     """

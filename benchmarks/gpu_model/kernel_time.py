@@ -51,12 +51,12 @@ class Coefficients(NamedTuple):
     sector: float = 3.788e-06  # cost of storing a 32-byte sector, us
     near_byte: float = 1.584e-07  # cost of reading or writing a byte, us
     far_byte: float = 1.251e-07  # extra cost of each byte that exceeds the size of the L2 cache, us
-    # Latencies (us) in one warp, and how far the latency of one warp is hidden by others that run.
+    # Latencies (us) in one warp, then parameters of how far other running warps hide this latency.
     step: float = 0.00107  # latency of an issue slot, us
     wait: float = 0.01691  # latency of a load, us
     chain: float = 0.09133  # latency of a load that needs the value of another load, us
     turn: float = 0.02503  # latency of branching to one operand of a concatenation, us
-    # Number of warps that a scheduler holds at once. While one waits, the others run.
+    # Number of warps that a scheduler holds at once. While one of them waits, others run.
     resident: float = 7.246
     # The smooth maximum is a p-norm. Its exponent is 1 (a sum) for few warps and 1 + `overlap` for
     # many warps.

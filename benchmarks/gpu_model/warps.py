@@ -21,11 +21,11 @@ LANES = 32  # number of lanes (threads) of a warp
 SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Largest number of requests for values that are followed in a fusion. If there are more requests,
-# the work of all is extrapolated from the work of those that are followed.
+# Limit on the requests for values that `Walk` follows in a fusion. The work of further requests is
+# extrapolated from the work of the followed requests.
 LIMIT = 4096
-# Largest number of iterations of a reduction that are followed. If the reduction has more, the work
-# of all is extrapolated from the work of those that are followed.
+# Limit on the iterations of a reduction that `Walk` follows. The work of further iterations is
+# extrapolated from the work of the followed iterations.
 UNROLLED = 16
 
 # Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
@@ -84,10 +84,10 @@ class Lanes(NamedTuple):
 
 @dataclasses.dataclass
 class Work:
-    """Work of an average warp. The work of a launch is this times the number of warps."""
+    """Work of an average warp. Multiply it by the number of warps to get the work of a launch."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Number of those issue slots that divisions, remainders, roots and trigonometry take.
+    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
     special: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
@@ -111,7 +111,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # not counted here, as other lanes compute them
+        self.skipped = frozenset(skipped)  # instructions that other lanes compute
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request the value of the instruction `name` at the lanes' indices."""
@@ -296,7 +296,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # 4 per iteration: bounds, operation, loop
+    walk.work.instructions += share * trips * 4  # 4 per iteration, for bounds, operation and loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)

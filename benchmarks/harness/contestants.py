@@ -33,7 +33,7 @@ GRIDS = ("Grid", "BabyAI")  # families whose environments are grids
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """Pure functions of a batch of environments, which is measured with random actions."""
+    """A batch of environments, as pure functions, to measure with random actions."""
 
     name: str
     env_id: str  # id in this library of the level that all compared contestants play
@@ -44,7 +44,7 @@ class Contestant:
         [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # function (key, state, action) -> (state, obs, reward, done)
-    obs: str  # name of the observation; empty if the environment has only one kind
+    obs: str  # name of the observation; empty if the environment has only one observation
     # Reset source of this library's batches, or `own` for the auto-reset of another package.
     reset_source: str = "own"
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
@@ -116,7 +116,7 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
 
 
 def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
-    """Return a batch of `make_vec`; `reset_source` is a reset source, `DEFAULT` or `NO_RESET`."""
+    """Return the batch of `make_vec` with a reset source, or with `DEFAULT` or `NO_RESET`."""
     if reset_source == NO_RESET:
         return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     source = None if reset_source == DEFAULT else reset_source
@@ -159,8 +159,8 @@ def ours(
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """Return the constructor argument that selects an observation, as a dictionary.
 
-    Without `obs`, the result selects the image observation for grids, because the peers have it
-    too, and is empty for other environments.
+    Without `obs`, the result selects the image observation for grids, because other packages return
+    images too, and is empty for other environments.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
@@ -168,7 +168,7 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
 
 
 def peer_obs(env_id: str) -> str:
-    """Return the name of the observation that the peers return for the level of an id."""
+    """Return the name of the observation that other packages return for the level of an id."""
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"

@@ -41,7 +41,7 @@ def add_sources(made: Parser) -> None:
 
 
 def add_repeats(made: Parser, seconds: float, repeats: int) -> None:
-    """Add `--seconds` and `--repeats` with these defaults."""
+    """Add the options `--seconds` and `--repeats`, with the arguments as defaults."""
     made.add_argument("--seconds", type=float, default=seconds, help="length of one repeat")
     made.add_argument("--repeats", type=int, default=repeats, help="repeats; medians are reported")
 

@@ -80,7 +80,7 @@ class Runner:
 
 
 class Programs(NamedTuple):
-    """Compiled programs of a batch of environments: one resets it, one makes a rollout."""
+    """Compiled programs of a batch of environments: one resets the batch, one makes a rollout."""
 
     reset: Callable
     rollout: Callable

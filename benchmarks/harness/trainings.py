@@ -1,4 +1,4 @@
-"""Learners under comparison: each has a separate process, and they train in turns."""
+"""Comparison of learners: each has a separate process, and the learners train in turns."""
 
 import contextlib
 import json
@@ -31,12 +31,12 @@ class Learner:
             stack.pop_all()
 
     def train(self, seed: int) -> None:
-        """Let the process train with a seed; append the resulting figures to `trainings`."""
+        """Train with `seed` in the process; append the figures of the run to `trainings`."""
         self._send(seed)
         self.trainings.append({"seed": seed, **self._answer()})
 
     def close(self) -> None:
-        """Let the process end by closing its input, and wait for it."""
+        """Close the input of the process, which then ends, and wait for its end."""
         with contextlib.suppress(BrokenPipeError):  # raised if the process has ended
             self._process.stdin.close()
         self._process.wait()
@@ -59,7 +59,7 @@ class Learner:
 def take_turns(
     builders: Mapping[str, Callable[[str], Learner]], seeds: int, missing: list[dict[str, str]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Train learners in turns, seed by seed; return the figures of each label's trainings.
+    """Train learners in turns, seed by seed; return the figures of each label's runs.
 
     `builders` map each label to a function that starts the learner's process. Learners that cannot
     start are added to `missing`, with the reason.

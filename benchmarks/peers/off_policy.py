@@ -23,10 +23,10 @@ import numpy as np
 
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
-# The first environment of an evaluation has the seed FIRST + the seed of the training; the seeds of
-# the others count up from there.
+# The first environment of an evaluation has the seed FIRST + the seed of the training run; the
+# next environments have the next seeds.
 FIRST = 10_000
-LAST = 20  # the reported training return is the mean over this many last episodes
+LAST = 20  # number of last episodes over which the reported training return is a mean
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
 # Number of iterations per update of this library's learners with continuous actions.
 LOG_ROUNDS = 100
@@ -34,7 +34,7 @@ Train = Callable[[int], dict[str, Any]]
 
 
 class Clock:
-    """Timer of a training; also times the part after `mark` steps, when everything is compiled."""
+    """Timer of a training run; also times the part after `mark` steps, without compilation."""
 
     def __init__(self, mark: int) -> None:
         self._mark, self._marked = mark, (0, 0.0, 0.0)
@@ -45,7 +45,7 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Note the time of the first call in which `steps` has reached `mark`.
+        """Store the time of the first call with `steps` >= `mark`.
 
         `steps` is the number of environment steps made so far. The part of the training after
         `mark` is timed separately.
@@ -294,7 +294,7 @@ def serve(build: Callable[[dict[str, Any]], Train]) -> None:
 
     The first line describes a learner, which `build` makes; in the answer, `missing` is None or the
     reason why the learner is not available. Each further line is a seed to train with, and the
-    answer has the seconds and returns of this training. Whatever packages print goes to stderr.
+    answer has the seconds and returns of this training run. All output of packages goes to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 

@@ -2,7 +2,7 @@
 
     python benchmarks peers.ppo        # started by the command `learners`, see `off_policy.serve`
 
-Timed trainings neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
+Timed runs neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
 a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 (SB3) with its
 `DummyVecEnv`. PureJaxRL and rejax treat an episode truncated by the time limit as terminated. All
 policies that return logits are evaluated in the same way.
@@ -37,7 +37,7 @@ class Setting:
     rollout_steps: int
     epochs: int
     minibatches: int
-    steps: int = 500_000  # number of environment steps of a training
+    steps: int = 500_000  # number of environment steps of a training run
     learning_rate: float = 2.5e-4
     gamma: float = 0.99
     gae_lambda: float = 0.95
@@ -45,7 +45,7 @@ class Setting:
     entropy: float = 0.01
     value_weight: float = 0.5
     max_grad_norm: float = 0.5
-    # Clip range of the value loss; 0: no clipping. PureJaxRL and rejax always use `clip` for it.
+    # Clip range of the value loss (0: no clipping). PureJaxRL and rejax always use `clip` instead.
     value_clip: float = 0.2
 
     @property
@@ -54,7 +54,7 @@ class Setting:
         return self.num_envs * self.rollout_steps
 
     def lasting(self, steps: int) -> "Setting":
-        """Return the setting with another number of steps, rounded down to whole updates."""
+        """Return the setting with `steps` environment steps, rounded down to whole updates."""
         return dataclasses.replace(self, steps=max(1, steps // self.batch) * self.batch)
 
 
@@ -105,7 +105,7 @@ class Trainer(NamedTuple):
     # Function from a seed to a pair: the mean return of the last training episodes (None if it is
     # not recorded), and the trained weights.
     train: Callable[[int], tuple[float | None, Any]]
-    # Function (weights, observations) -> logits, or None: then the policy is not evaluated.
+    # Function (weights, observations) -> logits, or None if the policy is not to be evaluated.
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
@@ -120,7 +120,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     from jaxenvs.baselines.core import rollouts
     from jaxenvs.baselines.on_policy import ppo
 
-    # All remaining fields of `Setting` have the same names in this library's settings.
+    # Except `name` and `steps`, all fields of `Setting` have the same names in this library.
     equal = dataclasses.asdict(setting)
     del equal["name"]
     steps = equal.pop("steps")
@@ -139,8 +139,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    The number divides the total number of updates. Among these divisors, it is the one with which a
-    call makes nearest to 30,000 environment steps.
+    The result is the divisor of the total number of updates with which the number of environment
+    steps per call is closest to 30,000.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]

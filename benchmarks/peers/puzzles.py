@@ -93,7 +93,7 @@ def _build(level: Level, env_id: str) -> Any:
 
 
 def parts(action: Array, counts: tuple[int, ...]) -> Array:
-    """Return the components of discrete actions; the last component changes fastest.
+    """Split discrete actions into their components; the last component varies fastest.
 
     `counts` has the number of values of each component. With several components, the result has an
     additional last axis over the components.

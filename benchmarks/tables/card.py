@@ -15,7 +15,7 @@ from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabul
 from .turns import OWN
 
 SCORES = ("pvl", "maxmc", "l1", "learnability", "regret")
-# Curricula over mazes: name of a method, after `maze-` in its job's name -> title.
+# Name of a curriculum over mazes (the job's name without `maze-`) -> title of its table.
 MAZES = {
     "dr": "Domain randomisation",
     **{f"plr-{score}": f"Robust PLR by {score}" for score in SCORES},
@@ -221,9 +221,10 @@ def _slowest(line: list[Row]) -> str:
 
 
 def billion(documents: Documents) -> Table:
-    """Make a table of the training run of a billion steps, with a line for each slice.
+    """Build a table of the training run of a billion steps, with a line for each slice.
 
-    A slice is a part of the run that one call of `card` trained. A line has the returns at its end.
+    A slice is a part of the run that one call of `card` trained. A line shows the returns at the
+    end of its slice.
     """
     rows = list(rows_of(documents))
 

@@ -7,7 +7,7 @@ from typing import Any
 from .registry import RUNS, of_rows
 from .text import Column, fixed, of, short, whole
 
-USUAL = {"plr": "--score maxmc"}  # flags that are defaults, so the command lacks them
+USUAL = {"plr": "--score maxmc"}  # algorithm -> default flag to show, which commands lack
 
 
 def _worst(name: str) -> Column:
@@ -21,7 +21,7 @@ def _worst(name: str) -> Column:
 
 
 def _learner(row: dict[str, Any]) -> str:
-    """Return the flags by which a learner differs from the others."""
+    """Format a learner: its algorithm, and the flags by which it differs from the others."""
     name = row["algorithm"]
     if name == "ppo":
         return "`ppo` (domain randomisation)"

@@ -7,8 +7,8 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-# Names of the files `bench_families_NAME.json`, which have measured speeds. If several of them have
-# the same id, the first file is used.
+# Values of NAME in the files `bench_families_NAME.json`, which have measured speeds. If several
+# files have the same id, the first file is used.
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")
 
 
@@ -18,10 +18,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the kernels and bytes counted with the reset source `fresh`.
-
-    If it was not counted, return those with the reset source `pool`.
-    """
+    """Return the kernels and bytes with reset source `fresh` or, if not counted, with `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 

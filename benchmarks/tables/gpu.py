@@ -24,7 +24,7 @@ FULL = 65_536  # number of environments that is enough to use the whole GPU
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
 # Reset source in a record -> text in the table. For another package, the name of the contestant may
-# have the reset source in brackets, such as "own reset".
+# contain the reset source in brackets, such as "own reset".
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
@@ -135,7 +135,7 @@ def _evaluation(run: dict[str, Any]) -> str:
 
 
 def kernels(row: Mapping[str, Any]) -> str:
-    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per iteration of a loop.
+    """Format a step's kernel launches: `12`, or `12 + 3 per trip` (iteration of a loop).
 
     The second number stands for loops whose number of iterations is unknown at compile time.
     """
@@ -144,7 +144,7 @@ def kernels(row: Mapping[str, Any]) -> str:
 
 
 def model_time(row: Mapping[str, Any]) -> str:
-    """Format a step's predicted microseconds: `12`, or `12 + 3` with 3 more per loop iteration."""
+    """Format a step's predicted microseconds: `12`, or `12 + 3 per trip` (loop iteration)."""
     if "model_us" not in row:
         return ""  # this row was counted before predicted times existed
     trips = row["model_us_per_trip"]
@@ -152,7 +152,7 @@ def model_time(row: Mapping[str, Any]) -> str:
 
 
 def moved(row: Mapping[str, Any]) -> str:
-    """Format the bytes that a step moves per environment as `written + read`."""
+    """Format the bytes that a step writes and reads per environment as `written + read`."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
     if row.get("kernels_per_trip"):
         text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"

@@ -9,7 +9,7 @@ GAP = "  "  # text between two columns
 
 
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Return a table as text with aligned columns, numbers to the right.
+    """Return a table as text with aligned columns, in which numbers are right-aligned.
 
     The first of `lines` has the headings. By default `width` is the width of the terminal (or the
     variable `COLUMNS`), and unlimited in a pipe. Text wraps at spaces; if the table is still too

@@ -1,4 +1,4 @@
-"""Table of the results of two robustness tests: fuzzing, and trainings that are killed."""
+"""Table of the results of two robustness tests: fuzzing, and killed training runs."""
 
 import collections
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from .registry import RESULTS, table
 from .text import Table, whole
 
-WORDS = {  # phase in which a training was killed -> words for it in the table
+WORDS = {  # phase in which a training run was killed -> words in the table
     "compiling": "while compiling",
     "training": "while training",
     "saving": "within a save",

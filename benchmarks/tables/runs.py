@@ -290,7 +290,7 @@ of_rows(
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
     """Return the number of steps after which a seed's training return first is >= `least`.
 
-    The result is None if that never happens.
+    The result is None if the return is always lower.
     """
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     known = ((steps, found[seed]) for steps, found in points if found[seed] is not None)
@@ -298,9 +298,9 @@ def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
 
 
 def _all_passed(row: dict[str, Any]) -> int | None:
-    """Return the number of steps after which every seed's training return has once reached 0.95.
+    """Return the number of steps by which every seed has reached a training return of 0.95.
 
-    The result is None if a seed never reached it.
+    The result is None if a seed never reached 0.95.
     """
     found = [passes(row, 0.95, seed) for seed in range(row["seeds"])]
     return None if None in found else max(steps for steps in found if steps is not None)

@@ -100,7 +100,7 @@ ENDS: dict[str, Column] = {"median": statistic(statistics.median), "worst": stat
 
 
 def summed(rows: list[Row]) -> Table:
-    """Make a table with a line for each learner: its speed and a summary of its evaluations."""
+    """Build a table with a line for each learner: speed, and a summary of the evaluations."""
 
     def median(name: str) -> Column:
         return lambda row: fixed(1)(statistics.median(row[name]))

@@ -114,14 +114,14 @@ def run(script, id, *options):
     sys.modules["cleanrl_scripts"] = sys.modules[__name__]
     script = Path(script).resolve()
     argv, path = sys.argv, [*sys.path]
-    sys.path.append(str(script.parent.parent))  # CleanRL's checkout has a package of wrappers
+    sys.path.append(str(script.parent.parent))  # CleanRL's scripts import packages from it
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         copy = Path(folder) / script.name
         copy.write_text(changed(script.read_text(), id))
         sys.argv = [str(copy), *options]
         try:
             with contextlib.chdir(folder), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # warnings of the script and its packages
+                warnings.simplefilter("ignore")  # ignore warnings of the script and its packages
                 runpy.run_path(str(copy), run_name="__main__")
         finally:
             sys.argv, sys.path[:] = argv, path

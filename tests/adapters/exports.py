@@ -17,7 +17,7 @@ SEED = 7
 
 @struct
 class EchoState(State):
-    """State whose fields are observed unchanged, one of them the last action."""
+    """State with the last action; all fields except the clock are observed unchanged."""
 
     goal: Float32[Array, " 16"]  # constant during an episode
     action: Int32[Array, ""]
@@ -37,12 +37,12 @@ class Echo(Env):
 
     @property
     def action_space(self):
-        """Return the space of numbers to store."""
+        """Return the space of actions, numbers that the state stores."""
         return Discrete(1000)
 
     @property
     def observation_space(self):
-        """Return a dict space with unsigned integers, whose largest values are used."""
+        """Return a dict space with unsigned integers; `reset_state` uses their largest values."""
         return Dict(
             {
                 "goal": Box(0, 1, (16,), np.float32),
@@ -57,7 +57,7 @@ class Echo(Env):
         return jax.random.uniform(key, (16,), jnp.float32)
 
     def reset_state(self, key, level, params):
-        """Begin with the largest integers."""
+        """Begin with the largest values of both unsigned integers."""
         wide, narrow = jnp.uint32(2**32 - 1), jnp.uint16(2**16 - 1)
         zero = jnp.int32(0)
         return EchoState(time=zero, goal=level, action=zero, wide=wide, narrow=narrow)
@@ -69,7 +69,7 @@ class Echo(Env):
         return Transition(after, action.astype(jnp.float32), action >= 900, info)
 
     def observe(self, state, params=None):
-        """Return fields of the state."""
+        """Return the fields of the state except the clock, as a dict."""
         names = ("goal", "action", "wide", "narrow")
         return {name: getattr(state, name) for name in names}
 
@@ -112,7 +112,7 @@ def copied(results):
 
 
 def assert_same(found, wanted):
-    """Compare all results, bit by bit, with their dtypes."""
+    """Assert that all results are equal bit by bit and have equal dtypes."""
     for moment, pair in enumerate(zip(found, wanted, strict=True)):
         (a, kind), (b, other) = (jax.tree.flatten(side) for side in pair)
         assert kind == other, (moment, kind, other)

@@ -1,4 +1,4 @@
-"""Run CleanRL's scripts on `to_torch_vec`; `JAXENVS_CLEANRL` names a checkout of it."""
+"""Run CleanRL's scripts on `to_torch_vec`; `JAXENVS_CLEANRL` names a checkout of CleanRL."""
 
 import os
 import sys

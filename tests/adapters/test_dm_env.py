@@ -25,7 +25,7 @@ class Conformance(test_utils.EnvironmentTestMixin):
         return to_dm_env(env, params=env.default_params.replace(max_steps_in_episode=8))
 
     def make_action_sequence(self):
-        """Return random actions for more than one episode."""
+        """Yield random actions for more than one episode."""
         numbers = np.random.default_rng(0)
         spec = self.environment.action_spec()
         for _ in range(20):
@@ -102,7 +102,7 @@ def test_ends_and_limits_have_their_own_discounts():
     for step in play(to_dm_env(DOORS, seed=1), 60):
         if step.last():
             kinds.add(float(step.discount))
-            # The final observation of the episode, not of the next one.
+            # The observation must belong to the episode that ended, not to the next one.
             assert step.reward == step.observation["number"]
         elif step.mid():
             assert step.discount == 1.0

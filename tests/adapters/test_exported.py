@@ -28,7 +28,7 @@ def batch(env, mode="same_step", rows=ROWS, **settings):
 
 
 def memory(array):
-    """Return the bytes of a JAX array's buffer, writable, as a tensor from DLPack would be."""
+    """Return a writable view of a JAX array's buffer as bytes; it stands for a DLPack tensor."""
     address = array.unsafe_buffer_pointer()
     return np.ctypeslib.as_array((ctypes.c_uint8 * array.nbytes).from_address(address))
 
@@ -46,7 +46,7 @@ def play(envs, actions, mode, use, seed=SEED):
     """Yield `use(results)` for all results; each action is overwritten after its step."""
     results = envs.begin(seed, every_row(envs.num_envs), True)
     yield use(results)
-    room = np.zeros(envs.num_envs + 64, np.int32)  # JAX shares 64-byte-aligned memory
+    room = np.zeros(envs.num_envs + 64, np.int32)  # 64 more: JAX shares only aligned memory
     start = (-room.ctypes.data % 64) // 4
     given = room[start : start + envs.num_envs]
     for action in actions:

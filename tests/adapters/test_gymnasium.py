@@ -22,8 +22,8 @@ from jaxenvs.core.starts import LEVEL, RESET, STEP
 NAMES = register_in_gymnasium()
 # The checker warns that speeds are unbounded, also for Gymnasium's own CartPole.
 unbounded = pytest.mark.filterwarnings("ignore:.*(minimum|maximum) value is -?infinity")
-# Gymnasium warns about ids that have a newer version. MiniGrid has such ids, so this library has
-# both versions.
+# Gymnasium warns about ids that have a newer version. MiniGrid has such ids, and this library has
+# their old and their new version.
 older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider upgrading")
 
 
@@ -189,7 +189,7 @@ class Flags(Doors):
         return spaces.Box(False, True, (), np.bool_)
 
     def observe(self, state, params=None):
-        """Return the observation."""
+        """Return whether the number is even."""
         return state.number % 2 == 0
 
 

@@ -94,7 +94,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 
 
 def counts_right(mode):
-    """Return whether Gymnasium's statistics are right.
+    """Return whether Gymnasium's episode statistics are right in an auto-reset mode.
 
     Gymnasium before 1.4 does not count an episode's first step in mode SAME_STEP.
     """
@@ -208,7 +208,7 @@ def test_one_compilation_for_all_batches_of_a_kind():
     """Batches of one kind share compiled programs, also if params are Python numbers."""
 
     class Counted(Doors):
-        # Traced to compute shapes, and to compile the reset of all rows and the reset of some rows.
+        # Three traces: to compute shapes, to compile the reset of all rows, and of some rows.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=3)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 

@@ -38,7 +38,7 @@ def as_gymnax_users_have_it():
 
 
 def rollout(env, params=None):
-    """Return a function of (key, actions), which returns the first observation and all steps."""
+    """Return a function from (key, actions) to the first observation and all steps' results."""
 
     def run(key, actions):
         obs, state = env.reset(key, params)
@@ -98,7 +98,7 @@ def test_six_values_of_every_step(batch):
 
 @pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """New levels come from a `cond` in one environment, and from the batch layer in a batch."""
+    """A single environment draws new levels in a `cond`; in a batch, the batch layer does."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))

@@ -10,7 +10,7 @@ from jaxenvs import adapters
 ID = "Classic-Pendulum-v0"
 
 
-# Gymnasium's own Pendulum gets the same warning, because its actions range from -2 to 2.
+# Gymnasium warns that actions range from -2 to 2, as it does for its own Pendulum.
 @pytest.mark.filterwarnings("ignore:.*symmetric and normalized space")
 def test_gymnasium_takes_continuous_actions():
     gymnasium = pytest.importorskip("gymnasium")

@@ -42,7 +42,7 @@ def play(envs, actions, mode, use):
 
 
 def spoiled(results):
-    """Return copies of results, which are then changed in place."""
+    """Copy results to NumPy, change the original tensors in place, and return the copies."""
     seen = numbers(results)
     jax.tree.map(
         lambda leaf: leaf.mul_(0) if leaf.dtype != torch.bool else leaf.logical_not_(), results
@@ -184,7 +184,7 @@ def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
 
 @pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore")  # warnings of PyTorch's compiler
+@pytest.mark.filterwarnings("ignore")  # ignore warnings of PyTorch's compiler
 def test_a_compiled_policy_takes_the_tensors():
     torch.manual_seed(0)
     network = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))

@@ -8,7 +8,7 @@ from jaxenvs.adapters import to_gymnasium, to_gymnasium_vec
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torchrl") is None, reason="TorchRL brings PyTorch")
-@pytest.mark.filterwarnings("ignore")  # warnings of TorchRL and its packages
+@pytest.mark.filterwarnings("ignore")  # ignore warnings of TorchRL and its packages
 @pytest.mark.parametrize("mode", [None, "SameStep", "Disabled"])
 def test_specs(mode):
     from torchrl.envs import GymWrapper

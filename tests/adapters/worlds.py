@@ -17,7 +17,7 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS, full=()):
-    """Return pytest parameters: `ids` by default, `full` in `make test-all`, the rest are slow."""
+    """Return pytest parameters for `of`; ids outside `ids` have the marker `full` or `slow`."""
     run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
     return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
 
@@ -33,8 +33,8 @@ class DoorsState(State):
 class Doors(Env):
     """Environment that adds actions to a number, which is the reward; episodes have 2 to 9 steps.
 
-    The observation is a dict of all kinds of spaces. Actions are discrete; with `vector`, an action
-    is a vector of two integers.
+    The observation is a dict with every kind of space. Actions are discrete; with `vector`, an
+    action is a vector of two integers.
     """
 
     vector: bool = False
@@ -80,7 +80,7 @@ class Doors(Env):
         return Transition(after, number.astype(jnp.float32), state.time >= state.length, info)
 
     def observe(self, state, params=None):
-        """Observe the number in many spaces."""
+        """Observe the number, as elements of several spaces."""
         number = state.number
         flags = jnp.stack([number % k == 0 for k in (2, 3, 5)])
         return {

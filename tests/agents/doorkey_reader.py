@@ -1,7 +1,8 @@
 """A scripted player of `Grid-DoorKey`: it reads descriptions and returns names of actions.
 
 It collects the cells of all views in a map, whose origin is the agent's first cell. It walks to the
-key, the door and the goal; while it knows none of them, to the nearest pose that is new.
+key, then to the door, then to the goal. While the map lacks the next target, it walks to the
+nearest pose in which the agent has not been.
 """
 
 import collections
@@ -14,7 +15,7 @@ Pose = tuple[int, int, int]  # x, y, heading
 
 
 class Reader:
-    """The player; `next_action` takes the text after the previous action."""
+    """The player; `next_action` takes the description of the state after the previous action."""
 
     def __init__(self) -> None:
         self.pose: Pose = (0, 0, NORTH)
@@ -39,7 +40,7 @@ class Reader:
         return self.action
 
     def _follow(self) -> None:
-        """Update the pose by the action that was taken."""
+        """Update the pose after the last action."""
         x, y, heading = self.pose
         if self.action == "forward" and self._is_free(self._ahead(self.pose)):
             self.pose = (*self._ahead(self.pose), heading)
@@ -73,7 +74,7 @@ class Reader:
         return lambda pose: self.cells.get(self._ahead(pose)) == thing
 
     def _towards(self, there: Callable[[Pose], bool]) -> str:
-        """Return the first action of a shortest path to a pose; "" if the agent is there."""
+        """Return the first action to the nearest pose with `there(pose)`; "" for the own pose."""
         waiting, seen = collections.deque([(self.pose, "")]), {self.pose}
         while waiting:
             pose, first = waiting.popleft()

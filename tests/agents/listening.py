@@ -12,7 +12,7 @@ from jaxenvs.agents import serving
 
 @contextlib.contextmanager
 def served(app: Any) -> Iterator[str]:
-    """Serve an ASGI application while the `with` block runs; yield its address."""
+    """Serve an ASGI application while the `with` block runs; yield the server's address."""
     listening = serving.listen(0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

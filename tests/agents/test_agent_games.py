@@ -26,7 +26,7 @@ def client(as_a_user) -> tools.Client:
 
 
 def ask(client: tools.Client, tool: str, **arguments) -> tools.Answer:
-    """Call a tool that must succeed."""
+    """Call a tool that must succeed, and return its answer."""
     answer = tools.call(client, tool, arguments)
     assert not answer.failed, answer.text
     return answer
@@ -225,7 +225,7 @@ def test_sessions_are_separate_and_the_least_used_one_is_closed(client):
     one, two = tools.Client(games, "one"), tools.Client(games, "two")
     first = ask(one, "reset", environment=ID).data["session"]
     second = ask(one, "reset", environment=ID, seed=1).data["session"]
-    ask(one, "act", actions=["left"], session=first)  # so that `second` is the least used one
+    ask(one, "act", actions=["left"], session=first)  # now `second` is the least recently used
     assert ask(one, "score", session=second).data["steps"] == 0
     ask(one, "observe", session=first)
     assert "is not open" in refused(two, "observe", session=first)
@@ -245,7 +245,7 @@ def test_a_session_is_closed_and_restarted(client):
     again = ask(client, "reset", environment=ID, seed=5, session=first)
     assert again.data["session"] == first and again.data["seed"] == 5
     ask(client, "close", session=first)
-    assert ask(client, "observe").data["session"] == second  # the last one that is open
+    assert ask(client, "observe").data["session"] == second  # by default, the only open session
     assert "the client closed it" in refused(client, "observe", session=first)
     ask(client, "close")
     assert "no session is open" in refused(client, "close")
@@ -280,7 +280,7 @@ def test_actions_without_names_cannot_be_played(as_a_user, monkeypatch):
 
 
 def test_episodes_in_threads_are_the_ones_played_alone(client):
-    """Each thread plays its session; together they compile the step once."""
+    """Each thread plays its own session; all threads together compile the step once."""
     drawn = np.random.default_rng(0).integers(0, 3, (8, 30))
     lists = [[("left", "right", "forward")[i] for i in row] for row in drawn]
     answers: dict[int, str] = {}

@@ -33,7 +33,7 @@ NAMES = ("left", "right", "forward")
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> CallToolResult:
-    """Call a tool that must succeed."""
+    """Call a tool that must succeed, and return its result."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     return result
@@ -122,7 +122,7 @@ def address(as_a_user) -> Iterator[str]:
 
 
 def drawn(seed: int) -> list[str]:
-    """Return 40 actions; a digit of the seed's powers selects each."""
+    """Return 40 actions; action i is entry (seed + 2)^i mod 101 mod 3 of `NAMES`."""
     return [NAMES[pow(seed + 2, i, 101) % 3] for i in range(40)]
 
 

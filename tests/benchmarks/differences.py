@@ -12,7 +12,7 @@ FLOATS = (2**23, 0x7F800000)  # 32-bit words in this range can be positive, norm
 class Rounding(NamedTuple):
     """Largest difference between floats that still count as equal."""
 
-    units: int = 0  # units in the last place of the larger float
+    units: int = 0  # tolerance in units in the last place of the larger float
     absolute: float = 0.0
 
 
@@ -20,9 +20,8 @@ def assert_alike(here, there, rounding=None):
     """Raise `AssertionError` with the earliest difference between two dicts of arrays.
 
     Integers are compared exactly. So are floats, unless `rounding` names their output: `reset`,
-    `end`, or a key under `steps` such as `obs`. Under the key `steps` the
-    first axis of every leaf counts environment steps; leaves under other keys are reported if no
-    step differs.
+    `end`, or a key under `steps` such as `obs`. Under the key `steps` the first axis of every leaf
+    counts environment steps. A leaf under another key is reported only if no step differs.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
     found = []
@@ -43,7 +42,7 @@ def _alike(a, b, allowed):
     same = np.asarray(a == b)
     if not np.issubdtype(a.dtype, np.floating):
         return same
-    # Subtracting infinities warns, but they are compared by equality.
+    # Silence NumPy's warning about subtracting infinities; these are compared by equality.
     with np.errstate(invalid="ignore"):
         most = allowed.units * np.spacing(np.maximum(abs(a), abs(b))) + allowed.absolute
         return same | (abs(a - b) <= most) | (np.isnan(a) & np.isnan(b))

@@ -67,7 +67,7 @@ def job(name: str, run=lambda work: work.keep([{"id": "a", "times_s": [1.0]}]), 
 
 
 def cases(*names: str):
-    """Return a job's function that measures these cases, with one row for each."""
+    """Return the function of a job that stores one row for each of the cases `names`."""
 
     def run(work):
         for name in names:

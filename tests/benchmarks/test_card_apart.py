@@ -92,7 +92,7 @@ def test_a_stop_ends_the_jobs_that_run(task, monkeypatch):
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(processes.StoppedError):
         card.run_apart(task, args, header, processes.Limits(60.0, 60.0), stop)
-    assert not task.file.exists()  # nothing was written, so the next run repeats the job
+    assert not task.file.exists()  # without a result file, the next run repeats the job
 
 
 SLEEP = "import time; time.sleep(60)"
@@ -199,9 +199,9 @@ except results.OutOfTimeError:
 
 
 def run_tests(folder: Path, processes: int, seconds: float) -> tuple[list[dict], str]:
-    """Run GPU tests in a separate process, as the job does.
+    """Run GPU tests in a separate process, as the job does; return the rows and the output.
 
-    An earlier slice has already recorded the first test.
+    The result file already has a row for the first test, as if an earlier run had recorded it.
     """
     (folder / "test_some.py").write_text(FILE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs a GPU\n")
@@ -245,12 +245,12 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
     bounds = np.array([float(puzzle.heuristic((), board)) for board in boards[::10]])
     lengths = np.array([level.optimal for level in korf.LEVELS[::10]])
     assert (bounds <= lengths).all() and ((lengths - bounds) % 2 == 0).all()
-    # The mean of Korf's hundred optimal lengths is 53.05.
+    # The mean length of the hundred optimal solutions is 53.05.
     assert sum(level.optimal for level in korf.LEVELS) == 5305
 
 
 def test_levels_without_room_are_searched_again():
-    """The stand-in solves one level in each pass; later passes get the goal in its place."""
+    """Replace the search by one that solves one level per pass; solved levels become the goal."""
     asked = []
 
     def solve(boards):
@@ -271,7 +271,7 @@ def test_levels_without_room_are_searched_again():
 
 
 def test_every_test_that_needs_a_gpu_is_marked():
-    """Every test that is skipped without a GPU has the marker that `card` selects tests by."""
+    """Every test that is skipped without a GPU has the marker by which `card` selects tests."""
     for path in gpu_tests.TESTS.rglob("test_*.py"):
         text = path.read_text("utf-8")
         asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')

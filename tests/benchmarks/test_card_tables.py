@@ -1,4 +1,4 @@
-"""Tests of the tables of `card`, which are built from the rows of jobs with any columns."""
+"""Tests of the tables of `card`: rows of jobs may have any columns."""
 
 import json
 import re
@@ -13,7 +13,7 @@ OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
 
 
 def document(*rows: dict, **header: object) -> dict:
-    """Return the contents of a job's result file with these rows."""
+    """Return the contents of a job's result file with the given rows and header entries."""
     about = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc"}
     return {**about, "job": "craft", "command": "card --only craft", **header, "rows": list(rows)}
 

@@ -33,14 +33,14 @@ ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test t
 # LIMIT is the time limit in steps; every environment reaches it three times in a rollout.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
-# Division on a GPU is off by up to two units in the last place.
+# Tolerances of one and two units in the last place. Division on a GPU is off by up to two.
 UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
 # Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
 # episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
 # Prefix of an id -> outputs that the GPU may round differently, and by how much.
 ROUNDING = {
-    # 1 - 0.9 * steps / limit has a division; the same in the ids below
+    # The reward 1 - 0.9 * steps / limit has a division, as in Grid and XLand below.
     "BabyAI": {"reward": QUOTIENT},
     "Classic": PHYSICS,
     "Classic-MountainCarContinuous": {**PHYSICS, "reward": UNIT},
@@ -54,7 +54,8 @@ ROUNDING = {
 MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0",)
-# Ids that run with the marker `full`: one of each family, and each id with rounded floats.
+# Ids that run with the marker `full`: one of each family (FULL), and ids whose floats are rounded
+# differently on a GPU (NAMED).
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = (
     "Puzzle-SlidingTile-5x5-v0",

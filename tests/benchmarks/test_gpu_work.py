@@ -1,4 +1,6 @@
-"""Tests of the counted work of a step on a GPU. Most need the CUDA compiler, but no GPU:
+"""Tests of the counted work of a step on a GPU.
+
+Most of them need the CUDA compiler, but no GPU:
 
 JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test_gpu_work.py
 """
@@ -94,11 +96,11 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
     assert work["model_us"] <= microseconds
 
 
-PARTS = 4  # number of parts that a GPU concatenates without branches
+PARTS = 4  # largest number of operands that a GPU concatenates without branches
 
 
 def branching(text: str) -> list[str]:
-    """Return the concatenations along the last axis in HLO text that have over `PARTS` parts."""
+    """Return the concatenations of more than `PARTS` operands along the last axis in HLO text."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()
@@ -210,7 +212,7 @@ def test_here_without_a_gpu_is_rejected(monkeypatch, capsys):
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
 def test_the_described_gpu_agrees_with_the_real_one(source):
-    """Compiled for the real GPU, a program has nearly the same kernels and bytes."""
+    """Programs for the real and the described GPU have nearly the same kernels and bytes."""
     contestant = contestants.ours(DOORKEY, 4096, source)
     here, _ = gpu_work.measure(contestant, here=True)
     described, _ = gpu_work.measure(contestant)

@@ -78,7 +78,7 @@ def test_instructions_that_only_name_data_are_not_kernels():
 
 def test_a_slice_and_an_update_in_place_count_what_they_touch():
     written = launches(PROGRAM, "body")["written"]
-    # Bytes: reads 4 of the table and 4 of the index.
+    # Bytes written: 4 of the update. Bytes read: 4 of the table and 4 of the index.
     assert (written.written, written.read) == (4, 4 + 4)
 
 

@@ -155,7 +155,7 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 def test_neighbours_share_their_work_only_in_short_code():
     """A thread computes four neighbouring elements.
 
-    Rows have a multiple of four elements, so the four are in the same row.
+    Rows have a multiple of four elements, so these four elements are in the same row.
     """
 
     def repeated(length: int) -> Features:

@@ -43,5 +43,5 @@ def test_kernels_of_a_step(tmp_path, capsys):
     (row,) = json.loads(out.read_text())["rows"]
     once_a_step = [name for name, launches in row["launches"].items() if launches >= 1]
     assert 8 <= len(once_a_step) <= 14
-    assert 0 < row["busy"] < 2000  # generous, because other processes may use the device meanwhile
+    assert 0 < row["busy"] < 2000  # wide limits: other processes may use the device
     assert row["id"] in capsys.readouterr().out

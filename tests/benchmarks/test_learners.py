@@ -156,7 +156,7 @@ def test_a_training_is_timed():
 @pytest.mark.slow
 def test_ours_trains_in_a_separate_process():
     (row,) = learners.measure({"jaxenvs, shared": SMALL}, None, 1, [])
-    # The first training compiles.
+    # Only the first training run includes compilation.
     assert 0 < row["seconds"][0] < min(row["walls"][0] * 1.1, row["first_seconds"])
     assert 5 < row["last_returns"][1] < 100 and 5 < row["evaluations"][1] < 100
     assert len(row["evaluations"]) == 2

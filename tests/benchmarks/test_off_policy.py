@@ -34,7 +34,7 @@ for seed in sys.stdin if not missing else ():
 
 
 def sent(setting, **more):
-    """Return a setting as the processes receive it."""
+    """Return a setting as the dictionary that the processes receive as JSON."""
     return {**dataclasses.asdict(setting), "mark": setting.mark, **more}
 
 

@@ -26,7 +26,7 @@ ABOUT = {
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch):
-    """Replace `jaxenvs bench` by a stand-in; tests set its missing peers and its exit code."""
+    """Replace `jaxenvs bench`; return a dict in which tests set missing peers and exit code."""
     made = {"missing": [], "returncode": 0, "programs": []}
 
     def run(program, env, check):

@@ -27,7 +27,7 @@ def block(name: str) -> str:
 
 
 def cells(option: str) -> list[str]:
-    """Return the cells of the table's row for an option, without the first one."""
+    """Return the cells of the table's row for `option`, without the first cell."""
     lines = [line for line in block("runs-learners").splitlines() if f"| `{option}` |" in line]
     assert len(lines) == 1, f"{option} has {len(lines)} rows in docs/learners"
     return [cell.strip() for cell in lines[0].split("|")][2:-1]
@@ -35,7 +35,8 @@ def cells(option: str) -> list[str]:
 
 def test_each_row_shows_a_recorded_run():
     options = re.findall(r"^\| `(.*?)` \|", block("runs-learners"), re.MULTILINE)
-    assert options == [option for option in OPTIONS if option in options]  # in this order
+    # The table's rows are in the order of `OPTIONS`.
+    assert options == [option for option in OPTIONS if option in options]
     for option in options:
         _, count, id, observation, seeds, steps, mean, device = cells(option)
         assert id.strip("`").count("-") >= 1 and observation and steps and mean and device
@@ -80,11 +81,11 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
 def test_learners_that_are_not_one_program_are_excepted():
     (sentence,) = re.findall(r"Each but (.*?) is one compiled program", TRAINING)
     apart = {name for name, row in ALGORITHMS.items() if row.command}
-    assert set(re.findall(r"`([\w-]+)`", sentence)) == apart - {"ppo-ray"}  # PPO with `--ray`
+    assert set(re.findall(r"`([\w-]+)`", sentence)) == apart - {"ppo-ray"}  # `ppo` with a flag
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """Pages state the number of ids that have learned only in the note below the table."""
+    """Only the note below the table states how many ids have learned at the second attempt."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")
@@ -104,7 +105,7 @@ def test_figures_of_2048_are_means_of_recorded_runs():
     said = LEARNERS.partition("On **2048** MuZero earns")[2].partition("\n\n")[0]
     random = json.loads((ROOT / registry.REFERENCE).read_text("utf-8"))["random"]
     by_chance = f"{random['Puzzle-2048-v0']['return']:,.0f}"
-    ranges = {"4,800", "6,052"}  # these numbers belong to MuZero's seeds
+    ranges = {"4,800", "6,052"}  # returns of single seeds of MuZero, not means
     assert set(re.findall(r"\d,\d{3}", said)) - ranges <= means | {by_chance}
     assert {"--lines 32", "--lines 64"} <= {
         found[0] for run in tiles if (found := re.search(r"--lines \d+", run["command"]))

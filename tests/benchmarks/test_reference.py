@@ -1,4 +1,4 @@
-"""Tests of reference returns: random play, short trainings, and the recorded table."""
+"""Tests of reference returns: random play, short training runs, and the recorded table."""
 
 import json
 import subprocess
@@ -45,7 +45,7 @@ def test_random_play_takes_only_legal_actions(monkeypatch):
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")
     assert (row["return"], row["length"]) == (0.0, 4.0)
-    assert (row["succeeded"], row["episodes"]) == (None, 8)  # success is not defined
+    assert (row["succeeded"], row["episodes"]) == (None, 8)  # None: `OneWay` defines no success
 
 
 def test_random_play_counts_successes(monkeypatch):

@@ -40,7 +40,7 @@ def jax_alone(monkeypatch):
 
 @pytest.fixture
 def events():
-    """Return a list in which JAX's cache events are recorded."""
+    """Yield a list to which the names of JAX's events are appended as they occur."""
     received: list[str] = []
 
     def listen(event: str, **more: object) -> None:
@@ -129,7 +129,7 @@ def test_a_damaged_program_is_recompiled_without_a_warning(kept, events):
     files = list(kept.glob("*-cache"))
     for file in files:
         file.write_bytes(file.read_bytes()[:40])
-    assert compiled() == 1 and HIT not in events  # no warning, which would be an error in tests
+    assert compiled() == 1 and HIT not in events  # a warning would fail the test
     assert compiled() == 1 and HIT in events
 
 

@@ -272,7 +272,7 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """Return the completion script of each shell, made from one run of each command's help.
+    """Yield the completion script of each shell, and the words, read once from all commands' help.
 
     The cache of words stays empty, because the Python that would fill it is replaced by `false`.
     """
@@ -302,7 +302,7 @@ def test_words_come_from_the_help(scripts):
 
 
 def accepted(name: str) -> set[str]:
-    """Return the flags of a learner from its dataclasses."""
+    """Return the flags of a learner, named after the fields of its dataclasses."""
     fields = dataclasses.fields(ALGORITHMS[name].load().Settings)
     names = [field.name for field in (*fields, *dataclasses.fields(options.Options))]
     flags = {"--" + name.replace("_", "-") for name in names}
@@ -371,7 +371,7 @@ def cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Make the shell's working directory, with a file and a folder."""
+    """Create and enter the shell's working directory, which has a file and a folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.txt").touch()
     (tmp_path / "myruns").mkdir()

@@ -85,7 +85,7 @@ def test_pairs_may_share_an_option_or_not_and_precede_other_arguments():
     rest, pairs = "ID --seed 3 --gif e=5.gif", "--set a=1 b=2 c=3 d=4"
     assert gathered(words.split()) == f"{rest} {pairs}".split()
     assert gathered(["ID"]) == ["ID"]
-    # Left as it is; `parse` raises the error.
+    # A word without `=` stays where it is; `parse` raises the error later.
     assert gathered(["ID", "--set", "size"]) == ["ID", "--set", "size"]
     assert gathered(["--set", "--help"]) == ["--set", "--help"]
     assert gathered(["ID", "--set"]) == ["ID", "--set"]

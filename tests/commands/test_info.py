@@ -223,14 +223,14 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    # The command lists only the family's ids, although other ids contain the word.
+    # A family's name lists only the ids of this family, although other ids contain the name.
     for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
-    # The search word is an alias of the id.
+    # The search word is an alias of the id that is listed.
     assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]
     lava = listed(capsys, "lava")
-    # The word also occurs in the summary of this id's class.
+    # Grid-DistShift1-v0 is listed because the summary of its class contains the word.
     assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}
     both = listed(capsys, "babyai", "open")
     assert "BabyAI-OpenDoor-v0" in both and all(id.startswith("BabyAI-") for id in both)

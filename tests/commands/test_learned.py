@@ -25,26 +25,26 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(0.04, 14), NEVER, False),  # significant, but the difference is too small
         (run(0.06, 17), NEVER, True),
         (run(0.1, 5, episodes=32), NEVER, True),
-        (run(0.2, 1, episodes=4), NEVER, False),  # a large difference, but possibly by chance
+        (run(0.2, 1, episodes=4), NEVER, False),  # large difference, but possibly by chance
         (run(0.079, 30), SELDOM, False),  # p < 0.001, but the difference is too small
-        # P = 0.008 for successes, but the return is four standard errors higher: successes are
-        # faster.
+        # P = 0.008 for the number of successes, but the return is four standard errors higher,
+        # because successes are faster.
         (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
-        # P = 0.0015 is too large; that the return is 4 standard errors higher does not count here.
+        # P = 0.0015 is too large. The return is 4 standard errors higher, but does not count here.
         (run(0.12, 9, episodes=64), SELDOM, False),
         # 4 standard errors count if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),
-        # Three standard errors of the difference are 2.0, so this is not enough.
+        # A return 1.9 higher is not enough: three standard errors of the difference are 2.0.
         (run(21.9, None), SCORED, False),
         (run(22.1, None), SCORED, True),
-        # Compared by return, because random play has no record of successes.
+        # Returns are compared, because random play has no record of successes.
         (run(22.1, 1), SCORED, True),
-        (run(-0.1, 0), FALLEN, True),  # No success occurred yet, but the return is far higher.
+        (run(-0.1, 0), FALLEN, True),  # without success, but the return is far higher
         (run(-1.0, 0), FALLEN, False),
         (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
-        # Another task, on which there is no random play to compare with.
+        # The run changed the task, and there is no random play on this task to compare with.
         (run(0.003, 1, apart=("size=5",)), NEVER, True),
     ],
 )
@@ -75,7 +75,7 @@ def test_every_record_has_the_fields_that_the_rule_reads():
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
     """Runs with 1 to 7 successes in 256 episodes do not count as learned.
 
-    Random play seldom succeeds on their ids.
+    Random play seldom succeeds in the environments of these runs.
     """
     table = reference()
     few = [

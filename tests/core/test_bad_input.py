@@ -30,7 +30,7 @@ def state(env):
 
 
 def refused(call, *args, **kwargs):
-    """Return the message of the `TypeError` of a call, and check that `jit` gives the same one."""
+    """Make a call that must raise `TypeError`; return the message, which must be short."""
     with pytest.raises(TypeError) as raised:
         call(*args, **kwargs)
     text = str(raised.value)
@@ -159,7 +159,7 @@ def test_a_batch_of_params_to_one_environment_points_to_make_vec(env):
     assert "max_steps_in_episode" in text and "make_vec" in text
 
 
-# One environment of each family, and puzzles for each kind of level.
+# Ids of every family, among them a puzzle for each kind of level.
 LEVELS = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-Acrobot-v0",
@@ -213,7 +213,7 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
 
 
 def test_default_params_may_be_python_numbers():
-    # a warning of JAX about 64-bit types would be an error here
+    # JAX must not warn about 64-bit types: in tests a warning is an error.
     params = jaxenvs.Params(max_steps_in_episode=30)
     assert checks.tree_like(params, params, "reset", "params").max_steps_in_episode.dtype == "int32"
 

@@ -46,7 +46,7 @@ def as_users_compile(source):
 def writers(text):
     """Return, for each computation of HLO text, its instructions that write all grids.
 
-    An instruction is given by its kind; `scatter` writes in place.
+    The result maps names of computations to lists of opcodes; `scatter` writes in place.
     """
     bodies, name = {}, None
     for line in text.splitlines():

@@ -160,7 +160,7 @@ def test_equal_environments_share_programs_and_others_do_not():
 @pytest.mark.parametrize("values", [(1, True, 1.0), (0.0, -0.0), ((1,), (1.0,))], ids=str)
 def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
     class Shown(Line):
-        """Environment that observes the value of its field."""
+        """Environment whose observation is the value of its field `shown`."""
 
         shown: Any = 0
 
@@ -228,7 +228,7 @@ def test_errors_are_the_same_as_without_compilation(as_a_user):
 
 def test_code_that_cannot_be_compiled_runs_uncompiled():
     class Python(Line):
-        """Environment that reads a concrete value, which fails while tracing."""
+        """Environment whose step has an `if` on the action, which fails while tracing."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"

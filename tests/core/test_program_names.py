@@ -16,7 +16,7 @@ ROOT = Path(jaxenvs.__file__).parents[1]
 
 @pytest.fixture
 def env(tmp_path, monkeypatch):
-    """Make a virtual environment in the current folder that is not on PATH; return its `bin`."""
+    """Make a fake virtual environment, not on PATH, in the current folder; return its `bin`."""
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / ".venv" / "bin"
     folder.mkdir(parents=True)
@@ -83,7 +83,8 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    # Metadata without an origin, as a build leaves it in the checkout, then the real one.
+    # First metadata without an origin, as a build leaves it in the checkout; then the metadata of
+    # the installed package.
     found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)

@@ -32,7 +32,7 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """`below(word, bound)` maps evenly spaced random words to equally long runs of 0, 1, 2 ...
+    """`below(word, bound)` maps evenly spaced words to equally long runs of 0, 1, 2 ...
 
     The smallest word gives 0, the largest bound - 1.
     """
@@ -55,7 +55,7 @@ def test_words_are_uniform_uint32():
 
 
 def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
-    words = word(2**30, 2**31, 2**29, 2**31)  # of equal words, the last allowed one is chosen
+    words = word(2**30, 2**31, 2**29, 2**31)  # of equal words, `choose` takes the last
     for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
         assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
 

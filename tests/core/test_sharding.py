@@ -119,8 +119,8 @@ LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.
 def test_shard_map_over_eight_devices_changes_nothing(ids):
     """Run the ids of a class in one process, in which JAX starts with eight devices.
 
-    Without the tests' XLA flags: batches of 16 and of 2 are two programs, and the flags may make
-    them differ in the last bit of a reward.
+    The process does not set the tests' XLA flags. Batches of 16 and of 2 are two programs, and with
+    the flags these may differ in the last bit of a reward.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 

@@ -74,7 +74,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """All rows share one time limit, because with limits by row `stock` works like `exact`."""
+    """All rows share one time limit: with a limit for each row, `stock` works like `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -96,7 +96,7 @@ def test_rejected_levels_are_left_out(large):
 
 @pytest.mark.full
 def test_levels_have_the_distribution_of_exact():
-    """Starts are uniform, and independent in neighbouring environments and in successive steps."""
+    """Start cells are uniform, and independent between neighbouring rows and successive steps."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -109,7 +109,7 @@ def test_levels_have_the_distribution_of_exact():
     places = np.unique(np.stack(places), return_inverse=True)[1].reshape(steps, rows)
     kinds = places.max() + 1
     assert chisquare(np.bincount(places.reshape(-1))).pvalue > 1e-4
-    # Neighbouring rows, and consecutive steps.
+    # Pairs of start cells: of neighbouring rows, and of consecutive steps.
     pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]
     for a, b in pairs:
         table = np.zeros((kinds, kinds))
@@ -170,7 +170,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Adapters may call `step` twice with the same key for row 0."""
+    """Levels differ even between calls with the same key, which adapters may make for row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):

@@ -269,7 +269,7 @@ def test_a_good_environment_passes():
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """Spaces are tested only if params vary by at most `near`, which is 0 by default."""
+    """The fuzzer checks spaces only if it varies params by at most `near`, by default 0."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
@@ -386,12 +386,12 @@ class TwoNumbers(Walk):
 
 
 class Impure(Walk):
-    """Fault: every compilation differs."""
+    """Fault: rewards differ between compilations."""
 
     count = itertools.count()
 
     def step_state(self, key, state, action, params):
-        """Return the number of compilations as reward."""
+        """Return a constant reward of 0 or 1, alternating between compilations."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(reward=jnp.float32(next(self.count) % 2))
 

@@ -62,7 +62,7 @@ class Loop:
         self.ended = [False] * ROWS
 
     def step(self, key, actions):
-        worlds = self.worlds(key)  # first states that step(key) would start in each environment
+        worlds = self.worlds(key)  # initial states that `step(key)` gives to done rows
         outputs = []
         for i, action in enumerate(actions):
             new = (row(worlds.obs, i), row(worlds.state.env, i))
@@ -118,7 +118,7 @@ def test_a_step_that_only_restarts_ignores_its_action():
 def test_a_step_that_only_restarts_has_no_reward():
     """A step that only restarts must give reward 0.
 
-    In CartPole every other step has a reward, even after the end.
+    CartPole is suitable: all of its other steps have reward 1, even those after an episode's end.
     """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -173,7 +173,7 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
 @pytest.mark.full
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """Environment i has the time limit i + 1, so in each step other environments are reset."""
+    """With batched params, environment i has the time limit i + 1, so resets vary by step."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -289,7 +289,7 @@ def test_reset_rows_starts_the_chosen_rows_only(source):
 
 @pytest.mark.parametrize("source", ["exact", *with_full("fresh")])
 def test_with_a_key_for_each_row_only_its_own_counts(source):
-    """If the keys of the rows are permuted, the result is the same rows, permuted."""
+    """Permuting the keys of the rows permutes the rows of the result."""
     venv, reset, step, _ = batch(LEVELS, 9, reset_source=source, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     keys, order = jax.random.split(KEY, 9), jax.random.permutation(KEY, 9)
@@ -335,17 +335,17 @@ def test_a_batch_steps_inside_the_callers_transforms():
 
 
 class Vast(Env):
-    """Environment with random levels of a megabyte, of which the state keeps one number."""
+    """Environment whose levels are a megabyte of random words; the state is a single number."""
 
     levels_at_once: ClassVar[int] = 4
     default_params = Params(max_steps_in_episode=np.int32(9))
 
     def draw_level(self, key, params):
-        """Draw many random numbers."""
+        """Draw a megabyte of random words."""
         return random.words(key, 1 << 18)
 
     def reset_state(self, key, level, params):
-        """Keep the index of the largest number."""
+        """Store the index of the largest XOR of neighbouring words, which needs the whole level."""
         place = jnp.argmax(level ^ jnp.roll(level, 1)).astype(jnp.int32)
         return State(time=place)
 

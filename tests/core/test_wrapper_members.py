@@ -100,7 +100,8 @@ def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
 def test_values_are_those_of_the_environment_inside(id):
     env = jaxenvs.make(id)
     outer = wrappers.StickyAction(env=wrappers.EpisodeStatistics(env=env))
-    # `StickyAction` adds the previous action to the state, and its probability to the params
+    # Members that `StickyAction` changes: it adds the previous action to the state, and the
+    # probability of repeating it to the params.
     hidden = {"fully_observed", "default_params"}
     values = [
         name
@@ -110,10 +111,10 @@ def test_values_are_those_of_the_environment_inside(id):
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
-        # The function for mouse clicks takes the wrapper's state, so it differs.
+        # Compare only the actions: the function for mouse clicks takes the wrapper's state.
         if name == "controls":
             mine, wanted = mine.actions, wanted.actions
-        # It contains functions, which are new objects in each call.
+        # Compare a vocabulary without its functions, which are new objects in each call.
         if name == "vocabulary" and wanted is not None:
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))
         assert mine == wanted, name

@@ -28,7 +28,8 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# The kinds in `with_full` do not run by default. "several", which nests three of them, does.
+# Wrappers in `with_full` are tested only with the marker `full`. By default "several", which nests
+# three of them, is tested instead.
 every_kind = pytest.mark.parametrize(
     "kind",
     [
@@ -102,7 +103,7 @@ def test_a_wrapped_environment_is_an_environment(kind):
     np.testing.assert_array_equal(last.state.time, STEPS)
 
 
-# By default only two kinds run: "several" nests three of the others.
+# By default only "StickyAction" and "several", which nests three of the other wrappers, are tested.
 BATCHED = [
     kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
@@ -169,7 +170,7 @@ def test_onehot_expands_each_part_of_a_dict():
 
 
 def test_onehot_refuses_what_it_cannot_count(as_a_user):
-    # Its observation is float32.
+    # A float32 observation cannot be one-hot encoded.
     stacked = wrappers.Flatten(env=jaxenvs.make("Grid-v0", obs="dict"))
     with pytest.raises(ValueError, match="small integers"):
         wrappers.OneHot(env=stacked)
@@ -315,7 +316,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """A wrapped environment must reject the same levels. BabyAI-GoToObjDoor accepts a quarter."""
+    """A wrapper must reject the same three quarters of all levels as its environment."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)

@@ -101,7 +101,7 @@ def test_statistics_outlive_episodes_with_each_reset_source(source):
 def test_a_step_that_only_restarts_is_not_counted():
     """With `next_step`, the step after an end only resets.
 
-    It still steps the environment, but discards the result, which statistics must not count.
+    It still steps the environment, but discards the result. Statistics must not count this result.
     """
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, autoreset="next_step")
@@ -167,7 +167,7 @@ def test_an_evaluation_leaves_the_statistics_as_they_are():
     ],
 )
 def test_an_autoreset_may_be_inside_or_outside(kind):
-    """Episodes, observations, final observations and statistics are equal."""
+    """Results are equal if the auto-reset is inside or outside the other wrapper."""
     wrapper = KINDS[kind]
     outside, steps = rollout(wrappers.AutoReset(wrapper(SHORT)))
     inside, wanted = rollout(wrapper(wrappers.AutoReset(SHORT)))

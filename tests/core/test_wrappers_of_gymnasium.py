@@ -22,7 +22,7 @@ STEPS = 40
 
 
 class Repeated(gymnasium.Wrapper):
-    """The same as Gymnasium's `RepeatAction`, which older versions than 1.3 lack."""
+    """Copy of Gymnasium's `RepeatAction`, which versions before 1.3 lack."""
 
     def step(self, action):
         total = 0.0
@@ -43,7 +43,7 @@ def actions_of(env, seed, steps=STEPS):
 
 
 def played(env, actions, params=None):
-    """Yield the reset and each step through Gymnasium's interface, with a reset after each end."""
+    """Return the results of a reset and of steps by Gymnasium's interface; reset after ends."""
     game = to_gymnasium(env, params=params) if isinstance(env, jaxenvs.Env) else env
     seen = [(game.reset(seed=3)[0], 0.0, False, False, {})]
     for action in actions:
@@ -102,9 +102,9 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
 
 
 def batches(kind):
-    """Return a batch of three in our wrapper `kind`, and the same batch without it.
+    """Return a batch of three environments in our wrapper `kind`, and one without the wrapper.
 
-    Both reset in mode `SAME_STEP`.
+    Both batches reset in mode `SAME_STEP`.
     """
     same_step = {"autoreset_mode": AutoresetMode.SAME_STEP}
     ours = to_gymnasium_vec(getattr(wrappers, kind)(PENDULUM, shared=True), 3, **same_step)

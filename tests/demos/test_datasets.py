@@ -1,4 +1,4 @@
-"""Tests of datasets: what is written is read; Minari opens it; faults are named."""
+"""Tests of datasets: reading returns what was written, Minari can read it, errors name faults."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def assert_equal(left, right):
 
 
 def test_a_recorded_episode_is_the_episode_of_its_actions(baby):
-    """Each observation is the one before its action; the last one follows the last action."""
+    """Observation i precedes action i; the last observation follows the last action."""
     env, episodes = baby
     env = env.with_params(max_steps_in_episode=7)
     level = jax.tree.map(
@@ -93,7 +93,7 @@ def test_what_is_written_is_read(tmp_path, baby):
     assert_equal(
         demos.load(path).obs, found.obs | {"direction": found.obs["direction"].astype(int)}
     )
-    assert demos.load(path).action.dtype == np.int64  # Minari's dtype of Discrete
+    assert demos.load(path).action.dtype == np.int64  # dtype of a Discrete space in Minari
     steps = jax.tree.map(lambda leaf: leaf[found.obs_index[int(found.starts[2])]], found.obs)
     assert_equal(steps, jax.tree.map(lambda leaf: leaf[0], given[2].obs))
     np.testing.assert_allclose(found.returns, [e.reward.sum() for e in given], rtol=1e-6)
@@ -104,7 +104,7 @@ def infos(episode):
 
 
 def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
-    """Minari reads all values, and they are elements of the spaces that it knows."""
+    """Minari reads all values, and these are elements of the spaces that Minari restores."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     env, episodes = baby
     given = [
@@ -116,7 +116,7 @@ def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
     assert set(minari.list_local_datasets()) == {NAME}
     assert {"here", "here/some"} <= set(minari.namespace.list_local_namespaces())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # jaxenvs may be importable without being installed
+        warnings.simplefilter("ignore")  # jaxenvs may be on the path, but not installed
         data = minari.load_dataset(NAME)
         made = data.recover_environment()
     assert data.total_episodes == 3 and data.total_steps == sum(map(len, given))
@@ -236,7 +236,8 @@ def test_a_name_that_is_taken_is_refused_and_can_be_replaced(tmp_path, baby):
     with pytest.raises(DemosError, match="--overwrite"):
         written(tmp_path, env, episodes)
     writer = demos.Writer(NAME, env, "BabyAI-GoToLocal-v0", {}, tmp_path, overwrite=True)
-    assert demos.load(NAME, env, tmp_path).episodes == 3  # until the new one is complete
+    # The old dataset stays until the new one is complete.
+    assert demos.load(NAME, env, tmp_path).episodes == 3
     writer.add(episodes[0])
     writer.finish()
     assert demos.load(NAME, env, tmp_path).episodes == 1
@@ -277,7 +278,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """HDF5 must not notice the error, or it crashes when Python ends."""
+    """HDF5 must not notice the write error; otherwise HDF5 crashes when Python ends."""
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos
@@ -345,7 +346,7 @@ def test_damaged_metadata_is_a_sentence(change, tmp_path, baby):
 
 @pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop", "infos"])
 def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
-    """Rewards must be finite numbers; claims of a file are checked before memory is reserved."""
+    """Rewards must be finite; array sizes in a file are checked before memory is allocated."""
     path = written(tmp_path, *baby)
     h5py = layout.h5py()
     with h5py.File(path / layout.DATA / layout.MAIN, "r+") as file:

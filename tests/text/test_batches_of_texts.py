@@ -1,4 +1,4 @@
-"""Tests of descriptions of batches: equal to single ones, and in all levels of detail."""
+"""Tests that a batch is described like its single states, in all levels of detail."""
 
 import functools
 
@@ -96,7 +96,7 @@ def test_wrappers_describe_batches(kind):
 
 
 class Shop(Market):
-    """`Market` with a fact."""
+    """Environment `Market` with one fact, the number of coins."""
 
     def facts(self, state, params=None):
         return (count("coins", int(state.coins)),)

@@ -1,4 +1,4 @@
-"""Tests of descriptions of changes: pairs of states, and the sentences expected for them."""
+"""Tests of descriptions of changes: pairs of states, and the expected sentences."""
 
 import itertools
 

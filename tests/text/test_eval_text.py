@@ -1,4 +1,4 @@
-"""Tests of the command `jaxenvs eval-text` and of progress."""
+"""Tests of the command `jaxenvs eval-text`, and of `progress` (0 to 1) in an episode."""
 
 import json
 import sys

@@ -136,7 +136,7 @@ def test_an_illegal_action_is_refused():
         ):
             parse_action(GRID, "forward", legal)
         assert parse_action(GRID, "right", legal) == 1
-    assert parse_action(GRID, "d", [4]) == 4  # the only legal action that begins so
+    assert parse_action(GRID, "d", [4]) == 4  # the only legal name that begins with d
 
 
 @pytest.mark.parametrize("legal", [[7], np.ones(6, bool), np.ones((7, 1), bool), "left"])

@@ -1,4 +1,4 @@
-"""Property: what an agent does not observe changes none of its texts."""
+"""Test of a property: state that an agent does not observe never changes the agent's texts."""
 
 import functools
 
@@ -44,9 +44,10 @@ def replaced(leaf):
 
 
 def hidden(env, states, leaf, change):
-    """Change entries of a field, each only where the observation stays the same.
+    """Change entries of the field `leaf` of states, but only if the observation stays the same.
 
-    `change(values, rng)` returns other values. The entries are changed one after another.
+    `change(values, index)` returns the values after change number `index`. Eight changes are made
+    one after another.
     """
     values = np.array(getattr(states, leaf))
     seen = observed(env)(states)
@@ -65,7 +66,7 @@ def texts(env, before, after):
 
 
 def cells(rng, codes):
-    """Return a function that changes a cell of each map."""
+    """Return a function that sets a random cell of each map to a random element of `codes`."""
 
     def change(values, index):
         flat = values.reshape(ROWS, -1)
