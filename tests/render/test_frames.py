@@ -50,7 +50,7 @@ def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     for seed in range(4):  # these shapes reuse the compiled rollout of the golden traces
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
-        # Steps up to the episode's end, the last step included.
+        # Mask of the steps up to and including the last step of the episode.
         played = np.cumsum(done) - done == 0
         board, view = (np.asarray(tiles)[played] for tiles in draw(steps.state))
         assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()

@@ -1,4 +1,4 @@
-"""Tests of `--oracle`: its numbers follow the plan, and are computed anew where play leaves it."""
+"""Tests of `--oracle`: its plan shortens with each step; leaving the plan starts a new search."""
 
 import threading
 import time
@@ -69,7 +69,7 @@ def test_leaving_the_plan_searches_again():
     ("wrapped", "actions", "steps"),
     [
         (FrameStack(ENV, 2), [Action.FORWARD], 4),
-        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells
+        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells, not one
         # The wrapper repeats the right turn and ignores the left turn.
         (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
     ],
