@@ -91,7 +91,7 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    `animated`, `picture` and `replay` name the contents of the files in the help.
+    `animated`, `picture` and `replay` are phrases for the help: what each file contains.
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"

@@ -1,4 +1,4 @@
-"""The history bar of the window: the position of the displayed time step in the history.
+"""The history bar of the window, which shows where in the history the displayed time step is.
 
 Marks on the bar show where episodes begin and where achievements were earned.
 """
@@ -10,7 +10,7 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-# Maximum distance, in points, from the mouse to a mark whose achievements are named.
+# Maximum distance, in points, from the mouse to a mark whose achievements are then shown.
 NEAR = 7
 
 

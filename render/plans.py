@@ -125,7 +125,7 @@ class Planner:
         return self._answers.get(key)
 
     def status(self, key: Hashable) -> str:
-        """Return the answer for `key` in words, or the state of the search; "" without one."""
+        """Return the answer for `key` in words, or else the state of the search ("" if idle)."""
         found = self._answers.get(key)
         if found is not None:
             return found.words

@@ -108,7 +108,7 @@ def opening_size(display: tuple[int, int]) -> tuple[int, int]:
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
     """Return the window size, in pixels, that fits boards with tiles of `tile_size` pixels.
 
-    None chooses the tile size.
+    If `tile_size` is None, it is chosen so that the boards fit into `DEFAULT_BOARD` pixels.
     """
     session, shape = controller.session, _shape(controller)
     rows, columns = shape

@@ -114,7 +114,7 @@ class Shown(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Handle that the mouse has left the picture."""
+        """React to the mouse leaving the picture."""
 
 
 class Pointer:

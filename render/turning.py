@@ -1,6 +1,6 @@
 """In-between pictures of an action, such as a half-finished turn of a cube's face.
 
-Only environments that define `picture_between` have them.
+Only environments that define `picture_between` have in-between pictures.
 """
 
 import numpy as np

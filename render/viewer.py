@@ -163,7 +163,7 @@ class Viewer(Shown):
         pointer.scrubbing = False
 
     def leave(self) -> None:
-        """Handle that the mouse has left the history bar."""
+        """React to the mouse leaving the history bar."""
         self.controller.pointed = None
 
     def _turn(self, seconds: float) -> bool:

@@ -74,7 +74,8 @@ class Window:
         self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
-        self._viewer: Shown | None = None  # None until `prepare` has returned
+        # Viewer of the session; None until `prepare` has returned.
+        self._viewer: Shown | None = None
         self._tile_size = tile_size
         self._queued: list[Callable[[Shown], None]] = []  # commands that still have to run
         # Real time, in seconds, since the last background job began; the next job advances the
@@ -126,7 +127,7 @@ class Window:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        # Compile the step function while the user looks at the first picture.
+        # Compile the step function while the first picture is shown.
         elif not self._is_warm:
             job, self._is_warm = viewer.warm, True
         else:

@@ -100,7 +100,7 @@ class Editor:
 
     @property
     def question(self) -> str:
-        """SHA-256 hash of the displayed level's text, used as the key of the solver's answer."""
+        """SHA-256 hash of the displayed level, used as the key of the solver's answer."""
         page = self.model.page
         text = f"{page.id}\n{self.model.text_of(page)}"
         return hashlib.sha256(text.encode()).hexdigest()

@@ -179,7 +179,8 @@ class Model:
             self.change(name, *given)
 
 
-# Functions of the model and JSON arguments that return the changed document, or None.
+# Changes: functions of the model and JSON arguments. They return the new document, or None if
+# nothing changes.
 
 
 def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Document | None:
@@ -202,7 +203,7 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 
 
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
-    """Return the header lines that stay true after a change of `cell`; None: of the agent."""
+    """Return the header lines that stay true after a change of `cell`, or of the agent if None."""
 
     def remains(name: str, value: str) -> bool:
         if cell is not None:

@@ -58,7 +58,7 @@ def _unused(path: Path) -> Path:
 
 
 def _signals() -> list[int]:
-    """Return SIGTERM and SIGHUP, except a signal that is ignored or handled, as under `nohup`."""
+    """Return SIGTERM and SIGHUP, without a signal that is ignored (as under `nohup`) or handled."""
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
     return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]
 

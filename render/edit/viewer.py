@@ -21,7 +21,7 @@ class EditView(Shown):
 
     def __init__(self, editor: Editor) -> None:
         super().__init__()
-        self.editor, self._resumed = editor, False  # `_resumed`: whether a journal was repeated
+        self.editor, self._resumed = editor, False  # `_resumed`: whether a journal was replayed
         self.playing: Viewer | None = None  # the session that is shown instead of the editor
         editor.play = self._play
 

@@ -94,7 +94,7 @@ def _journal(
 
 
 def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
-    """Return a function that writes commands to the journal, and shows an error once."""
+    """Return a function that writes commands to the journal, and shows each new error once."""
 
     def note(*command: Any) -> None:
         was = book.problem

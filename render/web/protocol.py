@@ -16,8 +16,8 @@ MAX_SIDE = 16_384  # largest coordinate that a page may send, in pixels
 # Minimum width and height of a picture, and its maximum number of pixels.
 MIN_SIDE, MAX_PIXELS = 64, 2560 * 1600
 MAX_RATIO = 4.0  # maximum number of the picture's pixels per CSS pixel
-LONGEST_KEY = 20  # maximum length of the name of a key
-LONGEST_TEXT = 300  # maximum length of a typed text
+LONGEST_KEY = 20  # maximum length of the name of a key, in characters
+LONGEST_TEXT = 300  # maximum length of a typed text, in characters
 
 
 def _is_key(value: Any) -> bool:
@@ -58,7 +58,7 @@ def _is_switch(value: Any) -> bool:
 MESSAGES: dict[str, tuple[Callable[[Any], bool], ...]] = {
     "key": (_is_key,),  # name of a pressed key
     "click": (_is_pixel, _is_pixel),  # x and y
-    # X, y, and 1 (left), 2 (middle) or 3 (right button).
+    # Coordinates x and y, then 1 (left), 2 (middle) or 3 (right button).
     "button": (_is_pixel, _is_pixel, _is_button),
     "text": (_is_text,),  # text of the input field
     "move": (_is_pixel, _is_pixel),

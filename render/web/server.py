@@ -55,7 +55,7 @@ class Door(NamedTuple):
 
     @property
     def port(self) -> int:
-        """Port number."""
+        """Port on which the server listens."""
         return self.socket.getsockname()[1]
 
     @property
@@ -67,8 +67,9 @@ class Door(NamedTuple):
 def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     """Listen on a port of this machine.
 
-    port: the port to use; None takes `preferred`, or any free port if that is in use. Raises
-    `OSError` if the port cannot be used.
+    port: the port to use; None takes `preferred`, or any free port if `preferred` is in use.
+
+    Raises `OSError` if the port cannot be used.
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -93,7 +94,7 @@ def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> N
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
-    """Start to serve a session to pages with the token; `cleanup()` of the result stops this."""
+    """Start a server of the session for pages with the token; `cleanup()` of the result ends it."""
     made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
     made.on_response_prepare.append(_add_headers)
     visitors = _Visitors(show, door.token)

@@ -25,7 +25,8 @@ MAX_QUEUED = 200  # maximum number of commands queued while a job runs
 WORDS_EVERY = 1.0  # minimum time between two descriptions in words, in seconds
 STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # notice after Esc
 Command = Callable[[Shown], None]
-Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]  # arguments of `Client.send`
+# Client, and arguments of its method `send`.
+Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]
 
 
 class Show:
@@ -37,7 +38,7 @@ class Show:
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
         self.clients: set[Client] = set()
-        self.viewer: Shown | None = None  # None until `prepare` has returned
+        self.viewer: Shown | None = None  # viewer of the session; None until `prepare` has returned
         self.busy = ""  # "compiling" or "saving" while a long job runs
         self.version = 0  # number of changes of the picture
         self._prepare, self._resume, self._stays = prepare, resume, stays
@@ -84,7 +85,7 @@ class Show:
                 for client, *update in await self._job(job):
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
-            elif not warm:  # compile the step function while the user looks at the first picture
+            elif not warm:  # compile the step function while the first picture is shown
                 warm = await self._job(viewer.warm) is None
             else:
                 await self._pause()
