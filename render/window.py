@@ -127,8 +127,7 @@ class Window:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        # Compile the step function while the first picture is shown.
-        elif not self._is_warm:
+        elif not self._is_warm:  # compile the step function while the first picture is shown
             job, self._is_warm = viewer.warm, True
         else:
             job = None

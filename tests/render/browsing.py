@@ -19,7 +19,7 @@ ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --d
 ALONE += " --disable-background-networking --disable-component-update --mute-audio"
 ALONE += " --force-color-profile=srgb --remote-debugging-port=0"
 STARTING_TAKES = 60.0  # maximum time in which the browser starts, in seconds
-ANSWER_TAKES = 60.0  # maximum time of an answer of the browser, and of `until`, in seconds
+ANSWER_TAKES = 60.0  # maximum time to wait for an answer of the browser, or in `until`, in seconds
 
 
 class Page:
@@ -61,13 +61,13 @@ class Page:
             await self.ask("Input.dispatchKeyEvent", **given, **(text if kind == "keyDown" else {}))
 
     async def mouse(self, kind: str, x: float, y: float, pressed: bool = False) -> None:
-        """Send an event of the mouse: `kind` is "Pressed", "Moved" or "Released"."""
+        """Send a mouse event: `kind` is "Pressed", "Moved" or "Released"."""
         given = {"type": f"mouse{kind}", "x": x, "y": y, "clickCount": 1}
         button = {"button": "left"} if kind != "Moved" or pressed else {}
         await self.ask("Input.dispatchMouseEvent", **given, **button, buttons=int(pressed))
 
     async def tap(self, x: float, y: float) -> None:
-        """Touch a position with a finger."""
+        """Tap the position (x, y) with a finger."""
         points = [{"x": x, "y": y}]
         await self.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=points)
         await self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])

@@ -9,7 +9,7 @@ SIZES = [(500, 900), (760, 520), (800, 600), (930, 640), (1400, 900), (2350, 162
 
 
 def assert_whole(controller: Controller, size: tuple[int, int]) -> screen.Layout:
-    """Return the layout, after checks of its size.
+    """Check that a window of `size` shows everything, and return its layout.
 
     The panel must show all blocks, nothing may overlap, and boards must be large enough.
     """
