@@ -15,7 +15,7 @@ from jaxenvs.render.edit.viewer import EditView
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 SIZE = "(c => [c.width, c.height])(document.getElementById('view'))"
-CTRL = 2  # modifier of Ctrl in the browser's protocol
+CTRL = 2  # bit mask of the modifier Ctrl in the DevTools protocol
 
 pytestmark = [
     pytest.mark.full,

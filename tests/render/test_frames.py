@@ -47,7 +47,8 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    for seed in range(4):  # these shapes reuse the compiled rollout of the golden traces
+    # The same shapes as in the golden traces, so that the compiled rollout is reused.
+    for seed in range(4):
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
         # Mask of the steps up to and including the last step of the episode.

@@ -168,7 +168,7 @@ def test_levels_with_other_numbers_of_objects_share_a_program():
     began = time.process_time()
     for level in emptied:
         levels.solve(env, level, shared=True)
-    assert time.process_time() - began < 3  # a compilation takes 10 core-seconds and more
+    assert time.process_time() - began < 3  # a new compilation would take 10 CPU seconds or more
 
 
 def _without(level, count):

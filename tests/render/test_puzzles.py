@@ -46,7 +46,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         playing.mode = mode
         keys = [key for binding in playing.bindings for key in binding.keys]
         assert len(keys) == len(set(keys)) and "h" in keys and "escape" in keys
-        assert "r" in keys or "n" in keys  # a key makes a new level
+        assert "r" in keys or "n" in keys  # one key starts a new level
     reached = {i for i, row in enumerate(playing.actions) if set(row.keys) - set(TIME)}
     if ways is not None:
         state = env.reset(jax.random.key(0)).state if id.startswith("Puzzle-TSP") else None

@@ -95,7 +95,7 @@ def test_the_bar_scrubs_and_a_click_opens_a_board():
         await page.say("click", where.bar.left, where.bar.centery)
         await page.until(lambda page: "moment 0 of 4" in page.facts["moment"])
         await other.until(lambda page: "moment 0 of 4" in page.facts.get("moment", ""))
-        await other.say("move", 300, 230)  # the mouse of another page does not drag
+        await other.say("move", 300, 230)  # the other page's mouse does not drag the history bar
         await page.say("move", *where.bar.center)
         await page.until(lambda page: "moment 2 of 4" in page.facts["moment"])
         await page.say("release")
