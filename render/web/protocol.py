@@ -88,7 +88,8 @@ def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
 def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:
     """Return the (size, ratio) of the picture for a page that requests `width`, `height`, `ratio`.
 
-    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels.
+    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels, or if
+    `ratio` exceeds `MAX_RATIO`.
     """
     shrink = min(1.0, MAX_RATIO / ratio, (MAX_PIXELS / (width * height)) ** 0.5)
     size = (max(MIN_SIDE, int(width * shrink)), max(MIN_SIDE, int(height * shrink)))

@@ -108,7 +108,7 @@ class Player:
     # Methods that find and follow paths.
 
     def way(self, goals: Collection[Cell]) -> Cell | None:
-        """Return the first step of the cheapest path to one of the cells `goals`; None without one.
+        """Return the first step of the cheapest path to one of `goals`; None if there is no path.
 
         The path may lead through stone and over water.
         """
