@@ -30,8 +30,8 @@ VIDEOS = {
 }
 FORMATS = (".gif", *VIDEOS)
 STILL = ".png"  # suffix of a file with a single picture, not an animation
-# Convert to the colour space of HD video, and declare it in the file: without the declaration,
-# players guess the colour space from the size of the video.
+# ffmpeg options that convert to the colour space of HD video and declare it in the file. Without
+# the declaration, players guess the colour space from the size of the video.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
@@ -97,8 +97,8 @@ def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
 def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
     """Start ffmpeg and yield a pipe that takes the frames, all of the shape of `picture`.
 
-    At the end, wait until ffmpeg has written the file; raise `OSError` with its error output if it
-    has failed.
+    At the end, wait until ffmpeg has written the file. Raise `OSError` with ffmpeg's error output
+    if ffmpeg fails.
     """
     height, width, _ = picture.shape
     source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"

@@ -15,7 +15,8 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
-PAGES = "jaxenvs.render.web.pages"  # the module that serves --web; it imports this package
+# Module that serves --web, imported only on use, because it imports this package.
+PAGES = "jaxenvs.render.web.pages"
 # File suffixes that each option accepts; the first is the format of a name without a suffix.
 SUFFIXES = {
     "gif": (*animation.FORMATS, animation.STILL),
@@ -49,7 +50,7 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
 
 
 def add_web(made: Parser, resumed: bool = True) -> None:
-    """Add --web and --port, and with `resumed` also --resume."""
+    """Add the options --web and --port, and if `resumed` also --resume."""
     add = made.add_argument
     add("--web", action="store_true", help="show it in a browser instead of a window")
     port = "with --web: port on this machine (default 8700, or a free one)"
@@ -62,7 +63,7 @@ def add_web(made: Parser, resumed: bool = True) -> None:
 
 
 def check_web(options: argparse.Namespace, *others: str) -> None:
-    """Check the options of --web; raise `UsageError` if one does not fit.
+    """Check the options of --web; raise `UsageError` for options that cannot be combined.
 
     others: further options that cannot be combined with --web.
     """
@@ -83,12 +84,15 @@ def pages() -> Any:
 
 
 def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:
-    """Add the option `flag` for a seed, with `what` as its help."""
+    """Add the option `flag` for a seed, with the help text `what`."""
     made.add_argument(flag, type=number(0, 2**31 - 1), default=default, metavar="N", help=what)
 
 
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
-    """Add --tile-size, --gif and --html; `animated`, `picture`, `replay` describe the files."""
+    """Add --tile-size, --gif and --html.
+
+    `animated`, `picture` and `replay` are phrases for the help: what each file contains.
+    """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help=size)
@@ -138,7 +142,7 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     def explained(argv: list[str]) -> int:
         try:
             return run(argv)
-        except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles it
+        except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles this error
             raise
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]

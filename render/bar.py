@@ -1,4 +1,4 @@
-"""The history bar of the window, which shows the position in the history of the shown time step.
+"""The history bar of the window, which shows where in the history the displayed time step is.
 
 Marks on the bar show where episodes begin and where achievements were earned.
 """
@@ -10,8 +10,7 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-# A mark whose distance from the mouse is at most this, in points, shows the names of its
-# achievements.
+# Maximum distance, in points, from the mouse to a mark whose achievements are then shown.
 NEAR = 7
 
 
@@ -35,10 +34,10 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return the achievements that were earned in environment `board`, and when.
+    """Return the achievements earned in environment `board`, by index of the time step.
 
-    The keys of the dict are indices of time steps in the history. The values are the names of the
-    achievements that were earned for the first time in the episode by the action that led there.
+    The keys of the dict are indices into the history. Each value lists the achievements that the
+    action before that time step earned, each for the first time in its episode.
     """
     names = session.env.achievements
     if not names:
@@ -54,7 +53,7 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
     """Mark the time steps where achievements were earned.
 
-    Writes the names of the achievements marked near the mouse, or else at the current time step.
+    Writes the names of the achievements marked near the mouse, or else at the displayed time step.
     """
     session = controller.session
     found = marks(session, controller.selected)
@@ -72,8 +71,8 @@ def _labelled(
 ) -> int | None:
     """Return the index of the time step whose achievements are written above the bar, or None.
 
-    It is the time step whose mark is near the mouse. If there is none, it is the time step that is
-    shown, if an achievement was earned there.
+    A mark near the mouse selects its time step. Without such a mark, the displayed time step is
+    selected if an achievement was earned there.
     """
     if pointed is not None and found:
         x = bar.left + pointed * bar.width
@@ -91,5 +90,5 @@ def _draw_label(canvas: Canvas, bar: pygame.Rect, x: float, words: str) -> None:
 
 
 def _place(session: Session, bar: pygame.Rect, index: int) -> int:
-    """Return the x coordinate, in points, of the time step with this index in the history."""
+    """Return the x coordinate, in points, of the time step with index `index` in the history."""
     return bar.left + round(bar.width * index / max(1, len(session.history) - 1))

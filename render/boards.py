@@ -56,7 +56,7 @@ def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
 def episode(session: Session, board: int) -> Iterator[Moment]:
     """Yield the time steps of the current episode of environment `board`.
 
-    They end with the time step that is shown.
+    The last one is the displayed time step.
     """
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
@@ -101,7 +101,7 @@ def _stroke(
     end: Float[np.ndarray, "2"],
     radius: float,
 ) -> None:
-    """Draw an anti-aliased line into the array of opacities `alpha`, from 0 to 1, in place."""
+    """Draw an anti-aliased line, in place, into `alpha`, an array of opacities from 0 to 1."""
     low = np.floor(np.minimum(start, end) - radius - 1).astype(int).clip(0)
     high = np.ceil(np.maximum(start, end) + radius + 1).astype(int)
     part = alpha[low[1] : high[1], low[0] : high[0]]

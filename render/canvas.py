@@ -15,7 +15,7 @@ TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
 # Size to request from pygame's default font, as a multiple of the wanted height of the text.
 FACE = 1.35
-# Text is rendered larger by this factor and then scaled down; `_written` explains why.
+# Factor by which text is rendered too large before it is scaled down, for even letter spacing.
 FINE = 8
 SMALLEST = 6  # smallest font size, in pixels
 
@@ -95,7 +95,7 @@ class Canvas:
     def write(self, words: str, at: Point, colour: RGB, size: float, right: bool = False) -> float:
         """Write a line of text, and return the x coordinate of its right end, in points.
 
-        `at` is its top left corner, or with `right` its top right corner.
+        `at` is the top left corner of the text, or its top right corner if `right` is True.
         """
         image = _written(words, self._fine(size), colour)
         left = self.pixels(at[0]) - (image.get_width() if right else 0)

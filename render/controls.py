@@ -20,7 +20,7 @@ class Binding(NamedTuple):
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # keys that also start the next level when the episode has ended
+GO_ON = ("space", "return")  # keys that, after the end of an episode, also start the next level
 # Keys that pause, step through time and change the speed while a policy plays.
 TIME = ("left", "right", "up", "down", "space")
 # Change of (row, column) by which each arrow key moves the cursor over the picture.
@@ -28,7 +28,7 @@ STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
 
 
 def playable(env: Env) -> Controls:
-    """Return the environment's controls; raise `UsageError` if no key has an action."""
+    """Return the environment's controls; raise `UsageError` if no key runs an action."""
     if not env.controls.actions:
         raise UsageError(f"{env.name} has no keys: its action space is {env.action_space}")
     return env.controls
@@ -51,18 +51,19 @@ class Controller:
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        # Place (row, column) in the picture of the environment at which keys act.
+        # Place (row, column) of the cursor in the environment's picture; keys act there.
         self.cursor: Place = (0, 0)
         self.taken: Place | None = None  # first place chosen for an action that takes two places
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
-        self.selected = 0  # index of the environment in which the keys of actions act
+        self.selected = 0  # index of the environment that receives the actions of keys
         # Whether only the selected environment is shown, instead of all of them.
         self.zoomed = session.boards == 1
         self.help_shown = False
-        self.pointed: float | None = None  # position of the mouse on the history bar, 0 to 1
+        # Position of the mouse on the history bar, 0 to 1; None: elsewhere.
+        self.pointed: float | None = None
         self.notice = ""  # message shown until the next key is pressed
         self.open = True
-        self.oracle: Oracle | None = None  # its plan is shown; None: no plan is shown
+        self.oracle: Oracle | None = None  # solver whose plan is shown; None: no plan is shown
         self.save: Callable[[], str] | None = None  # saves the session to a file; returns a message
 
     @property
@@ -74,7 +75,7 @@ class Controller:
     def bindings(self) -> tuple[Binding, ...]:
         """Bindings that are active now.
 
-        If a key runs an action of the environment, it loses its other command.
+        A key that runs an action of the environment is removed from the viewer's other commands.
         """
         if self.is_wall:
             return WALL
@@ -98,17 +99,18 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the keys that can run an action in the current mode, given all its keys.
+        """Return those of an action's `keys` that run the action in the current mode.
 
         In "watch" mode, the keys in `TIME` control the playback instead.
         """
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Yield the bindings of actions that are chosen by pointing at a place of the picture.
+        """Yield the bindings of actions that are selected by pointing at a place of the picture.
 
-        Arrow keys move a cursor over the picture, and other keys take the action at its place.
-        Yields nothing if the environment has no such actions.
+        A place is a (row, column) of the picture. Arrow keys move a cursor over the picture, and
+        other keys take the action at the cursor. Yields nothing if the environment has no such
+        actions.
         """
         pointing = self.pointing
         if pointing is None:
@@ -178,7 +180,7 @@ class Controller:
         return False
 
     def scrub(self, share: float) -> None:
-        """Go to a position in the history, from 0 (oldest time step) to 1 (newest)."""
+        """Show the time step at fraction `share` of the history: 0 is the oldest, 1 the newest."""
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
@@ -204,15 +206,12 @@ class Controller:
         self.help_shown = not self.help_shown
 
     def new_level(self) -> None:
-        """Start the next episode in the environments that are shown.
-
-        These are all environments, or only the selected one.
-        """
+        """Start the next episode in all environments, or in the one that is shown alone."""
         self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 
     def save_file(self) -> None:
-        """Save the session to a file by the function `save`, if it is set, and show its message."""
+        """Call `save`, if set, to write the session to a file, and show the returned message."""
         if self.save is not None:
             self.notice = self.save()
 
@@ -220,7 +219,7 @@ class Controller:
 def _step(by: int) -> Callable[[Controller], None]:
     """Return a command that goes `by` time steps forward in the history (backward if negative).
 
-    After the newest time step, going forward lets the policy act, unless a person plays.
+    At the newest time step, going forward lets the policy act, unless a person plays.
     """
 
     def run(controller: Controller) -> None:

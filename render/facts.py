@@ -15,8 +15,7 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-# Number of columns in which the panel arranges facts: that are drawn as bars; that are counts with
-# an icon.
+# Number of columns of facts in the panel: of bars, and of counts with icons.
 BARS, COUNTS = 2, 6
 DIAL = 21  # radius of the dial that shows the time of day, in points
 # Bars of facts: width of a segment, in points; largest number of segments.
@@ -25,9 +24,9 @@ SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228,
 
 
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
-    """Draw facts in order, each in the form of its kind, such as a bar or a count.
+    """Draw facts in order, each as its `kind` requires, such as a bar or a count.
 
-    Neighbouring facts of the same kind are drawn together, so that they can share a line.
+    Adjacent facts of the same kind are drawn together, so that they can share a line.
     """
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
@@ -85,7 +84,7 @@ def _symbol(
 ) -> float:
     """Draw the icon of a fact, or write its label if the fact has no icon.
 
-    Returns the x coordinate, in points, where the next thing in the line can be drawn.
+    Returns the x coordinate, in points, at which the line continues.
     """
     drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
     if drawn is None:
@@ -154,7 +153,7 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # written by the function `mission`
+    "sentence": lambda pen, env, facts: None,  # the function `mission` writes these facts instead
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

@@ -59,7 +59,8 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
 def wall_tile_size(env: Env, boards: int) -> int:
     """Return the tile size for a picture of `boards` environments in a grid.
 
-    It is the largest size at which the picture is at most `ANIMATION_SIZE` pixels wide and high.
+    It is the largest size, up to 32 pixels, at which the picture is at most `ANIMATION_SIZE` pixels
+    wide and high.
     """
     side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)

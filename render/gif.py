@@ -93,7 +93,7 @@ def _frame(
 ) -> list[bytes]:
     """Return the encoding of one frame: the pixels that differ from the previous picture.
 
-    shared: palette of the file, which the frame uses if it has all colours of the frame.
+    shared: palette of the file. A frame with other colours gets a palette of its own.
     """
     from PIL import GifImagePlugin, Image
 

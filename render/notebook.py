@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 MAX_BOARDS = 64  # maximum number of environments side by side
 LEAST_HEIGHT = 160  # minimum height of the widget, in CSS pixels
-WIDGET = "jaxenvs.render.web.widget"  # imported when the packages that it needs are known to exist
+# Module of the widget, imported only after the check that its packages are installed.
+WIDGET = "jaxenvs.render.web.widget"
 
 
 def show(
@@ -30,14 +31,14 @@ def show(
 
     env: an environment, or an id with its fields, as in `make`.
     run: instead of `env`, the folder of a trained run, whose policy plays; `fields` replace fields
-        of its environment.
+        of the run's environment.
     seed: random seed of levels and outcomes.
-    boards: number of environments side by side; without a run, more than one play at random.
+    boards: number of environments side by side; without a run, two or more play at random.
     speed: steps per second of automatic play.
-    height: height in CSS pixels; the width is the one of the notebook.
+    height: height in CSS pixels; the width is that of the notebook's output area.
 
-    Returns the widget. Its `close()` ends the session, and `session.now` is the time step that is
-    shown. Raises `MissingExtraError` if a package is missing, and `ValueError` for wrong arguments.
+    Returns the widget. Its `close()` ends the session, and `session.now` is the displayed time
+    step. Raises `MissingExtraError` if a package is missing, and `ValueError` for wrong arguments.
     """
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     extras.require(["anywidget"], "widget")
@@ -56,7 +57,7 @@ def show(
 
 
 def _played(env: Env | str, fields: dict[str, Any], given: dict[str, Any]) -> "Viewer":
-    """Return the viewer of an environment; `given` are arguments of `Session`."""
+    """Return the viewer of an environment; `given` are keyword arguments of `Session`."""
     from .controls import Controller, playable
     from .pilots import RANDOM
     from .session import Session
@@ -74,7 +75,7 @@ def _played(env: Env | str, fields: dict[str, Any], given: dict[str, Any]) -> "V
 
 
 def _watched(run: Any, fields: dict[str, Any], given: dict[str, Any]) -> "Viewer":
-    """Return the viewer of a trained policy; `given` are arguments of `Session`."""
+    """Return the viewer of a trained policy; `given` are keyword arguments of `Session`."""
     from jaxenvs.baselines.storage.runs import load_policy
 
     from .controls import Controller

@@ -1,7 +1,7 @@
-"""The oracle of a viewer: a shortest plan from the state that is shown, and its number of steps.
+"""The oracle of a viewer: a shortest plan from the displayed state, and its number of steps.
 
-If the latest action was the first one of the known plan, the rest of that plan is the answer, and
-nothing is searched. This module needs no display.
+If the agent takes the first action of a known plan, the oracle answers with the rest of the plan,
+without a search. This module needs no display.
 """
 
 import functools
@@ -22,9 +22,9 @@ from .session import NO_ACTION, Moment, Session, board_moment, board_state, take
 
 
 class Oracle:
-    """Answers about the states of a session.
+    """Finds the best plan from each displayed state of a session, in the background.
 
-    waits: whether the answer comes at once, for pictures in files.
+    waits: whether `answer` waits until the plan is known, as pictures in files require.
     """
 
     def __init__(
@@ -35,17 +35,17 @@ class Oracle:
 
     @property
     def busy(self) -> bool:
-        """True while an answer is computed."""
+        """True while the solver works or a state waits to be solved."""
         return self.planner.busy
 
     def tick(self) -> bool:
-        """Move the search on; return whether an answer came."""
+        """Fetch the solver's answer if it is ready; return whether an answer came."""
         return self.planner.tick()
 
     def answer(self, board: int) -> Answer | None:
-        """Return the answer about the state of environment `board` that is shown.
+        """Return the answer about the displayed state of environment `board`.
 
-        Returns None while it is computed, and after the end of an episode.
+        Returns None until the answer is known, and after the end of an episode.
         """
         session = self._session
         if session.is_over(board):
@@ -61,7 +61,7 @@ class Oracle:
         return found
 
     def status(self, board: int) -> str:
-        """Return the number of steps in words, or the state of the search."""
+        """Return the number of steps to success in words, or the state of the search."""
         if self._session.is_over(board):
             return "episode over"
         found = self.answer(board)
@@ -71,7 +71,7 @@ class Oracle:
         return words.removesuffix(", if solvable")
 
     def _follows(self, board: int) -> Answer | None:
-        """Return the answer if the latest action was the first one of a known plan."""
+        """Return the rest of a known plan if the latest action was its first one; else None."""
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:
             return None
@@ -83,7 +83,7 @@ class Oracle:
         return before.after() if action == before.plan[0] and self._obeyed(earlier, board) else None
 
     def _obeyed(self, earlier: Moment, board: int) -> bool:
-        """Return whether the environment without wrappers made one step with the latest action.
+        """Return whether the latest action made one step of the environment inside all wrappers.
 
         A wrapper can take another action, or several.
         """
@@ -95,12 +95,12 @@ class Oracle:
         return _digest(after) == self._key(now, board)
 
     def _key(self, moment: Moment, board: int) -> str:
-        """Return a hash of the state of environment `board`, without wrappers and time."""
+        """Return a hash of the state of environment `board`, excluding wrappers and the time."""
         return _digest(_inside(self._session.env, board_state(moment, board))[1])
 
 
 def check(env: Env) -> None:
-    """Raise `UsageError` if an environment has no oracle."""
+    """Raise `UsageError` if the solver cannot plan from the states of an environment."""
     if problem := no_solver(env, states=True):
         raise UsageError(f"--oracle: {problem}")
 
@@ -120,7 +120,7 @@ def _digest(state: Any) -> str:
 
 
 def _inside(env: Env, state: Any) -> tuple[Env, Any]:
-    """Return the environment without wrappers, and its state."""
+    """Return the environment inside all wrappers, and its state."""
     while isinstance(env, Wrapper):
         env, state = env.env, env.inner(state)
     return env, state

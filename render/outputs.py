@@ -32,7 +32,7 @@ def is_animation(options: argparse.Namespace) -> bool:
 
 
 def with_oracle(controller: Controller, options: argparse.Namespace) -> Controller:
-    """Return the controller, which shows the oracle if --oracle is given."""
+    """Return `controller`; if --oracle is given, set `controller.oracle` first."""
     if options.oracle:
         controller.oracle = Oracle(controller.session, waits=is_headless(options))
     return controller
@@ -41,9 +41,9 @@ def with_oracle(controller: Controller, options: argparse.Namespace) -> Controll
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Write all files that the options request; they show the same time steps of the session.
+    """Write all files that the options request; all show the same time steps of the session.
 
-    advance: function that moves the session to the next time step, and returns False if there is
+    advance: function that moves the session to the next time step; it returns False if there is
         none.
     """
     moments = _moments(advance, _count(options))
@@ -55,7 +55,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # this advances the session, unless the animation already did
+    for _ in moments:  # advances the session to the end, unless the animation has done so
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
@@ -78,9 +78,9 @@ def _count(options: argparse.Namespace) -> int:
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Advance the session over `count` time steps; yield at each, beginning with the current one.
+    """Advance the session over `count` time steps; yield at each one, first at the current one.
 
-    Reports progress on stderr if it is a terminal.
+    Reports progress on stderr if stderr is a terminal.
     """
     due = time.monotonic() + LONG
     for i in range(count):
@@ -130,10 +130,10 @@ def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 def turning_pictures(
     controller: Controller, tile_size: int | None
 ) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pictures of the progress of the latest action, with their durations in seconds.
+    """Yield in-between pictures of the latest action, with their durations in seconds.
 
-    Yields nothing if the session has several environments, or if the environment draws no such
-    pictures.
+    Yields nothing if the session has several environments, or if the environment draws no
+    in-between pictures.
     """
     session = controller.session
     if session.boards > 1:

@@ -23,8 +23,8 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-# Heights are rounded, so the blocks of a column may be higher than the column by this much, in
-# points.
+# Tolerance in points: the blocks of a column may be this much higher than the column, because
+# heights are rounded.
 ROUNDING = 1
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
@@ -41,9 +41,9 @@ def heights(controller: Controller) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute the result of `heights`, which is cached.
+    """Compute the result of `heights` and cache it.
 
-    The panel differs between the view of all environments (`is_wall`) and of a single one.
+    `is_wall` is a key of the cache: the panel of all environments differs from that of one.
     """
     pygame.font.init()
     _, ends = _column(controller, 1.0)
@@ -221,7 +221,7 @@ def _oracle(pen: Pen, controller: Controller) -> None:
 
 
 def _shortened(pen: Pen, words: str, width: float) -> str:
-    """Return the beginning of a text that fits into one line."""
+    """Return a text cut after the last word that fits into `width` points, followed by dots."""
     if pen.canvas.width(words, 15) <= width:
         return words
     while words and pen.canvas.width(f"{words} ...", 15) > width:

@@ -23,7 +23,7 @@ from . import animation, frames, gif
 
 FPS = 8.0  # default frame rate of animations, in states per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-MOST_BOARDS = 64  # default for the largest number of environments drawn of a batch
+MOST_BOARDS = 64  # default of `boards`, the maximum number of environments drawn from a batch
 MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")
 # Packages that each format needs; `animation.suffix` checks the packages for videos.
@@ -118,7 +118,7 @@ class Animation:
     def __init__(
         self, sequence: "StateSequence", fps: float, tile_size: int | None, params: Any
     ) -> None:
-        """Check the arguments, which are explained at `animate`."""
+        """Check the arguments, which are the same as those of `animate`."""
         if isinstance(fps, bool) or not isinstance(fps, numbers.Real):
             raise TypeError(f"animate: fps must be a number, got {fps!r}")
         if not 0 < fps <= 100:
@@ -193,7 +193,7 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        # `reshape` gets the number of rows, because it cannot infer it (-1) for empty leaves.
+        # `rows` is passed to `reshape`, because -1 cannot be inferred for leaves without elements.
         rows = len(self) * boards
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
@@ -207,13 +207,13 @@ class StateSequence(NamedTuple):
     def begins(self) -> np.ndarray:
         """Return whether an episode begins at each time step, bool (times, environments).
 
-        It does where `time` did not increase.
+        An episode begins at the first time step, and where `time` did not increase.
         """
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
     def pauses(self) -> list[bool]:
-        """Return for each time step whether the animation shows it longer.
+        """Return a bool for each time step: whether the animation shows this time step for longer.
 
         True for the last time step and, if only one environment is drawn, where an episode ends.
         """

@@ -21,7 +21,7 @@ Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """A policy in the form that a session uses: its functions, its name, whether it is greedy."""
+    """A policy for a session: its name, its functions, and whether it acts greedily."""
 
     name: str  # name of the policy that the panel shows
     # Function (memory, obs, mask) -> (memory, network outputs, value).
@@ -31,7 +31,7 @@ class Pilot:
     greedy: bool = False  # whether to take the most likely action instead of sampling
     # Function that returns the recurrent state of the policy at the start of an episode.
     begin: Callable[[], Any] = tuple
-    # `Policy.decide`, if a search chooses the actions; None: they are sampled from the outputs.
+    # `Policy.decide`, if a search chooses the actions; None: actions depend only on the outputs.
     decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
@@ -43,7 +43,8 @@ class Pilot:
         """Apply the network to the observation of a state.
 
         `memory` is the recurrent state before this observation. Returns the recurrent state after
-        it, the policy outputs (logits if actions are discrete), and the value of the state.
+        this observation, the policy outputs (logits if actions are discrete), and the value of the
+        state.
         """
         has_mask = isinstance(env.action_space, Discrete)
         mask = env.action_mask(state, params) if has_mask else None

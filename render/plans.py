@@ -1,7 +1,7 @@
-"""Shortest plans for viewers: a solver that runs in its own thread, so that no window waits for it.
+"""Shortest plans for viewers: a solver in a thread of its own, so that no window waits for it.
 
-Only the newest question matters: a question that waits is replaced by the next one. Answers are
-kept by the key of their question.
+A question is a level or state to solve. At most one question waits; a newer question replaces it.
+Answers are stored under the key of their question.
 """
 
 import collections
@@ -17,7 +17,7 @@ from jaxenvs.core.env import Env
 
 NODES = 200_000  # largest number of states that a search stores
 BATCH = 128  # number of states that a search expands together
-KEPT = 4096  # number of answers that are kept
+KEPT = 4096  # maximum number of stored answers
 COMPILING, SOLVING = "compiling", "solving"
 
 
@@ -53,9 +53,9 @@ class Answer(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def no_solver(env: Env, states: bool = False) -> str:
-    """Return why an environment has no shortest plans; "" if it has.
+    """Return why an environment has no shortest plans; "" if it has them.
 
-    states: whether the plans have to begin in any state, not only in levels.
+    states: whether plans from any state are needed, not only plans from levels.
     """
     try:
         levels.check_solver(env, states)
@@ -69,7 +69,7 @@ def _sentence(error: Exception) -> str:
 
 
 def solved(env: Env, level: Any) -> Answer:
-    """Solve a level or a state; the answer has the reason if that is impossible."""
+    """Solve a level or a state; if that is impossible, `problem` in the answer gives the reason."""
     if problem := no_solver(env):
         return Answer(problem=problem)
     try:
@@ -82,9 +82,9 @@ def solved(env: Env, level: Any) -> Answer:
 
 
 class Planner:
-    """Answers questions in its own thread; `tick` moves the work on and never waits.
+    """Solves levels in a thread of its own; `tick` fetches answers and never blocks.
 
-    waits: whether `ask` answers at once, for pictures in files.
+    waits: whether `ask` waits until the level is solved, as pictures in files require.
     """
 
     def __init__(self, solve: Callable[[Env, Any], Answer] = solved, waits: bool = False) -> None:
@@ -92,16 +92,20 @@ class Planner:
         self._answers: collections.OrderedDict[Hashable, Answer] = collections.OrderedDict()
         self._wanted: tuple[Hashable, Env, Any] | None = None
         self._running: tuple[Hashable, Env] | None = None
-        self._compiled: set[Env] = set()  # environments with a first answer
+        # Environments that were solved once, so that their solver is compiled.
+        self._compiled: set[Env] = set()
         self._background: Background[Answer] = Background()
 
     @property
     def busy(self) -> bool:
-        """True if a question is being answered or waits."""
+        """True if a level is being solved or waits to be solved."""
         return self._running is not None or self._wanted is not None
 
     def ask(self, key: Hashable, env: Env, level: Any) -> None:
-        """Ask about a level; `key` identifies the question. Replaces the question that waits."""
+        """Request the answer for `level`; `key` identifies the request.
+
+        Replaces the request that waits.
+        """
         if key in self._answers or (self._running and self._running[0] == key):
             self._wanted = None
             return
@@ -111,17 +115,17 @@ class Planner:
             self._wanted = None
 
     def keep(self, key: Hashable, answer: Answer) -> None:
-        """Store the answer of a question."""
+        """Store the answer for the level or state with this key."""
         self._answers[key] = answer
         while len(self._answers) > KEPT:
             self._answers.popitem(last=False)
 
     def answer(self, key: Hashable) -> Answer | None:
-        """Return the answer of a question; None if there is none yet."""
+        """Return the answer for the level or state with this key; None if it is not known yet."""
         return self._answers.get(key)
 
     def status(self, key: Hashable) -> str:
-        """Return the answer in words, or the state of the search."""
+        """Return the answer for `key` in words, or else the state of the search ("" if idle)."""
         found = self._answers.get(key)
         if found is not None:
             return found.words
@@ -131,7 +135,7 @@ class Planner:
         return SOLVING if pending[1] in self._compiled else COMPILING
 
     def tick(self) -> bool:
-        """Fetch a finished answer and begin with the next question; return whether one came."""
+        """Fetch a finished answer and start the next search; return whether an answer came."""
         came = False
         if self._running is not None and self._background.done():
             key, env = self._running
@@ -145,7 +149,7 @@ class Planner:
         return came
 
     def _taken(self) -> Answer:
-        """Return the answer that came; the viewer outlives an error of the solver."""
+        """Return the finished answer; an exception of the solver becomes the answer's `problem`."""
         try:
             return self._background.take()
         except Exception as error:  # such as too little memory for the search

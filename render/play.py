@@ -31,7 +31,7 @@ EXAMPLES = (
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run `jaxenvs play`; return the exit code."""
     return arguments.guarded("play", _run, argv)
 
 
@@ -93,7 +93,7 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
     """Return a function that takes the next step of a session, and returns False at the end.
 
-    Each step presses the next one of `keys`, or takes a random action if `keys` is None.
+    Each step presses the next key of `keys`, or takes a random action if `keys` is None.
     """
     if keys is None:
         return controller.session.forward

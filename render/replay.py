@@ -68,13 +68,12 @@ class ReplayWriter:
         self._paint = frames.board_painter(env, tile_size)
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
-        # Index of each sprite in the atlas; the key is the bytes of its pixels.
+        # Sprite (bytes of its pixels) -> index of the sprite in the atlas.
         self._numbers: dict[bytes, int] = {}
         # Rows and columns of tiles in the picture of an environment, and of the agent's view.
         self._shape = self._view_shape = (0, 0)
         self._recordings = [Recording([], [], [], []) for _ in range(count)]
-        # For actions that are not discrete: index of each action's name in the replay's list of
-        # names.
+        # Name of each action that is not discrete -> index in the replay's list of names.
         self._names: dict[str, int] = {}
 
     def add(self, session: Session) -> None:
@@ -160,7 +159,7 @@ class ReplayWriter:
     def _mission(self, moment: Moment, board: int) -> str:
         """Return the facts of environment `board` that are sentences, joined to one text.
 
-        Most often this is the mission.
+        In most environments, the only such fact is the mission.
         """
         state = board_state(moment, board)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")

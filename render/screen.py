@@ -30,11 +30,11 @@ GAP = 8
 LARGEST_TILE = 96  # largest side of a grid cell, in points
 # Scales of text and distances, in pixels per point; `layout` chooses one of them.
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
-# Window size, in pixels, for which scale 1 is meant; scale 2 needs twice this width and height.
+# Window size, in pixels, for which scale 1 is designed. Scale 2 needs twice the width and height.
 DESIGNED = (880, 620)
-# A smaller scale is chosen only if it makes boards larger by a factor of at least GROWTH.
-# The chosen scale is at least SHRINK times the largest possible scale, unless boards would be
-# smaller than LEAST_BOARD times the shorter side of the window at such a scale.
+# Rules for the scale. A smaller scale must enlarge the boards by a factor of more than GROWTH.
+# Scales below SHRINK times the largest one are tried only while the boards are smaller than
+# LEAST_BOARD times the shorter side of the window.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
@@ -106,7 +106,10 @@ def opening_size(display: tuple[int, int]) -> tuple[int, int]:
 
 
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
-    """Return the window size, in pixels, at which the boards fit exactly with this tile size."""
+    """Return the window size, in pixels, that fits boards with tiles of `tile_size` pixels.
+
+    If `tile_size` is None, it is chosen so that the boards fit into `DEFAULT_BOARD` pixels.
+    """
     session, shape = controller.session, _shape(controller)
     rows, columns = shape
     across = 1 if controller.zoomed else frames.wall_columns(session.boards)
@@ -123,7 +126,7 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 
 
 def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> Layout:
-    """Return the layout of a window of this size, with boards as large as possible.
+    """Return the layout of a window of `size`, with boards as large as possible.
 
     ratio: pixels per unit of length on the desktop; text is larger in proportion.
 
@@ -144,7 +147,7 @@ def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) ->
 
 
 def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
-    """Return the layout with the largest boards at this scale; None if the panel never fits."""
+    """Return the layout with the largest boards at `scale`; None if no layout fits."""
     blocks = panel.heights(controller)
     places = []
     for columns in range(1, len(blocks) + 1):
@@ -179,14 +182,14 @@ def _rooms(blocks: Sequence[float]) -> list[float]:
 
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return rectangles for the boards and for a panel of `columns` columns on their right."""
+    """Return the rectangles of the boards and of a panel with `columns` columns on their right."""
     (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
     return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
 def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
-    """Return rectangles for the boards and for a panel of height `tall` (points) below them."""
+    """Return the rectangles of the boards and of a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
     # The height is rounded up. If the area were a fraction of a pixel too low, the last block of
@@ -303,7 +306,8 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
 def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
     """Draw icons, such as of the carried object, below the picture of environment `i`.
 
-    Each fact of kind "icon" has one. Draws nothing if the picture itself has rows for facts.
+    Draws the icon of each fact of kind "icon". Draws nothing if the picture itself has rows for
+    facts.
     """
     env = session.env
     if env.status_rows:
@@ -317,9 +321,9 @@ def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, flo
 def draw_help(
     surface: pygame.Surface, listed: Sequence[Any], scale: float, columns: int = 1
 ) -> None:
-    """Draw the list of keys over the window, at a smaller scale if it would not fit.
+    """Draw the list of keys over the window, at a smaller scale if the list would not fit.
 
-    listed: the commands, with their `keys` and what each one `does`.
+    listed: the commands, each with its `keys` and its description `does`.
     """
     bindings = [b for b in listed if b.keys]
     rows = -(-len(bindings) // columns)

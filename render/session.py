@@ -31,8 +31,8 @@ NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action le
 UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-# Largest number of time steps and of bytes in the history; the oldest time steps are dropped. At
-# least MIN_MOMENTS time steps are kept, however large.
+# Bounds of the history: time steps that are always kept, maximum number of time steps, and maximum
+# size in bytes. The oldest time steps are dropped first.
 MIN_MOMENTS, MAX_MOMENTS, MAX_BYTES = 100, 20_000, 64 * 2**20
 
 
@@ -86,11 +86,12 @@ class Session:
         seed: int = 0,
         speed: float = 8,
         level: Any = None,  # level in which every episode starts; None: random levels
-        history_bytes: int = MAX_BYTES,  # bound of the history's size, see `MIN_MOMENTS`
+        # Maximum size of the history in bytes; MIN_MOMENTS time steps are always kept.
+        history_bytes: int = MAX_BYTES,
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
-        self.human = pilot is None  # whether a person chooses the actions; False: the policy
+        self.human = pilot is None  # True: a person chooses the actions; False: the policy does
         self.paused = False
         self.level = level
         self._start, self._advance = _compiled(env, self.pilot, boards)
@@ -110,7 +111,7 @@ class Session:
 
     @property
     def at_end(self) -> bool:
-        """True if the newest time step of the history is the one that is shown."""
+        """True if the displayed time step is the newest one of the history."""
         return self.cursor == len(self.history) - 1
 
     def state(self, board: int = 0) -> Any:
@@ -131,7 +132,7 @@ class Session:
         before = board_state(self.history[self.cursor - 1], board)
         return self.env.effects(before, action, self.state(board))
 
-    # Movement of the cursor through the history.
+    # Methods that move the cursor through the history.
 
     def seek(self, index: int) -> None:
         """Move the cursor to an index into the history (clipped to its length), and pause."""
@@ -173,7 +174,7 @@ class Session:
         ended = self.boards == 1 and self.is_over()
         return max(END_PAUSE if ended else 0.0, 1.0 / self.speed)
 
-    # Actions and other commands.
+    # Methods for actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
         """Take a person's action in environment `board`; the policy acts in the other ones.
@@ -192,7 +193,7 @@ class Session:
     def new_level(self, board: int | None = None) -> None:
         """Start the next episode in all environments; if `board` is given, only in this one.
 
-        In the latter case the policy acts in the other environments.
+        With `board`, the policy acts in the other environments.
         """
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
@@ -287,7 +288,7 @@ def board_state(moment: Moment, board: int) -> Any:
 
 
 def _to_host(moment: Moment) -> Moment:
-    # Copies: views would keep the buffers of JAX, which take ten times more memory.
+    # Copy the arrays. Views would keep the buffers of JAX, which take ten times more memory.
     return jax.tree.map(np.array, jax.device_get(moment))
 
 
@@ -391,8 +392,8 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
 def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
     """Return the policy's action probabilities and value for environment `board`.
 
-    They are for the state that is shown. If actions are not discrete, returns the most likely
-    action instead of probabilities.
+    Both are for the displayed state. If actions are not discrete, returns the most likely action
+    instead of probabilities.
     """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)

@@ -13,21 +13,22 @@ import pygame
 LEFT_BUTTON, MIDDLE_BUTTON, RIGHT_BUTTON = 1, 2, 3  # numbers of the mouse's buttons
 PRESS = "press"  # name of the command that presses a key
 CTRL = "ctrl "  # beginning of the names of keys that were pressed with Ctrl
-QUIT = "quit"  # name of the key that closing the window presses, if there are unsaved changes
-Size = tuple[int, int]  # width and height, or a position, in pixels
+QUIT = "quit"  # name of the key that stands for closing a window with unsaved changes
+Size = tuple[int, int]  # (width, height), or a position (x, y), in pixels
 
 
 class Shown(ABC):
-    """A viewer: a picture that keys, the mouse and time change.
+    """A viewer: a picture that is changed by keys, by the mouse and as time passes.
 
-    `size` is the (width, height) of the picture in pixels, `ratio` its pixels per unit of the
-    desktop.
+    `size` is the (width, height) of the picture in pixels. `ratio` is the number of pixels per unit
+    of length on the desktop.
     """
 
     def __init__(self) -> None:
         self.is_saving = False  # whether a file is being written
-        self.saved: Path | None = None  # the file that a page can download
-        # Called with the name and the arguments of each command before it runs, for a journal.
+        self.saved: Path | None = None  # saved file that a web page can download
+        # Function that is called with the name and the arguments of each command before the command
+        # runs, to write a journal.
         self.note: Callable[..., None] = lambda *command: None
 
     def keep(self, note: Callable[..., None]) -> None:
@@ -51,7 +52,7 @@ class Shown(ABC):
 
     @abstractmethod
     def stay(self, notice: str) -> None:
-        """Continue after the command that ends the viewer, and show a notice."""
+        """Reopen the viewer after the command that ended it, and show a notice."""
 
     @abstractmethod
     def tell(self, notice: str) -> None:
@@ -62,12 +63,12 @@ class Shown(ABC):
         """Run a command, such as `PRESS` with the name of a key."""
 
     def type(self, text: str) -> None:
-        """Replace the text that is typed, if the viewer asks for one."""
+        """Replace the text that the user has typed, if the viewer asks for a text."""
         return
 
     @abstractmethod
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Run commands (name, *arguments) of a journal; they write no files."""
+        """Run the commands (name, *arguments) of a journal, without writing files."""
 
     @abstractmethod
     def tick(self, seconds: float) -> bool:
@@ -83,37 +84,37 @@ class Shown(ABC):
 
     @abstractmethod
     def natural_size(self, tile_size: int) -> Size:
-        """Return the size of the picture at which cells have this size, in pixels."""
+        """Return the size of the picture at which cells are `tile_size` pixels wide."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
         """Return facts for a page: title, position in words, notice, keys, name of a saved file.
 
-        An editor adds the text that it asks for (`typing`, False without one) and `edits`,
-        which is true if it uses all buttons of the mouse.
+        An editor adds `typing`, the text typed so far or False if it asks for no text, and `edits`,
+        which is True if all mouse buttons are used.
         """
 
     @abstractmethod
     def described(self) -> str:
-        """Return the picture in words."""
+        """Return a description of the picture in words."""
 
     @abstractmethod
     def click(
         self, pointer: "Pointer", at: Size, size: Size, ratio: float = 1.0, button: int = 1
     ) -> None:
-        """Press a button of the mouse at a position."""
+        """Handle the press of a mouse button at the position `at`."""
 
     @abstractmethod
     def move(self, pointer: "Pointer", at: Size, size: Size, ratio: float = 1.0) -> None:
-        """Move the mouse to a position, which may be outside the picture."""
+        """Handle a move of the mouse to the position `at`, which may be outside the picture."""
 
     @abstractmethod
     def release(self, pointer: "Pointer") -> None:
-        """Release the button of the mouse."""
+        """Handle the release of the mouse button."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Note that no mouse is over the picture any more."""
+        """React to the mouse leaving the picture."""
 
 
 class Pointer:
@@ -121,19 +122,20 @@ class Pointer:
 
     def __init__(self) -> None:
         self.scrubbing = False  # whether the history bar is being dragged
-        self.button = 0  # button that is held over the cells of an editor; 0 for none
-        self.cell: tuple[int, int] | None = None  # cell where the button was last held
+        self.button = 0  # mouse button held over the cells of an editor; 0: none
+        # Latest cell of an editor below the mouse while a button is held.
+        self.cell: tuple[int, int] | None = None
 
     def click(
         self, viewer: Shown, at: Size, size: Size, ratio: float = 1.0, button: int = LEFT_BUTTON
     ) -> None:
-        """Press a button of the mouse at a position."""
+        """Tell the viewer that a mouse button was pressed at the position `at`."""
         viewer.click(self, at, size, ratio, button)
 
     def move(self, viewer: Shown, at: Size, size: Size, ratio: float = 1.0) -> None:
-        """Move the mouse to a position, which may be outside the picture."""
+        """Tell the viewer that the mouse moved to `at`, which may be outside the picture."""
         viewer.move(self, at, size, ratio)
 
     def release(self, viewer: Shown) -> None:
-        """Release the button of the mouse."""
+        """Tell the viewer that the mouse button was released."""
         viewer.release(self)

@@ -67,13 +67,13 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return the action at the state's time step; after the last action, that action again."""
+        """Return `memory` and the plan's action at time `state.time`; later, the last action."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run `jaxenvs solve`; return the exit code."""
     return arguments.guarded("solve", _run, argv)
 
 

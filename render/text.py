@@ -104,7 +104,7 @@ def scene(session: Session) -> str:
 def _effects(session: Session) -> list[str]:
     """Return a line for each effect of the latest action, such as a rule that has fired.
 
-    Effects that the description of the state does not mention are left out.
+    Omits effects that the description of the state does not mention.
     """
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)

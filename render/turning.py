@@ -1,6 +1,6 @@
 """In-between pictures of an action, such as a half-finished turn of a cube's face.
 
-Only environments that define `picture_between` have them.
+Only environments that define `picture_between` have in-between pictures.
 """
 
 import numpy as np
@@ -18,9 +18,9 @@ FRACTIONS = (0.25, 0.5, 0.75)
 
 
 def is_turn(session: Session, board: int = 0) -> bool:
-    """Return whether in-between pictures can be drawn of the action that led to the shown state.
+    """Return whether the action that led to the displayed state has in-between pictures.
 
-    False at the start of an episode, or if the environment does not draw such pictures.
+    False at the start of an episode, or if the environment does not draw in-between pictures.
     """
     drawn = is_drawn(session.env) and session.cursor > 0
     return drawn and int(session.now.action[board]) != NO_ACTION
@@ -41,7 +41,7 @@ def between(
 ) -> UInt8[np.ndarray, "height width 3"] | None:
     """Return a picture of the latest action at a fraction, 0 to 1, of its progress.
 
-    Returns None if there is nothing to animate.
+    Returns None if the action is complete or has no in-between pictures.
     """
     if fraction >= 1 or not is_turn(session, board):
         return None

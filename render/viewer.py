@@ -19,10 +19,11 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 from .shown import CTRL, LEFT_BUTTON, PRESS, Pointer, Shown, Size
 
-# Maximum number of time steps that key G saves as a GIF; the last one is the one that is shown.
+# Maximum number of time steps that key G saves as a GIF; the displayed one is the last of them.
 SAVED_MOMENTS = 500
-NEAR_BAR = (20, 30)  # pixels by which the area of the history bar that reacts is wider and higher
-# Names of the commands in a journal, see `Viewer.note`.
+# Pixels by which the area that reacts to clicks is wider and higher than the history bar.
+NEAR_BAR = (20, 30)
+# Names of the viewer's commands in a journal, in addition to `PRESS`.
 PLACE, SCRUB, ZOOM, FORWARD = "place", "scrub", "zoom", "forward"
 
 
@@ -32,7 +33,8 @@ class Viewer(Shown):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self.controller = controller
-        self.seen = controller.session.cursor  # index in the history of the latest time step
+        # `cursor` of the history when `_turn` last checked it.
+        self.seen = controller.session.cursor
         controller.save = self._save
 
     @property
@@ -41,7 +43,7 @@ class Viewer(Shown):
         return self.controller.open
 
     def stay(self, notice: str) -> None:
-        """Continue after the command that ends the viewer, and show a notice."""
+        """Reopen the viewer after the command that ended it, and show a notice."""
         self.controller.open = True
         self.tell(notice)
 
@@ -58,7 +60,7 @@ class Viewer(Shown):
         return is_asked or self.controller.turned < 1 or not (session.human or session.paused)
 
     def run(self, name: str, *given: Any) -> None:
-        """Run a command of a journal; `given` are its arguments."""
+        """Run a command, such as `PRESS` with the name of a key; `given` are its arguments."""
         controller = self.controller
         if name == FORWARD:
             for _ in range(given[0]):
@@ -76,7 +78,7 @@ class Viewer(Shown):
             controller.zoom(given[0])
 
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Run commands (name, *arguments) of a journal; they write no files."""
+        """Run the commands (name, *arguments) of a journal, without writing files."""
         note, self.note = self.note, lambda *command: None
         save, self.controller.save = self.controller.save, None
         for command in commands:
@@ -102,11 +104,11 @@ class Viewer(Shown):
         return screen.draw(self.controller, size, ratio)
 
     def natural_size(self, tile_size: int) -> Size:
-        """Return the size of the window at which cells have this size, in pixels."""
+        """Return the window size, in pixels, that fits boards with cells of `tile_size` pixels."""
         return screen.natural_size(self.controller, tile_size)
 
     def about(self) -> dict[str, Any]:
-        """Return facts about the session for a page: its title, its moment and its keys."""
+        """Return facts about the session for a page: title, time step, notice, keys, saved file."""
         controller, session = self.controller, self.controller.session
         first = session.dropped
         keys = [
@@ -130,7 +132,7 @@ class Viewer(Shown):
     def click(
         self, pointer: Pointer, at: Size, size: Size, ratio: float = 1.0, button: int = 1
     ) -> None:
-        """Press a button of the mouse at a position; only the left one acts."""
+        """Handle the press of a mouse button at the position `at`; only the left button acts."""
         if button != LEFT_BUTTON:
             return
         controller, run = self.controller, self.run
@@ -148,7 +150,7 @@ class Viewer(Shown):
                 run(PLACE, *place)
 
     def move(self, pointer: Pointer, at: Size, size: Size, ratio: float = 1.0) -> None:
-        """Move the mouse to a position, which may be outside the picture."""
+        """Handle a move of the mouse to the position `at`, which may be outside the picture."""
         controller = self.controller
         where = screen.layout(controller, size, ratio)
         is_near = where.bar.inflate(*NEAR_BAR).collidepoint(at)
@@ -157,11 +159,11 @@ class Viewer(Shown):
             self.run(SCRUB, where.scrubbed(at[0]))
 
     def release(self, pointer: Pointer) -> None:
-        """Release the button of the mouse."""
+        """Handle the release of the mouse button."""
         pointer.scrubbing = False
 
     def leave(self) -> None:
-        """Note that no mouse is over the history bar any more."""
+        """React to the mouse leaving the history bar."""
         self.controller.pointed = None
 
     def _turn(self, seconds: float) -> bool:
@@ -182,7 +184,7 @@ class Viewer(Shown):
         return True
 
     def _save(self) -> str:
-        """Save the history, up to the time step that is shown, as a GIF in the working directory.
+        """Save the history, up to the displayed time step, as a GIF in the working directory.
 
         Returns a notice for the panel: the file's name or the error.
         """

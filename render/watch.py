@@ -32,7 +32,7 @@ Watched = tuple[str, Env, Pilot]  # environment id, environment, and policy to w
 
 
 def main(argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run `jaxenvs watch`; return the exit code."""
     return arguments.guarded("watch", _run, argv)
 
 

@@ -26,8 +26,8 @@ FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
-# Longest time, in seconds, to wait for a job before events are handled again.
-# The first is used before the busy screen is shown, the second while its spinner turns.
+# Longest time, in seconds, to wait for a job before events are handled again: PATIENCE before the
+# busy screen is shown, SPINNING while its spinner turns.
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
@@ -69,11 +69,13 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        # The controller of the session; None until `prepare` has returned, and for other viewers.
+        # The controller of the session. None until `prepare` has returned, and if `prepare` returns
+        # another viewer.
         self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
-        self._viewer: Shown | None = None  # None until `prepare` has returned
+        # Viewer of the session; None until `prepare` has returned.
+        self._viewer: Shown | None = None
         self._tile_size = tile_size
         self._queued: list[Callable[[Shown], None]] = []  # commands that still have to run
         # Real time, in seconds, since the last background job began; the next job advances the
@@ -125,7 +127,7 @@ class Window:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        elif not self._is_warm:  # compile the step while the user looks at the first picture
+        elif not self._is_warm:  # compile the step function while the first picture is shown
             job, self._is_warm = viewer.warm, True
         else:
             job = None
@@ -178,7 +180,7 @@ class Window:
         self._queue(_press, "return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
-        if event.button <= RIGHT_BUTTON:  # higher numbers are those of the wheel
+        if event.button <= RIGHT_BUTTON:  # higher numbers belong to the mouse wheel
             given = (event.pos, self.display.get_size(), 1.0, event.button)
             self._queue(self._pointer.click, *given)
 
@@ -191,7 +193,7 @@ class Window:
     def _quit(self, event: pygame.event.Event) -> None:
         """Close the window; an editor with unsaved changes asks first.
 
-        It is closed at once if the question has to wait for a long job.
+        If the question has to wait for a long job, closing the window again closes it at once.
         """
         if self._is_leaving or self._viewer is None or not self._viewer.is_changed:
             self.open = False
@@ -211,7 +213,7 @@ class Window:
     # Methods that run in the background thread.
 
     def _start(self, prepare: Prepare, size: tuple[int, int]) -> pygame.Surface:
-        """Create the viewer, for example with its session, and return the first picture."""
+        """Create the viewer with `prepare`, and return its first picture."""
         made = prepare()
         viewer = Viewer(made) if isinstance(made, Controller) else made
         if self._tile_size is not None:
@@ -230,7 +232,7 @@ class Window:
     ) -> pygame.Surface | None:
         """Run the queued commands, and let `seconds` of real time pass in the session.
 
-        Returns a picture of the window of this size, or None if nothing has changed.
+        Returns a picture of `size`, the size of the window, or None if nothing has changed.
         """
         for command in queued:
             command(viewer)

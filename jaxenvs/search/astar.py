@@ -46,20 +46,21 @@ def astar(
         several levels, which are searched together.
     heuristic: (instance, board) -> estimate of the cost to a goal; by default `domain.heuristic`.
     weight: factor of the heuristic. Nodes are expanded in order of cost so far + weight *
-        heuristic. Above 1, a solution is found sooner and may cost more.
+        heuristic. With a weight above 1, a solution is found sooner and may cost more.
     batch_size: number of nodes that one iteration expands.
     node_budget: maximum number of stored nodes, for all levels together.
     terminate: "first" ends when no open node has a lower priority than the cheapest goal found; if
         the heuristic is admissible, that goal costs at most max(1, weight) times the optimum.
-        "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
-        the heuristic is admissible. With weight 1 the two are the same.
+        "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if the
+        heuristic is admissible. With weight 1, "first" and "optimal" are equivalent.
     max_length: length of the returned array of actions. If a solution is longer, only its cost and
         length are returned.
     admissible: whether the heuristic never exceeds the true cost; by default true for
         `domain.heuristic` only. If false, only unsolvability can be proven, by examining every
         reachable board.
-    bucket_width: difference in priority below which the order of nodes does not matter. By default
-        a quarter of the cheapest action's cost, times the weight if that is above 1.
+    bucket_width: difference in priority below which the order of nodes does not matter. The default
+        is a quarter of the cheapest action's cost, times the weight if the weight is above 1. It is
+        1 if all costs are 1, the heuristic is `domain.heuristic`, and the weight is 0 or 1.
 
     Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
     are exact up to 2**24.
@@ -111,7 +112,7 @@ def qstar(
 class _Costs(NamedTuple):
     """Default `q` of Q*: for each action, its cost plus the heuristic of the resulting board.
 
-    Two such functions of equal domains are equal, so `jit` reuses the compiled search.
+    Instances with equal domains are equal, so `jit` reuses the compiled search.
     """
 
     domain: Any

@@ -20,7 +20,7 @@ from .store import hash_of
 
 
 class _Beam(NamedTuple):
-    """State of the search of one level: the boards of the beam, and the path to each of them."""
+    """State of the search of one level: the boards of the beam, and the path to each board."""
 
     board: Any  # boards of the beam; each array has a leading axis of length `width`
     cost: Float32[Array, " width"]
@@ -106,7 +106,7 @@ def _search_one(
 
 
 def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand all boards of the beam; keep the best new boards (cost + heuristic), each once."""
+    """Expand all boards of the beam; keep the distinct new boards of lowest cost + heuristic."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)

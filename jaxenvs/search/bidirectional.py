@@ -36,7 +36,7 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """For each action, the index of the action that undoes it: the array of the puzzle.
+        """The puzzle's array: for each action, the index of the action that undoes it.
 
         The array is valid for the backward search, too: in a puzzle with inverse actions, the
         inverse of action i leads to predecessor i.
@@ -53,18 +53,18 @@ class Backward(NamedTuple):
         return jnp.zeros((), jnp.bool_)
 
     def pack(self, board: Any) -> Array:
-        """Pack a board as the forward search does."""
+        """Encode a board as uint32 words, as in the forward search."""
         return self.puzzle.pack(board)
 
     def unpack(self, words: Array) -> Any:
-        """Unpack a board as the forward search does."""
+        """Decode a board from its uint32 words, as in the forward search."""
         return self.puzzle.unpack(words)
 
 
 class _Meeting(NamedTuple):
     """For each level, the cheapest pair of a forward and a backward node that have the same board.
 
-    Nodes are given as row indices in the two stores; -1 before a pair is found.
+    A node is its row index in the store of its search; -1 before a pair is found.
     """
 
     cost: Float32[Array, " levels"]
@@ -95,13 +95,13 @@ def bidirectional(
     puzzle: a puzzle that defines `goal` and `predecessors`.
     level: a `PuzzleLevel`, a state of the puzzle, or a board. Arrays with a leading axis are
         several levels, which are searched together.
-    heuristic: (instance, board) -> estimate of the cost to the goal; by default
-        `puzzle.heuristic`. The backward search uses none.
+    heuristic: (instance, board) -> estimate of the cost to the goal; by default `puzzle.heuristic`.
+        The backward search uses no heuristic.
     admissible: whether the heuristic never exceeds the true cost, as proofs require. The heuristic
         may be inconsistent.
     node_budget: maximum number of nodes that both searches store together.
-    terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where
-        the two searches first meet, without any guarantee on the solution's cost.
+    terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where the
+        two searches first meet, without any guarantee on the solution's cost.
 
     For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
     puzzle without a single goal or predecessors. If unsolved, the result's `board` is the board
@@ -225,7 +225,7 @@ class _Both:
     def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds on the cost of a solution, and mark finished levels as done.
 
-        Both searches get the same bounds and the same marks.
+        Both searches get the same bounds and the same mask of finished levels.
         """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
         # If a cheaper solution exists, one of the searches has an open node on its path, and the
@@ -254,9 +254,9 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # Whether an empty open list proves the level unsolvable. In the forward search
-        # it does not, if an infinite value of an inadmissible heuristic made this search discard a
-        # board. The backward search uses no heuristic, so there it is always a proof.
+        # Whether an empty open list proves the level unsolvable. The list of the backward search
+        # always does, because this search uses no heuristic. The list of the forward search does
+        # not if an infinite value of an inadmissible heuristic made this search discard a board.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes

@@ -12,8 +12,8 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-# Default width of the open list's buckets, in priority: this fraction of the cost of the cheapest
-# action, times the weight of the heuristic if that is above 1.
+# Default width of the open list's buckets in priority, as a fraction of the cheapest action's cost
+# times max(1, weight). The width is 1 instead if `Engine.coarse` is True.
 FINE = 0.25
 
 
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
     by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
     # Difference in priority below which the order of entries does not matter; None: see `FINE`.
     bucket_width: float | None = None
-    # Whether this is one of the two searches of `bidirectional`, which then decides when to end.
+    # Whether this is one of the two searches of `bidirectional`, which decides when both end.
     to_middle: bool = False
 
 
@@ -47,7 +47,7 @@ class Search(NamedTuple):
     # Lower bound on the optimal cost.
     # It is constant once a level is done, because the level's open entries are then skipped.
     lower: Float32[Array, " levels"]
-    # Whether a board was discarded because a heuristic that is not admissible was infinite.
+    # Whether a board was discarded because an inadmissible heuristic was infinite.
     lost: Bool[Array, " levels"]
     # Difference in priority below which the order of entries does not matter.
     finest: Float32[Array, ""]
@@ -56,7 +56,7 @@ class Search(NamedTuple):
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Return the capacity of the store: the node budget plus the largest batch of new nodes."""
+    """Return the capacity of the store: the node budget plus room for one iteration's new nodes."""
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -90,7 +90,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        # Factor by which a weight of the heuristic above 1 increases differences in priority.
+        # Factor by which differences in priority increase if the heuristic's weight is above 1.
         self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
@@ -154,10 +154,10 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, and the middle and the width of the first ranges.
+        """Return the smallest bucket width, and the middle and the width of the initial ranges.
 
-        These are the open list's ranges at the start. `bounds` are the heuristics of the start
-        boards.
+        A range is the interval of priorities that belongs to one bucket of the open list. `bounds`
+        are the heuristics of the start boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
@@ -209,7 +209,7 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Return the children of the entries, grouped by entry, the most expensive entry first.
+        """Return the children of the entries, in order of descending cost.
 
         Also returns the mask of valid children, and the smallest bucket width (`Search.finest`).
         """
@@ -334,7 +334,7 @@ class Engine:
         best, goal_row = _best(search.cost, search.goal, cost, row, level, goal)
         near, near_row = _best(search.nearest, search.nearest_row, bound, row, level, valid)
         opens = valid & ~goal
-        # With Q*, the first axis of the scores is the action.
+        # With Q*, transpose the bounds, so that the first axis of the scores is the action.
         score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
@@ -385,9 +385,9 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return for each priority the number that decides whether its entry is still expanded.
+        """Return, for the priority of each entry, the value to compare with the best goal's cost.
 
-        The entry is expanded only if this number is below the cost of the best goal found so far.
+        An entry is expanded only if its value is below the cost of the best goal found so far.
         """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority

@@ -11,7 +11,7 @@ from ..levels.solving import Solution
 from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from .astar import astar
 
-TOGETHER = 64  # number of levels that one search solves
+TOGETHER = 64  # maximum number of levels that one search solves
 LONG = 4096  # maximum number of actions of a plan that a search returns
 TAKES_STATES = True  # whether `solve_levels` also takes states
 
@@ -53,7 +53,10 @@ def solve_levels(
 
 
 def _solution(puzzle: Puzzle, result: Any, row: int, limit: int) -> Solution:
-    """Return the solution of one level, given the results of a search."""
+    """Return the solution of the level at index `row` of a search's results.
+
+    limit: maximum number of steps of an episode.
+    """
     unsolvable, solved = bool(result.unsolvable[row]), bool(result.solved[row])
     bound, length = float(result.lower_bound[row]), int(result.length[row])
     proven = bool(result.optimal[row])

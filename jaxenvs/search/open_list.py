@@ -202,7 +202,7 @@ def adapted(
 
 
 def _front(todo: OpenList) -> Int32[Array, ""]:
-    """Return the index of the first non-empty bucket, in the set of buckets in use."""
+    """Return the index of the first non-empty bucket in the current set of buckets."""
     return jnp.argmax(todo.size[todo.current] > 0).astype(jnp.int32)
 
 
@@ -210,7 +210,7 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # An edge that overflows is clipped: an infinite edge would exceed its bucket's priorities.
+    # Clip an edge that overflows: an infinite edge would exceed the priorities in its bucket.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
@@ -229,9 +229,9 @@ def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " l
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Set the numbers of entries in the buckets of the current set, which do not decrease.
+    """Set the number of entries of each bucket in the current set to `size`; allocate pages.
 
-    Allocates the pages that the buckets additionally need. At most `lanes` entries are added.
+    No number may decrease. At most `lanes` entries are added in total.
     """
     page, most = todo.entries.shape[1], todo.page_of.shape[2]
     before = -(-todo.size[todo.current] // page)
@@ -251,9 +251,9 @@ def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> O
 def _without_pages(
     todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
 ) -> OpenList:
-    """Set the numbers of entries in the buckets of set `source`, which do not increase.
+    """Set the number of entries of each bucket in set `source` to `size`; free unused pages.
 
-    Frees the pages that the buckets no longer need. At most `lanes` entries are removed.
+    No number may increase. At most `lanes` entries are removed in total.
     """
     page, pages = todo.entries.shape[1], todo.free.shape[0]
     after = -(-size // page)

@@ -19,7 +19,7 @@ NO_ID = "{} does not exist; name the environment of its levels with --id to crea
 
 
 def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
-    """Run the command; return the exit code."""
+    """Run `jaxenvs levels edit`; return the exit code."""
     options.gif = options.html = options.screenshot = None
     arguments.check_web(options)
     file = _file(options.file, env)
@@ -30,7 +30,7 @@ def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
         editors.append(view.editor)
         return view
 
-    if options.web:  # a journal keeps unsaved changes
+    if options.web:  # keeps unsaved changes in a journal, so needs no `rescuing`
         return arguments.pages().open_pages(prepare, "levels", argv, options)
     from ..window import open_window
 
@@ -39,7 +39,7 @@ def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
 
 
 def _file(path: str, env: Env | None) -> File:
-    """Check the arguments before a window opens; raise `UsageError`."""
+    """Return the file to edit; raise `UsageError` for a wrong argument, before a window opens."""
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder; name one of its files")
     if env is not None:
@@ -57,7 +57,7 @@ def _file(path: str, env: Env | None) -> File:
 
 
 def opened(file: File) -> EditView:
-    """Return the viewer of a file; raise `UsageError` if it cannot be edited."""
+    """Return a viewer that edits `file`; raise `UsageError` if the file cannot be edited."""
     try:
         document = _document(file)
     except (levels.LevelError, NotImplementedError, ValueError) as error:

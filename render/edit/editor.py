@@ -1,6 +1,6 @@
-"""The level editor without its pictures: keys, tools, prompts, play and the solver's answer.
+"""State and commands of the level editor: tools, questions, play and the solver's answer.
 
-Needs no display. `EditView` draws it and passes on the mouse.
+Needs no display. `EditView` draws the editor and passes mouse events to it.
 """
 
 import functools
@@ -51,7 +51,7 @@ class Command(NamedTuple):
 
 
 class Editor:
-    """An open file in the editor."""
+    """State of the editor of one file, such as the levels, the selected tool and the cursor."""
 
     def __init__(self, file: File, model: Model, planner: Planner | None = None) -> None:
         self.file, self.model = file, model
@@ -59,20 +59,23 @@ class Editor:
         self.tool, self.variant = 1, 0  # index of the selected tool, and of its variant
         self.cell = (1, 1)  # row and column of the cursor
         self.pointed: tuple[int, int] | None = None  # cell below the mouse
-        self.notice = ""  # message until the next command
+        self.notice = ""  # message that is shown until the next command
         self.help_shown = self.plan_shown = False
         self.open = True
-        self.prompt: prompts.Prompt | None = None  # question that takes all keys
-        self.play: Callable[[Controller], None] = lambda controller: None  # set by `EditView`
+        # Open question, which receives all keys; None: no question.
+        self.prompt: prompts.Prompt | None = None
+        # Starts a session; set by `EditView`.
+        self.play: Callable[[Controller], None] = lambda controller: None
         self._path: tuple[str, tuple[tuple[int, int], ...]] = (
             "",
             (),
-        )  # the question of a plan, and the cells of its path
+        )  # cache of `path`: the `question` of the plan, and the cells of its path
         self._seed = 1  # seed of the next random level or edit
-        self._warned: str | None = None  # hash of another program's changes that a save may replace
+        # Hash of another program's version of the file, which the next save may overwrite.
+        self._warned: str | None = None
         self.ask()
 
-    # State
+    # Properties.
 
     @property
     def title(self) -> str:
@@ -81,43 +84,43 @@ class Editor:
 
     @property
     def id(self) -> str:
-        """Id of the environment of the level that is shown, or its class."""
+        """Id of the displayed level's environment; without an id, the environment's name."""
         return dict(self.model.picture.headers).get("id") or self.model.env.name
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools of the level that is shown."""
+        """Painting tools for the displayed level, such as one for walls and one for doors."""
         return self.model.palette.tools
 
     @property
     def sign(self) -> str:
-        """The sign that the selected tool paints."""
+        """Sign (text of one cell) that the selected tool paints."""
         tool = self.tools[min(max(self.tool, 0), len(self.tools) - 1)]
         return tool.signs[min(self.variant, len(tool.signs) - 1)]
 
     @property
     def question(self) -> str:
-        """Key of the solver's question about the level that is shown."""
+        """SHA-256 hash of the displayed level, used as the key of the solver's answer."""
         page = self.model.page
         text = f"{page.id}\n{self.model.text_of(page)}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def verdict(self) -> str:
-        """The solver's answer about the level that is shown, in words; "" without one."""
+        """The solver's answer about the displayed level, in words; "" if there is no answer."""
         if self.model.checked().fault:
             return ""
         return "no solver" if no_solver(self.model.env) else self.planner.status(self.question)
 
     @property
     def plan(self) -> tuple[int, ...]:
-        """The actions of the plan of the level that is shown; () if none is known."""
+        """Actions of the known plan that solves the displayed level; () if no plan is known."""
         found = self.planner.answer(self.question)
         return found.plan if found else ()
 
     @property
     def path(self) -> tuple[tuple[int, int], ...]:
-        """The cells that the agent of the plan visits, in order; () unless the plan is shown."""
+        """Cells that the agent visits on the plan, in order; () unless the plan is shown."""
         entry = self.model.checked().entry
         if not self.plan_shown or not self.plan or entry is None:
             return ()
@@ -127,7 +130,7 @@ class Editor:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """All commands that are possible now."""
+        """All commands that are available now; () while a question is open."""
         if self.prompt is not None:
             return ()
         return (*self._tool_commands(), *(c for c in COMMANDS if self._has(c)))
@@ -151,7 +154,7 @@ class Editor:
                 paint = functools.partial(Editor.select_variant, variant=number)
                 yield Command((key,), name, paint)
 
-    # Commands
+    # Methods that carry out commands.
 
     def press(self, key: str) -> bool:
         """Run the command of a key; return whether the key has a command."""
@@ -174,7 +177,7 @@ class Editor:
         return False
 
     def attempt(self, run: Callable[[], Any]) -> None:
-        """Run a command; if the level does not allow it, show why."""
+        """Run a command; if the level does not allow the change, show the reason as the notice."""
         try:
             run()
         except (RefusedError, levels.LevelError) as error:
@@ -183,35 +186,38 @@ class Editor:
         self.ask()
 
     def _nearest(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Return the cell of the picture that is nearest to a place."""
+        """Return the level's cell that is nearest to `cell`, which may be outside the level."""
         cells = self.model.picture.cells
         row = max(0, min(cell[0], len(cells) - 1))
         return row, max(0, min(cell[1], len(cells[0]) - 1))
 
     def ask(self) -> None:
-        """Ask the solver about the level that is shown, if it can be read."""
+        """Ask the solver about the displayed level, unless the level's text has an error."""
         entry = self.model.checked().entry
         if entry is not None and not no_solver(self.model.env):
             self.planner.ask(self.question, levels.env_of(self.model.env, entry), entry.level)
 
     def tick(self) -> bool:
-        """Let the solver continue; return whether the picture changes."""
+        """Fetch the solver's answer if it is ready; return whether an answer came."""
         return self.planner.tick()
 
     def select(self, tool: int) -> None:
-        """Select a tool."""
+        """Select the tool with index `tool`."""
         self.tool = tool
 
     def select_variant(self, variant: int) -> None:
-        """Select a variant, such as a colour."""
+        """Select the variant with index `variant`, such as a colour."""
         self.variant = variant
 
     def select_agent(self) -> None:
-        """Select the agent as the tool."""
+        """Select the tool that places the agent."""
         self.tool = AGENT
 
     def paint(self, cell: tuple[int, int], joined: bool = False) -> None:
-        """Use the selected tool on a cell. `joined`: undo it together with the change before."""
+        """Apply the selected tool to a cell.
+
+        joined: whether one undo reverts both this change and the previous one.
+        """
         self.cell = self._nearest(cell)
         if self.tool == AGENT:
             if not joined:
@@ -220,12 +226,15 @@ class Editor:
         self.model.change(PAINT, *cell, self.sign, joined)
 
     def erase(self, cell: tuple[int, int], joined: bool = False) -> None:
-        """Erase a cell."""
+        """Make a cell empty.
+
+        joined: whether one undo reverts both this change and the previous one.
+        """
         self.cell = self._nearest(cell)
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
-        """Select the tool that painted a cell; the agent if it is there."""
+        """Select the tool that paints the content of `cell`, or the agent if it is there."""
         picture = self.model.picture
         if picture.agent is not None and picture.agent[:2] == cell:
             self.tool = AGENT
@@ -238,13 +247,13 @@ class Editor:
                     self.variant = tool.signs.index(sign)
 
     def stroke(self, start: tuple[int, int], end: tuple[int, int], erases: bool) -> None:
-        """Paint or erase the cells from one position of the mouse to the next one."""
+        """Paint or erase the cells on the mouse's path from `start` (excluded) to `end`."""
         act = self.erase if erases else self.paint
         for cell in line_between(start, end):
             self.attempt(functools.partial(act, cell, self.model.joins))
 
     def ask_mission(self) -> None:
-        """Ask for the mission."""
+        """Open the question that asks for the mission of the displayed level."""
         self.prompt = prompts.MissionPrompt(self.model)
 
     def save(self) -> bool:
@@ -269,7 +278,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Begin the journal again: the file has the document that is shown."""
+        """Begin the journal again, because the file now contains the current levels."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 
@@ -281,19 +290,19 @@ class Editor:
             self.open = False
 
     def add(self) -> None:
-        """Add a random level."""
+        """Insert a random level after the displayed one."""
         self.model.change(INSERT, self._drawn())
 
     def redraw(self) -> None:
-        """Replace the level by a random one."""
+        """Replace the displayed level by a random one."""
         self.model.change(REPLACE, self._drawn())
 
     def duplicate(self) -> None:
-        """Add a copy of the level."""
+        """Insert a copy of the displayed level after it."""
         self.model.change(INSERT, self.model.text_of(self.model.page))
 
     def mutate(self) -> None:
-        """Apply a random edit, see `levels.mutate`."""
+        """Apply a random edit of `levels.mutate` to the displayed level."""
         entry = self._entry()
         key = jax.random.key(self._next_seed())
         try:
@@ -305,11 +314,11 @@ class Editor:
         self.model.change(REPLACE, levels.write(self.model.env, made))
 
     def test(self) -> None:
-        """Play the level."""
+        """Let a person play the displayed level."""
         self.play(Controller(self._session(None), f"play {self.id}", "play"))
 
     def watch(self) -> None:
-        """Watch the solver's plan."""
+        """Play the solver's plan for the displayed level."""
         if not self.plan:
             raise RefusedError("no plan is known yet")
         name = "shortest plan" if self._is_proven() else "plan"
@@ -342,13 +351,13 @@ class Editor:
         return self._seed
 
     def move(self, down: int, right: int) -> None:
-        """Move the cursor."""
+        """Move the cursor by `down` rows and `right` columns, wrapping around at the edges."""
         rows = len(self.model.picture.cells)
         columns = len(self.model.picture.cells[0])
         self.cell = ((self.cell[0] + down) % rows, (self.cell[1] + right) % columns)
 
     def go(self, by: int) -> None:
-        """Show another level of the file."""
+        """Show the level that is `by` levels after the displayed one in the file."""
         self.model.show(self.model.document.at + by)
 
 

@@ -1,4 +1,4 @@
-"""Files of levels for the editor: levels that were not changed keep their text."""
+"""Files of levels that the editor reads and writes; unchanged levels keep their text."""
 
 import hashlib
 import os
@@ -21,9 +21,9 @@ NEW_SEED = 0  # seed of the first level of a new file
 
 
 class File:
-    """A file of levels. `digest` is the hash of the content that the editor knows.
+    """A file of levels. `digest` is the hash of its content when it was last read or written.
 
-    env: environment of all levels; None: the environment of the line `id:` of each level.
+    env: environment of all levels; None: each level names its environment in its line `id:`.
     """
 
     def __init__(self, path: str | Path, env: Env | None) -> None:
@@ -34,23 +34,26 @@ class File:
 
     @property
     def exists(self) -> bool:
-        """True if there is such a file."""
+        """True if the file exists."""
         return self.path.exists()
 
     @property
     def has_changed(self) -> bool:
-        """True if another program has changed the file since it was read or written."""
+        """True if another program has changed the file since the editor read or wrote it."""
         return self.found() != self.digest
 
     def env_of(self, id: str) -> Env:
-        """Return the environment of an id; "" means the environment of the command line."""
+        """Return the environment named `id`; "" means the environment of the command line."""
         if id:
             return registry.make(id)
         assert self.env is not None
         return self.env
 
     def read(self) -> Document:
-        """Read all levels; raise `ValueError` for a file without levels or with unknown signs."""
+        """Return all levels of the file.
+
+        Raises `ValueError` for a file without levels or with unknown signs (texts of cells).
+        """
         content = self.path.read_bytes()
         if len(content) > level_files.LARGEST:
             raise ValueError(f"{self.path} has more than {level_files.LARGEST:,} bytes")
@@ -76,20 +79,20 @@ class File:
             yield page_of(self.env_of(id), id, part, first)
 
     def first(self) -> Document:
-        """Return the document of a new file: the first level that the environment draws."""
+        """Return the document of a new file: one random level that the environment generates."""
         assert self.env is not None
         text = drawn(self.env, NEW_SEED)
         return Document((page_of(self.env, "", text),))
 
     def write(self, texts: Sequence[str]) -> None:
-        """Write the file at once, so that a crash leaves the old one; raise `OSError`."""
+        """Write the file atomically: a crash keeps the old file. Raise `OSError` on failure."""
         if self.exists and not os.access(self.path, os.W_OK):
             raise PermissionError(f"{self.path} is read-only; allow writing, then save again")
         self.copy(self.path, texts)
         self.digest = self.found()
 
     def copy(self, path: Path, texts: Sequence[str]) -> None:
-        """Write levels to another file; raise `OSError`."""
+        """Write the levels `texts` to the file `path`; raise `OSError` on failure."""
         separator = f"\n{blocks.SEPARATOR}\n"
         if self.env is not None and api.splitter(self.env) is not blocks.split:
             separator = "\n\n"
@@ -102,7 +105,7 @@ class File:
                 shutil.copymode(self.path, temporary)
 
     def found(self) -> str:
-        """Return the hash of the file's present content; "" if it cannot be read."""
+        """Return the hash of the file's current content; "" if the file cannot be read."""
         try:
             return hashlib.sha256(self.path.read_bytes()).hexdigest()
         except OSError:
@@ -110,9 +113,9 @@ class File:
 
 
 def drawn(env: Env, seed: int, id: str = "") -> str:
-    """Return the text of a level that the environment draws.
+    """Return the text of a random level that the environment generates.
 
-    id: value of its line `id:`; "" looks for the id of the environment.
+    id: value of the text's line `id:`; "" uses the environment's registered id, if it has one.
     """
     level = jax.device_get(env.sample_level(jax.random.key(seed)))
     name, params = (id, {}) if id else level_files.id_of(env)
@@ -121,7 +124,7 @@ def drawn(env: Env, seed: int, id: str = "") -> str:
 
 
 def _tail(text: str, last: str) -> str:
-    """Return the comments after the last level, which belong to no level."""
+    """Return the comments of a file after `last`, the text of the file's last level."""
     end = last.strip("\n").split("\n")[-1]
     lines = text.rstrip("\n").split("\n")
     found = next((i for i in range(len(lines) - 1, -1, -1) if lines[i] == end), len(lines))

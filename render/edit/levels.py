@@ -12,7 +12,7 @@ from jaxenvs.levels import palette
 
 
 def visited(env: Any, entry: levels.Entry, plan: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the cells of the agent before and after each action of a plan."""
+    """Yield the agent's cell at the start of a plan and after each action of the plan."""
     made, key = levels.env_of(env, entry), jax.random.key(0)
     state = entry.level
     if type(state) is type(made.level_shape):

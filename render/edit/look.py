@@ -37,13 +37,14 @@ if TYPE_CHECKING:
     from .prompts import Prompt
 
 WIDTH = 330  # width of the panel, in points
-SWATCH, GAP = 34, 4  # side of a tool of the palette and distance between two, in points
-SPRITE = 64  # largest side of a painted sprite, in pixels: an atlas of larger ones takes seconds
+SWATCH, GAP = 34, 4  # side of a tool's swatch and gap between two swatches, in points
+# Largest side of a rendered sprite, in pixels; rendering an atlas of larger sprites takes seconds.
+SPRITE = 64
 BUTTON = 26  # height of a button, in points
 SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-DESIGNED = (900, 620)  # size of a window, in pixels, for which scale 1 is meant
-PROMPT = (440, 26)  # width of a question and height of its lines, in points
-# Names on the buttons of the panel, and the keys that they press.
+DESIGNED = (900, 620)  # window size, in pixels, for which scale 1 is designed
+PROMPT = (440, 26)  # width of a question's box and height of its lines, in points
+# Label of each button of the panel -> key that the button presses.
 BUTTONS = {
     "Save": "ctrl s", "Undo": "u", "Redo": "y", "Play": "p", "Mission": "m", "Plan": "v",
     "<": "page up", ">": "page down", "Keys": "h",
@@ -56,16 +57,17 @@ Box = tuple[float, float, float, float]  # left, top, width and height in points
 
 
 class Layout(NamedTuple):
-    """Rectangles of the editor's parts, in pixels."""
+    """Rectangles of the level's picture, the panel and the panel's buttons, in pixels."""
 
-    board: pygame.Rect  # the picture of the level
-    tile: int  # side of a cell
+    board: pygame.Rect  # picture of the level
+    tile: int  # side of a cell, in pixels
     panel: pygame.Rect
     scale: float  # pixels per point
-    tools: tuple[pygame.Rect, ...]  # the last one is the agent, if there is one
+    # One per tool; the last one is for the agent, if levels have one.
+    tools: tuple[pygame.Rect, ...]
     variants: tuple[pygame.Rect, ...]
-    buttons: dict[str, pygame.Rect]  # by the key that the button presses
-    choices: tuple[pygame.Rect, ...]  # of the question
+    buttons: dict[str, pygame.Rect]  # key that the button presses -> rectangle of the button
+    choices: tuple[pygame.Rect, ...]  # choices of the open question
 
     def cell_at(self, at: tuple[int, int]) -> tuple[int, int]:
         """Return the row and the column at a position, which may be outside the picture."""
@@ -73,13 +75,16 @@ class Layout(NamedTuple):
         return top // self.tile, left // self.tile
 
     def rect_of(self, cell: tuple[int, int]) -> pygame.Rect:
-        """Return the rectangle of a cell."""
+        """Return the rectangle of a cell (row, column), in pixels."""
         left, top = self.board.left + cell[1] * self.tile, self.board.top + cell[0] * self.tile
         return pygame.Rect(left, top, self.tile, self.tile)
 
 
 def layout(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> Layout:
-    """Return the layout at this size: the largest scale at which the panel fits."""
+    """Return the layout of a window of `size`, at the largest scale at which the panel fits.
+
+    ratio: pixels per unit of length on the desktop.
+    """
     pygame.font.init()
     most = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     is_wide = size[0] >= 1.15 * size[1]
@@ -95,7 +100,10 @@ def layout(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> Layout:
 def _placed(
     editor: Editor, size: tuple[int, int], scale: float, is_wide: bool, must: bool = False
 ) -> Layout | None:
-    """Return the layout at this scale; None if the panel takes too much room, unless it `must`."""
+    """Return the layout at `scale`.
+
+    Returns None if the panel takes too much room, unless `must` is True.
+    """
     canvas = Canvas(pygame.Surface((1, 1)), scale)
     wide = WIDTH * scale if is_wide else size[0]
     parts = _Parts(editor, canvas, canvas.points(wide))
@@ -131,7 +139,7 @@ def _placed(
 
 
 class _Parts:
-    """Rectangles of the panel's parts in points, relative to its corner."""
+    """Rectangles of the panel's buttons and tools, in points from the panel's top left corner."""
 
     def __init__(self, editor: Editor, canvas: Canvas, width: float) -> None:
         left, right, top = MARGIN, width - MARGIN, 86.0
@@ -153,13 +161,16 @@ class _Parts:
         has_variants = tool is not None and len(tool.signs) > 1
         self.variants, below = _grid(most if most > 1 else 0, top, width)
         self.variants = self.variants if has_variants else []
-        self.name = below  # top of the name of the tool
-        self.words = below + 24  # top of the sentences
+        self.name = below  # y coordinate of the tool's name
+        self.words = below + 24  # y coordinate of the paragraphs
         self.height = self.words + 150
 
 
 def _always(editor: Editor) -> tuple[Any, ...]:
-    """Return the commands whose buttons stay while a question is open."""
+    """Return the commands that were available before the open question; () without a question.
+
+    Their buttons stay visible while the question is open.
+    """
     if editor.prompt is None:
         return ()
     prompt, editor.prompt = editor.prompt, None
@@ -168,7 +179,7 @@ def _always(editor: Editor) -> tuple[Any, ...]:
 
 
 def _grid(count: int, top: float, width: float) -> tuple[list[Box], float]:
-    """Return the rectangles of `count` swatches in rows, and the place below them."""
+    """Return the rectangles of `count` swatches in rows, and the y coordinate below all rows."""
     across = max(1, int((width - 2 * MARGIN + GAP) // (SWATCH + GAP)))
     step = SWATCH + GAP
     rects: list[Box] = [
@@ -196,7 +207,7 @@ def draw(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> pygame.Su
 
 
 def picture_of(editor: Editor, tile: int) -> pygame.Surface:
-    """Return the picture of the level, with cells of `tile` pixels."""
+    """Return the picture of the displayed level, with cells of `tile` pixels."""
     model = editor.model
     entry = model.checked().entry
     level = None if entry is None else entry.level
@@ -260,7 +271,7 @@ def _draw_palette(canvas: Canvas, editor: Editor, where: Layout) -> None:
 
 
 def _sample(editor: Editor, sign: str | None) -> Picture:
-    """Return a picture of one cell with a sign; None: with the agent."""
+    """Return a level of one cell that contains `sign`, or contains the agent if `sign` is None."""
     if sign is None:
         empty = editor.model.palette.empty
         direction = editor.model.picture.agent
@@ -281,7 +292,7 @@ def _draw_swatch(
 
 
 def _draw_words(canvas: Canvas, editor: Editor, where: Layout) -> None:
-    """Draw the title, the solver's answer, the mission, the fault and the notice."""
+    """Draw the title, the solver's answer, the mission, the level's error and the notice."""
     model, panel = editor.model, where.panel
     left, top = canvas.points(panel.left), canvas.points(panel.top)
     width = canvas.points(panel.width)
@@ -319,7 +330,10 @@ def _chip(pen: Pen, words: str) -> None:
 
 
 def _tool_name(editor: Editor) -> str:
-    """Return the name of the tool, and of the cell below the mouse."""
+    """Return the name of the tool, and the position and the contents of the cell below the mouse.
+
+    Describes the cell of the cursor if no cell is below the mouse.
+    """
     signs, picture = editor.model.palette, editor.model.picture
     name = signs.agent if editor.tool == AGENT else signs.name_of(editor.sign)
     cell = editor.pointed or editor.cell
@@ -332,14 +346,14 @@ def _tool_name(editor: Editor) -> str:
 
 
 def _plan_words(editor: Editor, most: int = 14) -> str:
-    """Return the first actions of the plan in words."""
+    """Return the names of the plan's first `most` actions, separated by commas."""
     names = editor.model.env.action_names
     words = [names[action] for action in editor.plan[:most]]
     return ", ".join(words) + (" ..." if len(editor.plan) > most else "")
 
 
 def _choices(prompt: "Prompt | None", size: tuple[int, int], scale: float) -> tuple[Any, ...]:
-    """Return the rectangles of the choices of a question, in pixels."""
+    """Return the rectangles of a question's choices, in pixels; () without a question."""
     if prompt is None:
         return ()
     box, line = _prompt_box(prompt, size, scale)
@@ -385,7 +399,7 @@ def _draw_prompt(canvas: Canvas, prompt: "Prompt", where: Layout) -> None:
 
 
 def keys_of(editor: Editor) -> list[list[Any]]:
-    """Return the keys of all commands with their labels, for the buttons of a page."""
+    """Return keys, key labels and description of each command, for the buttons of a web page."""
     return [
         [[[key, key_sign(key)] for key in command.keys], command.does]
         for command in editor.commands

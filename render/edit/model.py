@@ -1,7 +1,7 @@
-"""The model of the level editor: levels of a file, changes to them, undo and redo.
+"""The model of the level editor: the levels of a file, changes to them, undo and redo.
 
-A `Document` is immutable, so a history of documents is enough for undo without limit. A change is
-a name of `CHANGES` and arguments of JSON, so that a journal can repeat it. Needs no display.
+A `Document` is immutable, so a list of documents provides undo without limit. A change is a name in
+`CHANGES` with JSON arguments, so that a journal can repeat it. Needs no display.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from jaxenvs.core.env import Env
 from jaxenvs.levels import blocks, palette
 from jaxenvs.levels.palette import Palette, Picture
 
-# Lines that describe the level before a change of its cells.
+# Header lines that may become false when cells change; a change removes them.
 STALE = ("optimal", "balls", "marks")
 MISSION, TASK, TARGET, ID = "mission", "task", "target", "id"
 
@@ -28,25 +28,25 @@ class RefusedError(ValueError):
 class Page:
     """One level of a file."""
 
-    id: str  # id of its environment; "" if the command line names the environment
+    id: str  # id of the level's environment; "" if the command line names the environment
     picture: Picture
-    text: str | None = None  # its text in the file; None if it was changed
+    text: str | None = None  # the level's text in the file; None if the level was changed
 
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """All levels of a file, and the one that is shown."""
+    """All levels of a file, and the index of the displayed level."""
 
     pages: tuple[Page, ...]
-    at: int = 0  # index of the page that is shown
+    at: int = 0  # index of the displayed level
 
     @property
     def page(self) -> Page:
-        """The page that is shown."""
+        """The displayed level."""
         return self.pages[self.at]
 
     def with_page(self, picture: Picture) -> "Document":
-        """Return the document with another picture on the page that is shown."""
+        """Return the document with the contents of the displayed level replaced by `picture`."""
         made = dataclasses.replace(self.page, picture=picture, text=None)
         return dataclasses.replace(
             self, pages=(*self.pages[: self.at], made, *self.pages[self.at + 1 :])
@@ -54,7 +54,7 @@ class Document:
 
 
 class Checked:
-    """A level that was read: its entry, or its fault."""
+    """The result of parsing a level's text: the level (`entry`) or the error (`fault`)."""
 
     def __init__(self, env: Env, page_text: str) -> None:
         self.entry: levels.Entry | None = None
@@ -69,24 +69,27 @@ class Checked:
 
 
 class Model:
-    """The document of an editor with its history.
+    """The current document of an editor, and the history of documents for undo and redo.
 
-    env_of: returns the environment of an id; "" is the environment of the command line.
+    env_of: function from an id to its environment; "" is the environment of the command line.
     """
 
     def __init__(self, document: Document, env_of: Callable[[str], Env]) -> None:
         self.env_of = functools.cache(env_of)
         self.history = [document]
-        self.cursor = 0  # index in the history of the document that is shown
-        self.saved: Document | None = document  # document that the file has; None: there is no file
-        self.joins = False  # whether a stroke has begun, so that its next cell joins the change
-        # Called with the name and the arguments of each change, for a journal.
+        self.cursor = 0  # index of the current document in `history`
+        # Document that the file contains; None: no file exists yet.
+        self.saved: Document | None = document
+        # Whether a stroke is in progress; undo reverts all cells of a stroke together.
+        self.joins = False
+        # Function that is called with the name and the arguments of each change, to write a
+        # journal.
         self.note: Callable[..., None] = lambda *change: None
         self._checked = functools.lru_cache(maxsize=64)(self._check)
 
     @property
     def document(self) -> Document:
-        """The document that is shown."""
+        """The current document."""
         return self.history[self.cursor]
 
     @property
@@ -96,7 +99,7 @@ class Model:
 
     @property
     def picture(self) -> Picture:
-        """The picture of the level that is shown."""
+        """The headers, cells and agent of the displayed level."""
         return self.page.picture
 
     @property
@@ -106,7 +109,7 @@ class Model:
 
     @property
     def palette(self) -> Palette:
-        """The signs of the level that is shown."""
+        """The signs (texts of cells) that the displayed level may contain, and their tools."""
         return palette.of(self.env)
 
     @property
@@ -116,15 +119,15 @@ class Model:
 
     @property
     def is_changed(self) -> bool:
-        """True if the levels differ from the file."""
+        """True if the levels differ from those in the file."""
         return self.saved is None or self.document.pages != self.saved.pages
 
     def text_of(self, page: Page) -> str:
-        """Return the text of a level: as in the file, if it was not changed."""
+        """Return the text of a level: its text in the file, unless the level was changed."""
         return palette.text(self.env_of(page.id), page.picture) if page.text is None else page.text
 
     def checked(self, page: Page | None = None) -> Checked:
-        """Read the text of a level, by default of the one that is shown."""
+        """Parse a level, by default the displayed one; return the result, cached."""
         page = page or self.page
         return self._checked(page.id, self.text_of(page))
 
@@ -132,9 +135,9 @@ class Model:
         return Checked(self.env_of(id), text)
 
     def change(self, name: str, *given: Any) -> bool:
-        """Apply a change of `CHANGES`; return whether the document is another one.
+        """Apply the change `name` of `CHANGES`; return whether the document differs afterwards.
 
-        Raises `RefusedError`.
+        Raises `RefusedError` if the level does not allow the change.
         """
         made = CHANGES[name](self, *given)
         if made is None or made == self.document:
@@ -148,7 +151,7 @@ class Model:
         return True
 
     def travel(self, by: int) -> bool:
-        """Undo (-1) or redo (1) a change; return whether the document is another one."""
+        """Undo (`by` -1) or redo (`by` 1) a change; return False if there is no such change."""
         to = max(0, min(self.cursor + by, len(self.history) - 1))
         moved, self.cursor, self.joins = to != self.cursor, to, False
         if moved:
@@ -156,11 +159,11 @@ class Model:
         return moved
 
     def mark_saved(self) -> None:
-        """Note that the file has the document that is shown."""
+        """Record that the file contains the current document."""
         self.saved = self.document
 
     def show(self, index: int) -> None:
-        """Show another level of the file; this is no change."""
+        """Display the level with index `index`; undo does not revert this."""
         index %= len(self.document.pages)
         self.joins = False
         self.history[self.cursor] = dataclasses.replace(self.document, at=index)
@@ -176,11 +179,15 @@ class Model:
             self.change(name, *given)
 
 
-# Changes: functions of the model and JSON arguments that return the new document.
+# Changes: functions of the model and JSON arguments. They return the new document, or None if
+# nothing changes.
 
 
 def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Document | None:
-    """Put a sign into a cell. `joined`: undo it together with the change before."""
+    """Return the document with `sign` in a cell; None if the cell stays the same.
+
+    joined: whether one undo reverts both this change and the previous one.
+    """
     picture, signs = model.picture, model.palette
     if not (0 <= row < len(picture.cells) and 0 <= column < len(picture.cells[row])):
         return None
@@ -196,7 +203,7 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 
 
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
-    """Return the lines that remain true after a change of a cell, or of the agent (None)."""
+    """Return the header lines that stay true after a change of `cell`, or of the agent if None."""
 
     def remains(name: str, value: str) -> bool:
         if cell is not None:
@@ -211,7 +218,10 @@ def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
 
 
 def _place(model: Model, row: int, column: int) -> Document | None:
-    """Move the agent to a cell; turn it if it is there already."""
+    """Return the document with the agent in a cell, or turned if the agent is there already.
+
+    Returns None for a cell outside the level.
+    """
     picture, signs = model.picture, model.palette
     if not signs.agents:
         raise RefusedError("these levels have no agent")
@@ -229,7 +239,7 @@ def _place(model: Model, row: int, column: int) -> Document | None:
 
 
 def _turn(model: Model, by: int) -> Document | None:
-    """Turn the agent by quarter turns."""
+    """Return the document with the agent turned to the right `by` times."""
     picture, signs = model.picture, model.palette
     if picture.agent is None:
         raise RefusedError("there is no agent to turn")
@@ -239,7 +249,7 @@ def _turn(model: Model, by: int) -> Document | None:
 
 
 def _say(model: Model, mission: str) -> Document | None:
-    """Set the mission."""
+    """Return the document with `mission` as the mission of the displayed level."""
     if "\n" in mission:
         raise RefusedError("a mission is one line")
     picture, said = model.picture, " ".join(mission.split())
@@ -254,13 +264,13 @@ def _say(model: Model, mission: str) -> Document | None:
 
 
 def _replace(model: Model, text: str) -> Document | None:
-    """Replace the level that is shown by a text."""
+    """Return the document with the displayed level replaced by the level in `text`."""
     page = page_of(model.env, model.page.id, text)
     return model.document.with_page(page.picture)
 
 
 def _insert(model: Model, text: str) -> Document | None:
-    """Add a level after the one that is shown, and show it."""
+    """Return the document with the level in `text` after the displayed level, and display it."""
     document, page = model.document, page_of(model.env, model.page.id, text)
     at = document.at + 1
     made = dataclasses.replace(page, text=None)
@@ -268,7 +278,7 @@ def _insert(model: Model, text: str) -> Document | None:
 
 
 def _remove(model: Model) -> Document | None:
-    """Remove the level that is shown."""
+    """Return the document without the displayed level, and display a neighbour of that level."""
     document = model.document
     if len(document.pages) == 1:
         raise RefusedError("a file has at least one level")
@@ -278,7 +288,8 @@ def _remove(model: Model) -> Document | None:
 
 PAINT, PLACE, TURN, SAY = "paint", "stand", "turn", "say"
 REPLACE, INSERT, REMOVE = "replace", "insert", "remove"
-# Commands of a journal that are no changes. `OPENED` has the hash of the file's content.
+# Commands of a journal in addition to the changes. The argument of `OPENED` is the hash of the
+# file's content.
 UNDO, REDO, SHOW, OPENED = "undo", "redo", "show", "opened"
 CHANGES: dict[str, Callable[..., Document | None]] = {
     PAINT: _paint,
@@ -291,7 +302,7 @@ CHANGES: dict[str, Callable[..., Document | None]] = {
 }
 
 
-# Commands of a journal, with the types of their arguments.
+# Name of each command of a journal, with the types of its arguments.
 COMMANDS: dict[str, tuple[type, ...]] = {
     PAINT: (int, int, str, bool),
     PLACE: (int, int),
@@ -308,9 +319,9 @@ COMMANDS: dict[str, tuple[type, ...]] = {
 
 
 def page_of(env: Env, id: str, text: str, line: int = 1) -> Page:
-    """Return a level, given its text, which may be faulty; raise `LevelError` without cells.
+    """Return the level in `text`, which may have errors; raise `LevelError` if it has no cells.
 
-    line: number of the text's first line, for messages.
+    line: line number of the text's first line in the file, for error messages.
     """
     module = palette.format_of(env)
     blocks.check_plain(text, line)
@@ -320,7 +331,7 @@ def page_of(env: Env, id: str, text: str, line: int = 1) -> Page:
 
 
 def line_between(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Yield the cells of a straight line, without its first one."""
+    """Yield the cells of the straight line from `start` (excluded) to `end`."""
     steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]))
     for step in range(1, steps + 1):
         share = step / steps

@@ -1,4 +1,4 @@
-"""Questions of the editor that take all keys until they are answered: the mission, unsaved work."""
+"""Questions of the editor, which receive all keys until answered: mission, unsaved changes."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ SHOWN = 8  # number of suggestions that are shown
 
 
 class Prompt:
-    """A question. `text` is what was typed, `None` if nothing can be typed."""
+    """A question of the editor. `text` is the typed answer; None if the answer is not typed."""
 
     title = ""
     text: str | None = None
@@ -23,14 +23,14 @@ class Prompt:
     chosen = -1  # index of the marked choice; -1 for none
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key; return whether it has an effect."""
+        """Handle a key; return whether the key has an effect."""
         raise NotImplementedError
 
     def type(self, text: str) -> None:
-        """Replace the typed text, as the input field of a page does."""
+        """Replace the typed text by the text of the input field of a web page."""
 
     def choose(self, editor: "Editor", index: int) -> None:
-        """Answer with a choice."""
+        """Answer the question with choice number `index`, counted from 0."""
 
 
 class LeavePrompt(Prompt):
@@ -41,7 +41,10 @@ class LeavePrompt(Prompt):
     KEYS = ("s", "d", "escape")
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key; closing the window a second time discards the changes."""
+        """Handle a key; return whether the key has an effect.
+
+        Closing the window a second time discards the changes.
+        """
         name = "d" if key == QUIT else "s" if key == "ctrl s" else key.lower()
         if name not in self.KEYS:
             return False
@@ -49,26 +52,26 @@ class LeavePrompt(Prompt):
         return True
 
     def choose(self, editor: "Editor", index: int) -> None:
-        """Save and close, discard and close, or go on."""
+        """Save and close (`index` 0), discard the changes and close (1), or keep editing (2)."""
         editor.prompt = None
         if index == 1 or (index == 0 and editor.save()):
             editor.open = False
 
 
 def has_mission(model: Model) -> bool:
-    """Return whether levels have a mission that can be chosen."""
+    """Return whether the environment's levels have a mission."""
     return palette.missions(model.env) is not None
 
 
 class MissionPrompt(Prompt):
-    """The mission, to type or to choose."""
+    """The question for the mission of a level, which is typed or selected from a list."""
 
     title = "Mission"
 
     def __init__(self, model: Model) -> None:
         self._known = palette.missions(model.env) or ()
         self.text = model.mission or ""
-        self._filters = False  # whether something was typed, so that it selects choices
+        self._filters = False  # whether the text was typed; only typed text filters the choices
 
     @property
     def _found(self) -> list[str]:
@@ -77,21 +80,21 @@ class MissionPrompt(Prompt):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # they depend on the text
-        """The missions that contain all typed words."""
+        """At most `SHOWN` missions that contain all typed words; the marked one is among them."""
         first = max(0, min(self.chosen - SHOWN // 2, len(self._found) - SHOWN))
         return tuple(self._found[first : first + SHOWN])
 
     @property
     def marked(self) -> str | None:
-        """The marked choice."""
+        """The mission that is marked in the list; None if none is marked."""
         return self._found[self.chosen] if 0 <= self.chosen < len(self._found) else None
 
     def type(self, text: str) -> None:
-        """Replace the typed text."""
+        """Replace the typed text, whose words then filter the choices."""
         self.text, self.chosen, self._filters = text[:LONGEST], -1, True
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key: a character, or one that edits, chooses or answers."""
+        """Handle a key that types, deletes, marks a choice or answers; return False for others."""
         text = self.text or ""
         if key in ("escape", QUIT):
             editor.prompt = None

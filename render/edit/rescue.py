@@ -1,4 +1,4 @@
-"""Levels that an editor has not saved when it is ended go to a file next to theirs."""
+"""Write the unsaved levels of an interrupted editor to a new file next to the edited file."""
 
 import contextlib
 import itertools
@@ -12,14 +12,14 @@ from typing import Any
 
 from .editor import Editor
 
-SUFFIX = ".unsaved"  # not .txt, so that a folder of levels does not contain these
+SUFFIX = ".unsaved"  # suffix of rescued files; not .txt, so that a folder of levels excludes them
 
 
 @contextlib.contextmanager
 def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
-    """Write the unsaved levels of editors that are still open at the end of the block.
+    """Write the unsaved levels of editors that are open at the end of the `with` block to files.
 
-    The block ends at SIGTERM and SIGHUP as at Ctrl-C: with `KeyboardInterrupt`.
+    Inside the block, SIGTERM and SIGHUP raise `KeyboardInterrupt`, as Ctrl-C does.
     """
     before = {number: _handle(number, _interrupt) for number in _signals()}
     try:
@@ -28,14 +28,17 @@ def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
         for editor in editors:
             written = rescue(editor)
             if written is not None:
-                with contextlib.suppress(OSError):  # the terminal has gone
+                with contextlib.suppress(OSError):  # the terminal may be closed
                     print(f"The unsaved levels are in {written}", file=sys.stderr, flush=True)
         for number, handler in before.items():
             _handle(number, handler)
 
 
 def rescue(editor: Editor) -> Path | None:
-    """Write the levels of an open editor with unsaved changes; return the new file, or None."""
+    """Write the unsaved levels of an open editor to a new file; return the file's path.
+
+    Returns None if there are no unsaved levels, or if no file can be written.
+    """
     model = editor.model
     if not editor.open or not model.is_changed or len(model.history) == 1:
         return None
@@ -49,20 +52,20 @@ def rescue(editor: Editor) -> Path | None:
 
 
 def _unused(path: Path) -> Path:
-    """Return the path, or with the first number at its end of which there is no file."""
+    """Return `path` if no such file exists, else `path` with the first free number appended."""
     numbered = (path.with_name(f"{path.name}{number}") for number in itertools.count(2))
     return next(p for p in itertools.chain([path], numbered) if not os.path.lexists(p))
 
 
 def _signals() -> list[int]:
-    """Return the signals that end the block, without those that are ignored, as by `nohup`."""
+    """Return SIGTERM and SIGHUP, without a signal that is ignored (as under `nohup`) or handled."""
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
     return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]
 
 
 def _handle(number: int, handler: Any) -> Any:
-    """Set the handler of a signal and return the one before."""
-    with contextlib.suppress(ValueError):  # only the main thread may set it
+    """Set the handler of a signal and return the previous handler."""
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
         return signal.signal(number, handler)
     return signal.SIG_DFL
 

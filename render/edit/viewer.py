@@ -1,4 +1,4 @@
-"""The editor as a viewer of the window and of the pages."""
+"""The level editor as a viewer, for the window and for web pages."""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ from .model import OPENED, SHOW, RefusedError
 
 
 class EditView(Shown):
-    """Shows an editor, or a session in which its level is played."""
+    """Viewer of an editor, or of a session in which the displayed level is played."""
 
     def __init__(self, editor: Editor) -> None:
         super().__init__()
-        self.editor, self._resumed = editor, False  # whether a journal was repeated
+        self.editor, self._resumed = editor, False  # `_resumed`: whether a journal was replayed
         self.playing: Viewer | None = None  # the session that is shown instead of the editor
         editor.play = self._play
 
@@ -39,7 +39,7 @@ class EditView(Shown):
         return self.editor.open
 
     def stay(self, notice: str) -> None:
-        """Continue after the command that ends the editor, and show a notice."""
+        """Reopen the editor after the command that ended it, and show a notice."""
         self.editor.open = True
         self.tell(notice)
 
@@ -48,7 +48,7 @@ class EditView(Shown):
         self.editor.notice = notice
 
     def keep(self, note: Callable[..., None]) -> None:
-        """Write the changes to a journal from now on."""
+        """Call `note` with each change from now on, to write a journal."""
         self.editor.model.note = note
         if not self._resumed:
             self.editor.note_file()
@@ -56,7 +56,7 @@ class EditView(Shown):
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
         """Repeat the changes of a journal.
 
-        Raises `UsageError` if the file is not the one that the changes begin with.
+        Raises `UsageError` if the file's content is not the one to which the changes were made.
         """
         model, commands = self.editor.model, [*commands]
         for name, *given in commands:
@@ -71,7 +71,7 @@ class EditView(Shown):
         self.editor.ask()
 
     def _check_lost(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Raise `UsageError` if a journal has changes, which a new journal would overwrite."""
+        """Raise `UsageError` if `commands` contain changes, which a new journal would overwrite."""
         if any(name not in (OPENED, SHOW) for name, *_ in commands):
             raise UsageError(
                 f"--resume: {self.editor.file.path} is not the file that the unsaved changes begin "
@@ -80,11 +80,11 @@ class EditView(Shown):
 
     @property
     def goes_on(self) -> bool:
-        """True if time changes the picture, or the solver works."""
+        """True if the solver works, or if a played session changes as time passes."""
         return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
 
     def run(self, name: str, *given: Any) -> None:
-        """Run the command `PRESS` with a key, or a command of the session that is played."""
+        """Run a command of the session while it is played; otherwise run `PRESS` with a key."""
         if self.playing is not None and given != (QUIT,):
             self.playing.run(name, *given)
             if not self.playing.is_open:
@@ -94,12 +94,12 @@ class EditView(Shown):
             self.editor.press(given[0])
 
     def type(self, text: str) -> None:
-        """Replace the text that is typed."""
+        """Replace the typed answer to the open question, if a question is open."""
         if self.editor.prompt is not None:
             self.editor.prompt.type(text)
 
     def tick(self, seconds: float) -> bool:
-        """Let time pass; return whether the picture changes."""
+        """Let `seconds` of real time pass; return whether the picture changes."""
         came = self.editor.tick()
         if self.playing is not None:
             return self.playing.tick(seconds)
@@ -112,13 +112,13 @@ class EditView(Shown):
         return look.draw(self.editor, size, ratio)
 
     def natural_size(self, tile_size: int) -> tuple[int, int]:
-        """Return the size of a window at which cells have about this size, in pixels."""
+        """Return the window size, in pixels, at which cells are about `tile_size` pixels wide."""
         cells = self.editor.model.picture.cells
         width = len(cells[0]) * tile_size + look.WIDTH + 40
         return max(560, width), max(620, len(cells) * tile_size + 40)
 
     def about(self) -> dict[str, Any]:
-        """Return facts for a page: title, position, notice, keys, and the typed text."""
+        """Return facts for a web page: title, position, notice, keys, and the typed text."""
         if self.playing is not None:
             return {**self.playing.about(), "typing": False, "edits": False}
         editor, document = self.editor, self.editor.model.document
@@ -135,7 +135,7 @@ class EditView(Shown):
         }
 
     def described(self) -> str:
-        """Return the text of the level, or of the state that is played."""
+        """Return the text of the displayed level, or a description of the state that is played."""
         if self.playing is not None:
             return self.playing.described()
         return self.editor.model.text_of(self.editor.model.page)
@@ -148,7 +148,7 @@ class EditView(Shown):
         ratio: float = 1.0,
         button: int = LEFT_BUTTON,
     ) -> None:
-        """Press a button: the left one paints, the right one erases, the middle one picks."""
+        """Press a mouse button: left paints, right erases, middle selects the cell's tool."""
         if self.playing is not None:
             self.playing.click(pointer, at, size, ratio, button)
             return
@@ -166,7 +166,7 @@ class EditView(Shown):
             self._choose(where, at)
 
     def _begin(self, pointer: Pointer, cell: tuple[int, int], button: int) -> None:
-        """Begin to paint, erase or pick at a cell."""
+        """Begin to paint or erase at a cell, or select the cell's tool, depending on the button."""
         editor = self.editor
         editor.notice, editor.model.joins = "", False
         if button == MIDDLE_BUTTON:
@@ -177,7 +177,7 @@ class EditView(Shown):
         editor.attempt(lambda: act(cell))
 
     def _choose(self, where: look.Layout, at: tuple[int, int]) -> None:
-        """Press a button of the panel, or select a tool."""
+        """Press the panel's button, or select the tool or variant, at a clicked position."""
         editor = self.editor
         key = next((key for key, rect in where.buttons.items() if rect.collidepoint(at)), None)
         if key is not None:
@@ -192,7 +192,7 @@ class EditView(Shown):
     def move(
         self, pointer: Pointer, at: tuple[int, int], size: tuple[int, int], ratio: float = 1.0
     ) -> None:
-        """Move the mouse: paint or erase up to it while a button is held."""
+        """Move the mouse; while a button is held, paint or erase the cells up to the mouse."""
         if self.playing is not None:
             self.playing.move(pointer, at, size, ratio)
             return
@@ -205,16 +205,16 @@ class EditView(Shown):
                 pointer.cell = cell
 
     def release(self, pointer: Pointer) -> None:
-        """Release the button of the mouse."""
+        """Handle the release of the mouse button."""
         pointer.button, pointer.cell = 0, None
         if self.playing is not None:
             self.playing.release(pointer)
 
     def leave(self) -> None:
-        """Note that no mouse is over the picture any more."""
+        """Remove the highlight of the cell below the mouse, which has left the picture."""
         self.editor.pointed = None
 
 
 def _hit(rects: tuple[pygame.Rect, ...], at: tuple[int, int]) -> int | None:
-    """Return the index of the rectangle at a position; None if there is none."""
+    """Return the index of the rectangle that contains the position `at`; None if there is none."""
     return next((i for i, rect in enumerate(rects) if rect.collidepoint(at)), None)

@@ -1,4 +1,4 @@
-"""One page that shows the session: its size, the picture it has, and limits on its messages."""
+"""The server's state of one page: its size, its current picture, limits on its messages."""
 
 import asyncio
 import contextlib
@@ -11,10 +11,10 @@ import numpy as np
 from ..shown import Pointer
 from . import protocol
 
-# Messages per second that a page may send, and how many it may send at once.
+# Limits of a page: messages per second, and messages at once after a pause.
 RATE, BURST = 250.0, 500.0
 GONE_AFTER = 20.0  # seconds without an answer before a page counts as gone
-MOST_IGNORED = 1000  # malformed messages and messages beyond the rate before a page is closed
+MOST_IGNORED = 1000  # number of malformed or excess messages after which a page is disconnected
 
 
 class Frame(NamedTuple):
@@ -25,21 +25,25 @@ class Frame(NamedTuple):
 
 
 class Client:
-    """A page. At most one update is on its way to it, and it never gets older pictures later."""
+    """A page that shows the session.
+
+    The next update is sent only after the page has drawn the previous one, so updates stay in
+    order.
+    """
 
     def __init__(self, send: Callable[[bytes], Awaitable[Any]]) -> None:
         self.pointer = Pointer()
         self.size: tuple[int, int] | None = None  # requested size; None until the page sends it
         self.ratio = 1.0
         self.frame: Frame | None = None  # the picture that the page shows
-        self.version = -1  # version of the session when this picture was drawn
-        self.told: dict[str, Any] = {}  # last value of each entry of the updates' heads
+        self.version = -1  # `Show.version` when `frame` was drawn
+        self.told: dict[str, Any] = {}  # latest value that was sent of each fact
         self.wants_words = False
-        self.ignored = 0  # number of messages that were ignored
-        self.bytes = self.updates = 0  # sent so far
+        self.ignored = 0  # number of malformed or excess messages
+        self.bytes = self.updates = 0  # number of bytes and of updates sent so far
         self._send, self._task = send, None
         self._sent = self._shown = 0  # numbers of the last update sent, and drawn by the page
-        self._sent_at = 0.0  # when the last update was sent
+        self._sent_at = 0.0  # time at which the last update was sent
         self._budget, self._counted = BURST, time.monotonic()
 
     @property
@@ -49,12 +53,12 @@ class Client:
 
     @property
     def is_there(self) -> bool:
-        """False if the page has not answered for long; it may come back."""
+        """False if the page has not drawn an update for `GONE_AFTER` seconds; it may come back."""
         waits = self._shown < self._sent
         return not waits or time.monotonic() - self._sent_at < GONE_AFTER
 
     def accepts(self) -> bool:
-        """Count a message; return whether it is within the rate."""
+        """Count a message of the page; return False if the page exceeds its message rate."""
         now = time.monotonic()
         self._budget = min(BURST, self._budget + RATE * (now - self._counted))
         self._counted = now
@@ -64,14 +68,14 @@ class Client:
         return True
 
     def drawn(self, number: int) -> None:
-        """Note that the page has drawn the update with this number."""
+        """Record that the page has drawn update `number`."""
         if number <= self._sent:
             self._shown = max(self._shown, number)
 
     def send(self, facts: dict[str, Any], shape: dict[str, Any], png: bytes) -> None:
-        """Start to send an update: the facts that the page lacks, and blocks of the picture.
+        """Start to send an update: the facts that have changed, and blocks of the picture.
 
-        shape: entries of the head that describe the blocks; {} if there is no picture.
+        shape: entries of the update's head that describe the blocks; {} if there is no picture.
         """
         new = {name: value for name, value in facts.items() if self.told.get(name) != value}
         self.told.update(new)
@@ -81,6 +85,6 @@ class Client:
         self._task = asyncio.ensure_future(self._deliver(update))
 
     async def _deliver(self, update: bytes) -> None:
-        # If the page has gone, its handler removes it.
+        # Ignore that the page has gone: the handler of its connection removes it.
         with contextlib.suppress(ConnectionError, RuntimeError):
             await self._send(update)

@@ -12,9 +12,9 @@ Picture = UInt8[np.ndarray, "height width 3"]
 def changed(
     before: UInt8[np.ndarray, "*shape"] | None, after: Picture
 ) -> Int[np.ndarray, " blocks"]:
-    """Return the numbers of the blocks of `after` that differ from `before`, in ascending order.
+    """Return the indices of the blocks of `after` that differ from `before`, in ascending order.
 
-    Blocks are numbered row by row. All blocks differ if `before` is None or has another size.
+    Blocks are counted row by row. All blocks differ if `before` is None or has another size.
     """
     height, width, _ = after.shape
     if before is None or before.shape != after.shape:
@@ -27,10 +27,10 @@ def changed(
 
 
 def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
-    """Return a PNG of these blocks, or b"" if there are none.
+    """Return a PNG of the blocks with the indices `numbers`, or b"" if there are none.
 
-    The PNG is as wide as the picture, in blocks, and filled row by row. Blocks at the right
-    and at the lower edge are padded with black.
+    The blocks fill the PNG row by row; it has at most as many columns of blocks as the picture.
+    Blocks at the right and at the lower edge of the picture are padded with black.
     """
     if not numbers.size:
         return b""
@@ -46,6 +46,6 @@ def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
 
 
 def _padded(picture: np.ndarray) -> np.ndarray:
-    """Return the picture with zeros at the right and below, up to whole blocks."""
+    """Return the picture padded with zeros at the right and below to a whole number of blocks."""
     spare = [(0, -length % BLOCK) for length in picture.shape[:2]]
     return np.pad(picture, spare + [(0, 0)] * (picture.ndim - 2))

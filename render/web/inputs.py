@@ -9,7 +9,7 @@ from .show import Show
 
 
 def receive(show: Show, client: Client, text: str) -> bool:
-    """Handle a message of a page; return False if the page has sent too many bad ones."""
+    """Handle a message of a page; return False if the page has sent too many bad messages."""
     found = protocol.parsed(text) if client.accepts() else None
     if found is None:
         client.ignored += 1
@@ -42,7 +42,7 @@ def _move(show: Show, client: Client, x: int, y: int) -> None:
 
 
 def _point(show: Show, client: Client, command: Callable[..., None], at: tuple[int, int]) -> None:
-    """Queue a command at a position in the picture that the page shows."""
+    """Queue a mouse command at the position `at` of the picture that the page shows."""
     if client.frame is not None:
         height, width, _ = client.frame.picture.shape
         size, ratio = (width, height), client.frame.ratio

@@ -19,10 +19,10 @@ from .. import shown, viewer
 from ..edit import model
 
 FOLDER = "web"  # subfolder of the cache folder
-MAX_BYTES = 2**20  # maximum length of a journal
-MAX_FILES = 50  # journals that are kept; the oldest ones are removed
-MAX_NUMBER = 10**6  # largest number of a command
-EVERY = 1.0  # seconds between lines about automatic steps
+MAX_BYTES = 2**20  # maximum size of a journal, in bytes
+MAX_FILES = 50  # maximum number of journals; the oldest ones are removed
+MAX_NUMBER = 10**6  # largest number that a command may have as an argument
+EVERY = 1.0  # minimum time, in seconds, between lines about automatic steps
 FULL = "the journal is full"
 OPENED = model.OPENED  # command with which a journal of the editor of levels begins
 # Name of each command in a journal, with the types of its arguments.
@@ -37,20 +37,20 @@ COMMANDS = {
 
 
 class Earlier(NamedTuple):
-    """A journal that was read."""
+    """The journal of an earlier server, read from its file."""
 
     path: Path
-    about: dict[str, Any]  # its first line
-    commands: list[tuple[Any, ...]]  # (name, *arguments)
-    length: int  # bytes of the complete lines; a killed server may leave a partial line
+    about: dict[str, Any]  # first line of the journal: the server's command, port and token
+    commands: list[tuple[Any, ...]]  # commands (name, *arguments)
+    length: int  # length of the complete lines, in bytes; a killed server may leave a partial line
 
 
 class Journal:
-    """A journal that is being written; after an error of the disk it writes nothing more."""
+    """A journal that is being written; after a disk error, nothing more is written."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], length: int = 0) -> None:
         """Open a new file, or continue a file after its first `length` bytes."""
-        self.problem = ""  # why nothing more is written; "" while all is well
+        self.problem = ""  # why the journal is no longer written; "" without a problem
         self._steps, self._wrote = 0, 0.0
         flags = os.O_WRONLY | os.O_CREAT | (0 if length else os.O_TRUNC)
         self._file = os.open(path, flags, 0o600)
@@ -63,7 +63,7 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command. Automatic steps are counted, and written at most once per second."""
+        """Write a command; automatic steps are added up and written at most once per second."""
         if name == viewer.FORWARD:
             self._steps += given[0]
             if time.monotonic() - self._wrote > EVERY:
@@ -73,7 +73,7 @@ class Journal:
         self._line([name, *given])
 
     def restart(self) -> None:
-        """Forget all commands: a file contains their result."""
+        """Remove all commands from the journal, because a saved file contains their result."""
         if self.problem.startswith(FULL):
             self.problem = ""
         if not self.problem:
@@ -83,13 +83,13 @@ class Journal:
             self._line(self._about)
 
     def flush(self) -> None:
-        """Write the automatic steps that were counted."""
+        """Write the number of automatic steps since the last line."""
         if self._steps:
             self._line([viewer.FORWARD, self._steps])
         self._steps, self._wrote = 0, time.monotonic()
 
     def close(self) -> None:
-        """Write the remaining steps, and close the file."""
+        """Write the automatic steps that are not written yet, and close the file."""
         self.flush()
         self.problem = "the journal is closed"
         os.close(self._file)
@@ -116,7 +116,7 @@ def folder() -> Path | None:
 
 
 def new(place: Path, identity: str) -> Path:
-    """Return the path of a new journal, and remove the oldest journals of the folder."""
+    """Return the path of a new journal; if the folder is full, remove its oldest journals."""
     old = sorted(place.glob("*.jsonl"), key=_changed)
     for path in old[: max(0, len(old) + 1 - MAX_FILES)]:
         with contextlib.suppress(OSError):
@@ -125,14 +125,14 @@ def new(place: Path, identity: str) -> Path:
 
 
 def latest(place: Path, identity: str) -> Earlier | None:
-    """Read the latest journal with this identity that no server is writing; None if none is."""
+    """Return the latest journal of `identity` that no server is writing; None if there is none."""
     paths = sorted(place.glob(f"{_digest(identity)}-*.jsonl"), key=_changed, reverse=True)
     found = (_read(path) for path in paths if not _is_locked(path))
     return next((journal for journal in found if journal is not None), None)
 
 
 def _read(path: Path) -> Earlier | None:
-    """Return the complete lines of a journal; None if not even its first line is complete."""
+    """Return the valid commands at the start of a journal; None without a complete first line."""
     with contextlib.suppress(OSError):
         lines = [*_lines(path.read_bytes()[:MAX_BYTES])]
         if lines and isinstance(lines[0][0], dict):
@@ -143,7 +143,7 @@ def _read(path: Path) -> Earlier | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield the JSON of each complete line and the position of its end."""
+    """Yield the parsed JSON and the end, as a byte offset, of each complete line."""
     end = 0
     for line in content.splitlines(keepends=True):
         end += len(line)
@@ -162,7 +162,7 @@ def _is_command(line: Any) -> bool:
     kinds = COMMANDS.get(line[0])
     if kinds is None or [type(value) for value in line[1:]] != [*kinds]:
         return False
-    # False for NaN, too.
+    # The range check also rejects NaN, because comparisons with NaN are False.
     return all(isinstance(value, str) or 0 <= value <= MAX_NUMBER for value in line[1:])
 
 

@@ -39,8 +39,8 @@ def open_pages(
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
     `prepare` makes the controller of the session, or another viewer; it runs after the server has
-    started, and its exceptions propagate. `argv` are the arguments of the command, to type again;
-    without them there is no journal.
+    started, and its exceptions propagate. `argv` are the command's arguments, for the command that
+    resumes the session; if `argv` is empty, there is no journal.
     """
     require()
     from . import server
@@ -73,7 +73,7 @@ def _viewer(
     earlier: journal.Earlier | None,
     book: journal.Journal | None,
 ) -> Shown:
-    """Make the session, run the commands of an earlier journal, and write the later ones."""
+    """Make the viewer, run the commands of the journal `earlier`, and write new ones to `book`."""
     found = prepare()
     made = Viewer(found) if isinstance(found, Controller) else found
     made.replay(earlier.commands if earlier else ())
@@ -85,7 +85,7 @@ def _viewer(
 def _journal(
     identity: str, earlier: journal.Earlier | None, about: dict[str, Any]
 ) -> journal.Journal:
-    """Continue a journal, or begin a new one in the folder of journals."""
+    """Continue the journal `earlier`; if it is None, begin a new one in the folder of journals."""
     if earlier is not None:
         return journal.Journal(earlier.path, about, earlier.length)
     place = journal.folder()
@@ -94,7 +94,7 @@ def _journal(
 
 
 def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
-    """Return a function that writes commands to the journal, and shows an error once."""
+    """Return a function that writes commands to the journal, and shows each new error once."""
 
     def note(*command: Any) -> None:
         was = book.problem
@@ -131,7 +131,10 @@ def _earlier(identity: str) -> journal.Earlier:
 
 
 def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
-    """Return port and token of a journal's server, so that its pages find the new server."""
+    """Return the port and token of the journal's server, so that its open pages reconnect.
+
+    Returns `port` and "" if there is no journal or its first line is invalid.
+    """
     about = {} if earlier is None else earlier.about
     number, token = about.get("port"), about.get("token")
     is_port = isinstance(number, int) and number is not True and 0 < number < 2**16
@@ -145,7 +148,7 @@ def _refused(port: int | None, error: OSError) -> str:
 
 
 def _identity(command: str, options: argparse.Namespace) -> str:
-    """Return what determines a session besides its commands: the version and the options."""
+    """Return a JSON text of the version, command and options, which identifies a session."""
     given = {name: value for name, value in vars(options).items() if name not in IRRELEVANT}
     target = given.get("target")
     if target and Path(target).is_dir():

@@ -11,13 +11,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-MAX_BYTES = 4096  # maximum size of a message that a page sends
-MAX_SIDE = 16_384  # largest coordinate that a page may send
-# Bounds of the picture's width and height, and its largest number of pixels.
+MAX_BYTES = 4096  # maximum size of a message that a page sends, in bytes
+MAX_SIDE = 16_384  # largest coordinate that a page may send, in pixels
+# Minimum width and height of a picture, and its maximum number of pixels.
 MIN_SIDE, MAX_PIXELS = 64, 2560 * 1600
-MAX_RATIO = 4.0  # most pixels per CSS pixel
-LONGEST_KEY = 20  # maximum length of the name of a key
-LONGEST_TEXT = 300  # maximum length of a typed text
+MAX_RATIO = 4.0  # maximum number of the picture's pixels per CSS pixel
+LONGEST_KEY = 20  # maximum length of the name of a key, in characters
+LONGEST_TEXT = 300  # maximum length of a typed text, in characters
 
 
 def _is_key(value: Any) -> bool:
@@ -58,7 +58,8 @@ def _is_switch(value: Any) -> bool:
 MESSAGES: dict[str, tuple[Callable[[Any], bool], ...]] = {
     "key": (_is_key,),  # name of a pressed key
     "click": (_is_pixel, _is_pixel),  # x and y
-    "button": (_is_pixel, _is_pixel, _is_button),  # like click; 1 left, 2 middle, 3 right button
+    # Coordinates x and y, then 1 (left), 2 (middle) or 3 (right button).
+    "button": (_is_pixel, _is_pixel, _is_button),
     "text": (_is_text,),  # text of the input field
     "move": (_is_pixel, _is_pixel),
     "release": (),
@@ -85,9 +86,10 @@ def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:
-    """Return the size and the ratio of the picture for a page that asks for these.
+    """Return the (size, ratio) of the picture for a page that requests `width`, `height`, `ratio`.
 
-    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels.
+    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels, or if
+    `ratio` exceeds `MAX_RATIO`.
     """
     shrink = min(1.0, MAX_RATIO / ratio, (MAX_PIXELS / (width * height)) ** 0.5)
     size = (max(MIN_SIDE, int(width * shrink)), max(MIN_SIDE, int(height * shrink)))
@@ -95,6 +97,6 @@ def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], flo
 
 
 def update(head: dict[str, Any], picture: bytes = b"") -> bytes:
-    """Return an update for a page."""
+    """Return an update for a page as bytes: the length of the head, the head, the picture."""
     words = json.dumps(head, separators=(",", ":")).encode()
     return struct.pack("<I", len(words)) + words + picture

@@ -22,14 +22,14 @@ from .show import Show
 HERE = "127.0.0.1"
 PORT = 8700  # default port; if it is in use, the system chooses another one
 NAMES = ("127.0.0.1", "localhost", "::1")  # host names by which a page may address the server
-FILES = {  # address -> file and its type; no other file is ever read
+FILES = {  # URL path -> (file name, content type); no other file is ever read
     "/viewer.js": ("viewer.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/viewer.css": ("viewer.css", "text/css"),
     "/page.css": ("page.css", "text/css"),
 }
 MAX_CLIENTS = 64
-ALIVE = 20.0  # seconds between the server's questions whether a page is still there
+ALIVE = 20.0  # seconds between pings that check whether a page is still connected
 CLOSING_TAKES = 2.0  # seconds that pages may take to close when the server ends
 SAVING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 HEADERS = {
@@ -48,14 +48,14 @@ NO_TOKEN = "Open the address that the terminal shows, with its token.\n"
 
 
 class Door(NamedTuple):
-    """Socket of the server, and the token of its pages."""
+    """Listening socket of the server, and the token that pages need."""
 
     socket: socket.socket
     token: str
 
     @property
     def port(self) -> int:
-        """Port number."""
+        """Port on which the server listens."""
         return self.socket.getsockname()[1]
 
     @property
@@ -67,12 +67,13 @@ class Door(NamedTuple):
 def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     """Listen on a port of this machine.
 
-    port: the port to use; None takes `preferred`, or any free port if that is in use. Raises
-    `OSError` if the port cannot be used.
+    port: the port to use; None takes `preferred`, or any free port if `preferred` is in use.
+
+    Raises `OSError` if the port cannot be used.
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if os.name == "posix":  # use a port again while its last connections are still closing
+        if os.name == "posix":  # reuse a port while its last connections are still closing
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HERE, number))
@@ -87,13 +88,13 @@ def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
 
 
 def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> None:
-    """Serve a session until Ctrl-C, SIGTERM or SIGHUP; call `announce` when pages can come."""
+    """Serve a session until Ctrl-C, SIGTERM or SIGHUP; call `announce` once pages can connect."""
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(show, door, announce))
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
-    """Start to serve a session to pages with the token; `cleanup` of the result ends it."""
+    """Start a server of the session for pages with the token; `cleanup()` of the result ends it."""
     made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
     made.on_response_prepare.append(_add_headers)
     visitors = _Visitors(show, door.token)
@@ -115,8 +116,9 @@ async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], No
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is None or signal.getsignal(number) == signal.SIG_IGN:
-            continue  # `nohup` lets SIGHUP be ignored
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # on Windows, in a thread
+            continue  # an ignored signal, such as SIGHUP under `nohup`, stays ignored
+        # Raised on Windows, and outside the main thread.
+        with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, ended.set)
     runner = await start(show, door)
     announce()
@@ -136,9 +138,9 @@ async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], No
 async def _guarded(
     request: web.Request, handler: Callable[[web.Request], object]
 ) -> web.StreamResponse:
-    """Refuse requests by other names of this machine, which a hostile page may have made up.
+    """Refuse requests whose Host header is not in `NAMES`, as a guard against DNS rebinding.
 
-    Refuses pages of other sites, too.
+    Refuses requests from pages of other sites, too.
     """
     if _host(f"//{request.headers.get('Host', '')}") not in NAMES:
         return web.Response(status=403, text="This server answers only to localhost.\n")
@@ -196,7 +198,7 @@ class _Visitors:
         return web.FileResponse(path, headers=name)
 
     async def session(self, request: web.Request) -> web.StreamResponse:
-        """Show the session to a page by a websocket until the page closes it."""
+        """Show the session to a page over a websocket until the page closes it."""
         if not self._is_known(request) or "Origin" not in request.headers:
             return web.Response(status=403, text=NO_TOKEN)
         if len(self._sockets) >= MAX_CLIENTS:

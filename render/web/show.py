@@ -22,38 +22,40 @@ from .clients import Client, Frame
 EVERY = 1 / 60  # shortest time between two pictures, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which pages show that the server is busy
 MAX_QUEUED = 200  # maximum number of commands queued while a job runs
-WORDS_EVERY = 1.0  # seconds between two descriptions in words
-STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # answer to Esc
+WORDS_EVERY = 1.0  # minimum time between two descriptions in words, in seconds
+STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # notice after Esc
 Command = Callable[[Shown], None]
-Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]  # arguments of `Client.send`
+# Client, and arguments of its method `send`.
+Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]
 
 
 class Show:
     """The session of a server and its pages.
 
     `prepare` makes the viewer in the background thread. Time passes only while a page is open.
-    `resume` is the command that resumes the session, and `stays` the notice after Esc.
+    `resume` is the command that resumes the session. `stays` is the notice shown after Esc.
     """
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
         self.clients: set[Client] = set()
-        self.viewer: Shown | None = None  # None until `prepare` has returned
+        self.viewer: Shown | None = None  # viewer of the session; None until `prepare` has returned
         self.busy = ""  # "compiling" or "saving" while a long job runs
         self.version = 0  # number of changes of the picture
         self._prepare, self._resume, self._stays = prepare, resume, stays
         self._queued: list[Command] = []
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, background.NAME)
-        self._words = ("", -1, 0.0)  # description, its version, and when it was made
+        # Description in words, its version, and the time at which it was made.
+        self._words = ("", -1, 0.0)
 
     def queue(self, command: Command) -> None:
-        """Queue a command; it is dropped if too many are waiting."""
+        """Queue a command; drop it if `MAX_QUEUED` commands are waiting."""
         if len(self._queued) < MAX_QUEUED:
             self._queued.append(command)
         self.wake()
 
     def wake(self) -> None:
-        """Look for something to do: a page has come, has another size or has drawn its picture."""
+        """Wake up `run`, because a page has come, has another size or has drawn its picture."""
         self._wake.set()
 
     def add(self, client: Client) -> None:
@@ -62,7 +64,7 @@ class Show:
         self.wake()
 
     def remove(self, client: Client) -> None:
-        """Remove a page; the mouse of a page that has gone is nowhere."""
+        """Remove a page, and tell the viewer that its mouse has left."""
         self.clients.discard(client)
         self.queue(lambda viewer: viewer.leave())
 
@@ -83,7 +85,7 @@ class Show:
                 for client, *update in await self._job(job):
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
-            elif not warm:  # compile the step while the user looks at the first picture
+            elif not warm:  # compile the step function while the first picture is shown
                 warm = await self._job(viewer.warm) is None
             else:
                 await self._pause()
@@ -97,13 +99,13 @@ class Show:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _pause(self) -> None:
-        """Wait until there may be something to do."""
+        """Wait until `wake` is called, or until a description in words is due."""
         wants_words = any(client.wants_words for client in self.clients)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), WORDS_EVERY if wants_words else None)
 
     async def _job(self, job: Callable[[], Any]) -> Any:
-        """Run a job in the background thread; tell the pages if it takes long."""
+        """Run a job in the background thread; notify the pages if the job takes long."""
         running = asyncio.get_running_loop().run_in_executor(self._pool, job)
         while not (await asyncio.wait([running], timeout=LONG))[0]:
             is_saving = self.viewer is not None and self.viewer.is_saving
@@ -115,7 +117,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether a page has to get a picture, a description or the end of a job."""
+        """Return whether a page needs a new picture or description, or the end of a job."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
@@ -182,7 +184,7 @@ def _draw(viewer: Shown, size: tuple[int, int], ratio: float) -> Frame:
 
 
 def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
-    """Return the description of the changed blocks, for the head of an update, and their PNG."""
+    """Return a description of the changed blocks, for the head of an update, and their PNG."""
     assert after.frame is not None
     old, picture = before.frame and before.frame.picture, after.frame.picture
     numbers = diffs.changed(old, picture)

@@ -1,8 +1,8 @@
-"""The viewer as a widget of Jupyter: its outputs are pages of one session.
+"""The viewer as a Jupyter widget; each view (output) of the widget is a page of one session.
 
-A view of the widget sends messages of `protocol.py`, with its name, as custom messages. Python
-sends updates as their buffers. The event loop runs in a separate thread and not in the kernel's
-loop, which stands still while a cell runs.
+A view sends the messages of `protocol.py`, together with the view's name, as custom messages.
+Python sends updates as buffers of custom messages. The event loop runs in a separate thread,
+because the kernel's event loop is blocked while a cell runs.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from .clients import Client
 from .inputs import receive
 from .show import Show
 
-LEAVE = '["leave"]'  # message of a view that is removed
-MAX_VIEWS = 64  # the view that came first is forgotten if more come
+LEAVE = '["leave"]'  # message that a view sends when it is removed
+MAX_VIEWS = 64  # maximum number of views; one more replaces the oldest one
 # Mean number of bytes per second that are sent. Jupyter drops messages beyond 1 MB per second.
 RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 STAYS = "close() of the widget ends the session"
 CLOSED = "The session was closed."
-PYTHON_ENDS = "cannot schedule new futures"  # in the error of a thread pool when Python ends
+PYTHON_ENDS = "cannot schedule new futures"  # part of the error of a thread pool when Python exits
 
 
 class PlayerWidget(anywidget.AnyWidget):
@@ -48,7 +48,7 @@ class PlayerWidget(anywidget.AnyWidget):
         self._title = viewer.controller.title
         self._show = Show(lambda: viewer, stays=STAYS)
         self._views: dict[str, Client] = {}
-        self._next = 0.0  # when the next update may be sent
+        self._next = 0.0  # time at which the next update may be sent, in seconds
         self._loop = asyncio.new_event_loop()
         self._task = self._loop.create_task(self._show.run())
         self._thread = threading.Thread(target=self._run, name="jaxenvs widget", daemon=True)
@@ -66,12 +66,12 @@ class PlayerWidget(anywidget.AnyWidget):
         super().close()
 
     def _soon(self, act: Callable[..., Any], *given: Any) -> None:
-        """Call a function in the thread of the session, if the session has not ended."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        """Call a function in the session's thread, unless the session has ended."""
+        with contextlib.suppress(RuntimeError):  # raised if the loop is closed
             self._loop.call_soon_threadsafe(act, *given)
 
     def _run(self) -> None:
-        """Show the session until the task is cancelled."""
+        """Run the session's task in this thread until it is cancelled, and close the session."""
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_until_complete(self._task)
@@ -87,7 +87,7 @@ class PlayerWidget(anywidget.AnyWidget):
             self._loop.close()
 
     def _hear(self, widget: Any, content: Any, buffers: Any) -> None:
-        """Pass on a message of a view; Jupyter may call this in any thread."""
+        """Pass a message of a view to the session's thread; Jupyter may call this in any thread."""
         name, message = content.get("view"), content.get("message")
         if isinstance(name, str) and isinstance(message, str):
             self._soon(self._receive, name, message)
@@ -108,7 +108,7 @@ class PlayerWidget(anywidget.AnyWidget):
             self._show.remove(self._views.pop(name))
 
     async def _send_update(self, name: str, update: bytes) -> None:
-        """Send an update to a view as soon as the rate allows it."""
+        """Send an update to a view as soon as `RATE` allows it."""
         await asyncio.sleep(self._next - time.monotonic())
         self._next = max(self._next, time.monotonic()) + len(update) / RATE
         self.send({"view": name}, [update])

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def begun(steps: int, seed: int) -> dict[str, Any]:
-    """Return the file's contents before the first id has been played."""
+    """Return the contents of the results file before the first id has been played."""
     return {
         "date": datetime.date.today().isoformat(),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
@@ -72,7 +72,7 @@ def begun(steps: int, seed: int) -> dict[str, Any]:
 
 
 def played(id: str, steps: int, seed: int) -> dict[str, Any]:
-    """Return the results of fuzzing one id; its compiled program is dropped afterwards."""
+    """Return the results of fuzzing one id, and clear all compiled programs."""
     start = time.perf_counter()
     found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128, near=NEAR)
     jax.clear_caches()

@@ -33,7 +33,7 @@ TRAINING = (
     *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
     *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
 )
-TIMES = ("seconds", "steps_per_second")  # entries of a log line that are times
+TIMES = ("seconds", "steps_per_second")  # entries of a log record that measure time
 HEAD = ("kill", "after s", "what it did", "updates saved", "same end")
 
 
@@ -69,7 +69,7 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
     """Start a training and kill it when `is_time(seconds since it made its folder)` is true.
 
     Return the time and phase of the kill and the update of the last checkpoint, or None if the
-    training ended before.
+    training ended before the kill.
     """
     process = _start(command(*TRAINING, "--out", str(folder)))
     begun = _begun(process, folder)
@@ -90,7 +90,8 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
 def go_on(folder: Path) -> float:
     """Finish a killed training: resume it, or restart it if there is nothing to resume.
 
-    Return the seconds from the existence of its folder to its end.
+    Return the seconds until its end, counted from the start of the process or, if later, from the
+    creation of the training's folder.
     """
     resumed = (folder / "config.json").is_file()
     words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
@@ -106,7 +107,10 @@ def compare(
     like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
     is_time: Callable[[float], bool],
 ) -> dict[str, Any] | None:
-    """Kill a training, resume it, and compare its end; None if it ended before the kill."""
+    """Kill a training, resume it, and compare its outcome with `like`, an undisturbed outcome.
+
+    Returns None if the training ended before the kill.
+    """
     try:
         row = killed(folder, is_time)
         if row is None:
@@ -131,8 +135,8 @@ def measure(
 ) -> dict[str, Any]:
     """Make all kills: `kills` at random times, then `saving` while a checkpoint is written.
 
-    `rows` are the results of earlier kills, which are not repeated. `keep` receives all results
-    after each kill.
+    `rows` are the results of earlier kills, which are not repeated. `keep` is called with all
+    results after each kill.
     """
     seconds = go_on(folder / "undisturbed")
     like = outcome(folder / "undisturbed")
@@ -196,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _begun(process: subprocess.Popen, folder: Path) -> float:
-    """Wait until a training has made its folder; return when that was."""
+    """Wait until a training has made its folder or ended; return the current time in seconds."""
     while process.poll() is None and not folder.exists():
         time.sleep(0.001)
     return time.monotonic()

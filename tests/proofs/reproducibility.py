@@ -27,7 +27,7 @@ from jaxenvs import make
 from jaxenvs.commands.parser import Parser
 from jaxenvs.testing import Subject
 
-SEEDS = 8  # divisible by the number of devices
+SEEDS = 8  # number of seeds per id; must be divisible by the number of devices
 
 
 def trajectories(subject: Subject) -> list[Any]:
@@ -46,13 +46,13 @@ def trajectories(subject: Subject) -> list[Any]:
 
 
 def array(leaf: jax.Array) -> np.ndarray:
-    """Return an array as NumPy; of keys, their data."""
+    """Convert a JAX array to NumPy; of an array of PRNG keys, return the key data."""
     keys = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return np.asarray(jax.random.key_data(leaf) if keys else leaf)
 
 
 def record(folder: Path, ids: list[str]) -> bool:
-    """Write the trajectories of ids; return whether all golden traces hold."""
+    """Write the trajectories of ids; return whether all of them match their golden traces."""
     folder.mkdir(parents=True, exist_ok=True)
     wrong = []
     for id in ids:
@@ -74,7 +74,7 @@ def record(folder: Path, ids: list[str]) -> bool:
 def compare(a: Path, b: Path) -> bool:
     """Print the arrays that differ between two records; return whether all are equal.
 
-    Compares the ids that both records have; without any, the records are not equal.
+    Compares the ids that both records have, and returns False if there are none.
     """
     files = sorted(path.name for path in a.glob("*.npz") if (b / path.name).exists())
     lines = [line for name in files for line in differences(name[:-4], a / name, b / name)]
@@ -108,7 +108,7 @@ def difference(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; exit with code 1 if records differ or golden traces do not match."""
     parser = Parser("python tests/proofs/reproducibility.py", __doc__)
     parser.add_argument("what", choices=("record", "compare"), help="what to do")
     parser.add_argument("folder", type=Path, help="where the record is")

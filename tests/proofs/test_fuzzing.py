@@ -28,7 +28,8 @@ def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
 def test_a_broken_rule_is_told(tmp_path, monkeypatch):
     found = Fuzzed(7, {"clock": 2, "reward outside": 0})
     monkeypatch.setattr(fuzzing, "fuzz", lambda env, **asked: found)
-    monkeypatch.setattr(fuzzing.jax, "clear_caches", list)  # other tests use the programs
+    # Keep the compiled programs, which other tests use.
+    monkeypatch.setattr(fuzzing.jax, "clear_caches", list)
     out = tmp_path / "fuzzing.json"
     assert fuzzing.main([ID, "--out", str(out)]) == 1
     assert json.loads(out.read_text())["ids"][ID]["broken"] == {"clock": 2}

@@ -23,9 +23,10 @@ sys.path.insert(0, str(ROOT / "tests" / "render"))
 
 from paging import Page  # noqa: E402
 
-SIZES = ((1280, 740), (880, 620), (390, 620))  # sizes of the pages, in turn
-MOST_GROWTH = 96 * 2**20  # bytes; the history alone may take 64 MiB
-SLOW, BACK = 1.0, 5.0  # seconds between two answers of the slow page, and between two returns
+# (width, height) of the pages in pixels, used in turn.
+SIZES = ((1280, 740), (880, 620), (390, 620))
+MOST_GROWTH = 96 * 2**20  # allowed growth in bytes; the history alone may take 64 MiB
+SLOW, BACK = 1.0, 5.0  # seconds between answers of the slow page, and after which page 1 reconnects
 
 
 def main() -> int:
@@ -50,9 +51,10 @@ def main() -> int:
 
 
 async def _load(address: str, process: int, minutes: float, pages: int) -> int:
-    counts = [[0, 0] for _ in range(pages)]  # pictures and bytes of each page
+    # Number of pictures and of bytes that each page received.
+    counts = [[0, 0] for _ in range(pages)]
     tasks = [asyncio.ensure_future(_page(address, i, counts[i])) for i in range(pages)]
-    while not all(pictures for pictures, _ in counts):  # the session compiles
+    while not all(pictures for pictures, _ in counts):  # until then, the session compiles
         await asyncio.sleep(0.1)
         for task in tasks:
             if task.done():
@@ -83,7 +85,10 @@ async def _load(address: str, process: int, minutes: float, pages: int) -> int:
 
 
 async def _page(address: str, index: int, counts: list[int]) -> None:
-    """Receive pictures and answer; page 0 is slow, page 1 leaves and comes back."""
+    """Receive and confirm pictures; page 0 is slow, page 1 leaves and comes back.
+
+    `counts` is updated: the number of pictures, and of bytes received.
+    """
     origin, there = address.split("/?")[0], address.replace("/?", "/session?")
     async with aiohttp.ClientSession() as http:
         while True:

@@ -19,17 +19,17 @@ ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --d
 ALONE += " --disable-background-networking --disable-component-update --mute-audio"
 ALONE += " --force-color-profile=srgb --remote-debugging-port=0"
 STARTING_TAKES = 60.0  # maximum time in which the browser starts, in seconds
-ANSWER_TAKES = 60.0  # maximum time of an answer of the browser, and of `until`, in seconds
+ANSWER_TAKES = 60.0  # maximum time to wait for an answer of the browser, or in `until`, in seconds
 
 
 class Page:
-    """One page of the browser, with its own session of the protocol."""
+    """One page of the browser, with its own DevTools connection."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket, self._numbers = socket, itertools.count(1)
 
     async def ask(self, method: str, **given: Any) -> dict[str, Any]:
-        """Call a method of the protocol and return its result."""
+        """Call a method of the DevTools protocol and return its result."""
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": given})
         while True:
@@ -46,7 +46,7 @@ class Page:
         return found["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true; while the page loads, it may raise."""
+        """Wait until a JavaScript expression is true; an exception counts as false."""
         end = time.monotonic() + ANSWER_TAKES
         safe = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
         while not await self.value(safe):
@@ -54,20 +54,20 @@ class Page:
             await asyncio.sleep(0.05)
 
     async def key(self, key: str, code: str = "", **more: Any) -> None:
-        """Press and release a key with the browser's name `key`, such as "ArrowUp" or "h"."""
+        """Press and release a key; `key` is its name in JavaScript, such as "ArrowUp" or "h"."""
         text = {"text": key} if len(key) == 1 else {}
         for kind in ("keyDown", "keyUp"):
             given = {"type": kind, "key": key, "code": code or key, **more}
             await self.ask("Input.dispatchKeyEvent", **given, **(text if kind == "keyDown" else {}))
 
     async def mouse(self, kind: str, x: float, y: float, pressed: bool = False) -> None:
-        """Send an event of the mouse: `kind` is "Pressed", "Moved" or "Released"."""
+        """Send a mouse event: `kind` is "Pressed", "Moved" or "Released"."""
         given = {"type": f"mouse{kind}", "x": x, "y": y, "clickCount": 1}
         button = {"button": "left"} if kind != "Moved" or pressed else {}
         await self.ask("Input.dispatchMouseEvent", **given, **button, buttons=int(pressed))
 
     async def tap(self, x: float, y: float) -> None:
-        """Touch a position with a finger."""
+        """Tap the position (x, y) with a finger."""
         points = [{"x": x, "y": y}]
         await self.ask("Input.dispatchTouchEvent", type="touchStart", touchPoints=points)
         await self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
@@ -80,7 +80,7 @@ class Page:
 
 @contextlib.asynccontextmanager
 async def browser(profile: Path) -> AsyncIterator["Browser"]:
-    """Yield a running browser with this profile folder."""
+    """Start a browser with the profile folder `profile`, yield it, and end it."""
     assert BROWSER is not None
     words = [BROWSER, *ALONE.split(), f"--user-data-dir={profile}", "about:blank"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -95,7 +95,7 @@ async def browser(profile: Path) -> AsyncIterator["Browser"]:
             opened = Browser(session, int(noted.read_text().split()[0]))
             try:
                 yield opened
-            finally:  # an open connection would be reported in a later test
+            finally:  # otherwise, a later test would report the open connections
                 await opened.close()
     finally:
         process.terminate()

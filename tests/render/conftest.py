@@ -17,6 +17,6 @@ def dummy_display(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the machine seem to have no display."""
+    """Remove the environment variables that name a display."""
     for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
         monkeypatch.delenv(name, raising=False)

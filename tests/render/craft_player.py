@@ -22,13 +22,13 @@ Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FREE = {Block.GRASS, Block.SAND, Block.PATH}
-TOOLS = {  # block -> tool that is needed to dig through it
+TOOLS = {  # block -> tool that is needed to dig through it; None: no tool
     Block.TREE: None,
     Block.STONE: "wood_pickaxe",
     Block.COAL: "wood_pickaxe",
     Block.IRON: "stone_pickaxe",
 }
-DIG, BRIDGE = 3, 12  # costs of a path's step through stone, and over water
+DIG, BRIDGE = 3, 12  # path costs of a step through a solid block, and over water
 # Steps of a 300-step day at which the player takes shelter, and leaves it.
 EVENING, MORNING = 120, 280
 SEEDS = range(50)
@@ -94,7 +94,7 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Count the cells reachable without passing `closed`, up to five."""
+        """Count the cells that can be reached without passing `closed`; stop counting at five."""
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -108,7 +108,10 @@ class Player:
     # Methods that find and follow paths.
 
     def way(self, goals: Collection[Cell]) -> Cell | None:
-        """Return the first step of the cheapest path to a goal, also through stone and water."""
+        """Return the first step of the cheapest path to one of `goals`; None if there is no path.
+
+        The path may lead through stone and over water.
+        """
         goals = set(goals) - {self.at}
         heap: list[tuple[int, Cell, Cell | None]] = [(0, self.at, None)] if goals else []
         seen = set()
@@ -137,11 +140,14 @@ class Player:
         return BRIDGE if block == Block.WATER and self.has["stone"] >= 3 else 0
 
     def act_on(self, goals: Collection[Cell]) -> bool:
-        """Go to a goal and press DO there."""
+        """Press the next key towards one of the cells `goals`, or DO in front of it.
+
+        Returns False if no path leads to a goal.
+        """
         return self._go(goals, at_goal=True)
 
     def walk(self, goals: Collection[Cell]) -> bool:
-        """Go onto a goal, or next to it if it is solid."""
+        """Press the next key towards one of the cells `goals`; return False if there is no path."""
         return self._go(goals, at_goal=False)
 
     def _go(self, goals: Collection[Cell], at_goal: bool) -> bool:
@@ -157,7 +163,7 @@ class Player:
         return self.press("r" if over_water else "space")
 
     def place(self, key: str, on: Collection[Block]) -> bool:
-        """Place something ahead, or step towards a place where that may be possible."""
+        """Press `key` to place an object if the block ahead is in `on`; else go to a free cell."""
         cell = beyond(self.at, self.ahead)
         if self.block(cell) in on and cell not in self.taken:
             return self.press(key)
@@ -167,7 +173,10 @@ class Player:
     # Methods for the night.
 
     def shelter(self) -> bool | None:
-        """Dig into stone and close the entrance; return False when done, and None if impossible."""
+        """Press the next key to dig into stone and close the entrance.
+
+        Returns False when the player is enclosed, and None if there is no suitable stone.
+        """
         if self.room() < 4:
             self.burrow = None
             return False
@@ -207,7 +216,7 @@ class Player:
                     return outside, inner, innermost, step
         return None
 
-    # The plans are in order of priority, and the first feasible plan acts.
+    # Plans in order of priority; `play` follows the first feasible one.
 
     def play(self) -> None:
         """Press the key of the first plan that is feasible."""
@@ -280,13 +289,13 @@ class Player:
         yield "defeat_zombie", lambda: self.act_on(self.mobs["melee"])
         yield "defeat_skeleton", lambda: self.act_on(self.mobs["ranged"])
         yield "defeat_skeleton", lambda: self.walk(self.tunnels())
-        # A stock of stones for the shelter and for bridges.
+        # Gather a stock of stones, for the shelter and for bridges.
         yield "a stock", lambda: self.gather(stone=6)
         if not self.near(Block.PLANT):
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
     def tools(self, material: str, keys: str, table: bool) -> Iterator[bool]:
-        """Make the pickaxe and the sword of a material."""
+        """Try the steps to a material's pickaxe and sword; yield whether each one pressed a key."""
         made = [self.has[f"{material}_{tool}"] for tool in ("pickaxe", "sword")]
         missing = made.count(0)
         if not missing:
@@ -300,7 +309,10 @@ class Player:
             yield self.press(keys[made.index(0)])
 
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
-        """Return the items needed for the tools, and more stone and wood away from a table."""
+        """Return how many of each item are needed for `count` tools of a material.
+
+        Away from a table (`table` is False), stone tools need more wood and stone.
+        """
         if material == "wood":
             return {"wood": count}
         if material == "stone":
@@ -308,7 +320,7 @@ class Player:
         return dict.fromkeys(("wood", "stone", "coal", "iron"), count)
 
     def gather(self, **wanted: int) -> bool:
-        """Gather the first wanted item of which there are too few."""
+        """Press the next key to gather the first item of `wanted` of which there are too few."""
         blocks = {"wood": Block.TREE}
         return any(
             self.has[name] < count
@@ -325,7 +337,7 @@ class Player:
 
 
 def begun(seed: int) -> Controller:
-    """Return a controller at the start of a game."""
+    """Return a controller at the start of the game with this seed."""
     return Controller(Session(jaxenvs.make("Craft-Classic-Ids-v0"), seed=seed), "", "play")
 
 

@@ -1,4 +1,4 @@
-"""Helpers of the editor's tests: files with levels, editors without a solver, and their windows."""
+"""Helpers of the editor's tests: files with levels, editors with a stand-in solver, key presses."""
 
 from collections.abc import Callable
 from pathlib import Path

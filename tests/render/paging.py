@@ -22,7 +22,7 @@ from jaxenvs.render.web.show import Show
 
 ID = "Grid-Empty-5x5-v0"
 ENV = jaxenvs.make(ID)
-PATIENCE = 60.0  # maximum time of one answer, in seconds
+PATIENCE = 60.0  # maximum time to wait for an answer, in seconds
 
 
 def playing(id: str = ID) -> Viewer:
@@ -45,7 +45,7 @@ class Served:
         return self.show.viewer.controller
 
     async def open(self, size: tuple[int, int] | None = (320, 240), ratio: float = 1.0) -> "Page":
-        """Open a page of this size in pixels; with None, the page does not send its size yet."""
+        """Open a page of `size` pixels; with None, the page does not send its size yet."""
         address = f"{self.origin}/session?token={self.door.token}"
         origin = {"Origin": self.origin}
         page = Page(await self.http.ws_connect(address, headers=origin, max_msg_size=0))
@@ -80,7 +80,7 @@ async def serving(
             there.task.cancel()
             await show.close(PATIENCE)
             await runner.cleanup()
-            for page in there.pages:  # an open connection would be reported in a later test
+            for page in there.pages:  # otherwise, a later test would report the open connections
                 await page.socket.close()
 
 
@@ -97,7 +97,7 @@ class Page:
         await self.socket.send_str(json.dumps(message))
 
     async def take(self) -> None:
-        """Receive one update, without telling the server that it was drawn."""
+        """Receive one update, without confirming to the server that the page has drawn it."""
         message = await self.socket.receive(PATIENCE)
         assert message.type == aiohttp.WSMsgType.BINARY, message
         self.apply(message.data)
@@ -111,12 +111,12 @@ class Page:
             self._draw(head, update[4 + length :])
 
     async def update(self) -> None:
-        """Receive one update and tell the server that it was drawn."""
+        """Receive one update, and confirm to the server that the page has drawn it."""
         await self.take()
         await self.say("shown", self.facts["number"])
 
     async def until(self, shows: Callable[["Page"], Any]) -> None:
-        """Receive updates until a condition is true."""
+        """Receive updates until `shows(page)` is true."""
         while not shows(self):
             await self.update()
 
@@ -138,5 +138,5 @@ class Page:
 
 
 def drawn(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> np.ndarray:
-    """Return the whole window as `screen.draw` draws it."""
+    """Return the pixels of the whole window, drawn by `screen.draw`."""
     return screen.pixels(screen.draw(controller, size, ratio))

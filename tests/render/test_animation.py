@@ -17,7 +17,7 @@ from jaxenvs.render import animation, play, watch
 
 GRID, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
 VIDEOS = tuple(animation.VIDEOS)
-NEAR = 8  # largest mean absolute error of a picture after compression, of 255
+NEAR = 8  # maximum mean absolute error of a decoded picture, in colour values from 0 to 255
 
 pytestmark = pytest.mark.usefixtures("no_display")
 
@@ -56,7 +56,8 @@ def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     assert animation.write(path, given, 8) == 5
     frames, rate = read(path)
     assert rate == 8
-    # 0.5 s are four frames; the last two pictures last half a frame, but get one frame each.
+    # At 8 frames per second, 0.5 s are four frames. The last two pictures last half a frame each,
+    # but get a whole frame.
     assert_near(frames, [shown[i] for i in (0, 1, 2, 2, 2, 2, 3, 4)])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -100,7 +101,7 @@ def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
     level, path = tmp_path / "level.txt", tmp_path / "a.png"
     level.write_text("1 2 3\n4 5 6\n. 7 8\n")
     given = ["Puzzle-SlidingTile-3x3-v0", "--instance", str(level), "--tile-size", "8"]
-    # The same settings as in the tests of `solve`, which share the compiled program.
+    # The same settings as in the tests of `solve`, so that the compiled program is shared.
     few = ["--batch-size", "64", "--node-budget", "20000"]
     ends = []
     for name in ("a.png", "a.gif"):

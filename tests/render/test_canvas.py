@@ -8,7 +8,7 @@ from jaxenvs.render.canvas import Canvas
 
 WORDS = "defeat skeleton, make iron pickaxe, 0 / 10000, Backspace undo"
 SIZE = 12  # size in points of the smallest text of the panel
-LARGE = 16  # scale of the reference, at which a letter's position is known to a fraction of a pixel
+LARGE = 16  # factor by which the reference text is larger, to measure positions precisely
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def ends(scale: float) -> np.ndarray:
 def test_letters_of_small_text_have_the_positions_of_large_text(scale):
     small, large = ends(scale), ends(scale * LARGE)
     large *= small[-1] / large[-1]
-    assert np.abs(small - large).max() < 0.7  # the difference is in pixels
+    assert np.abs(small - large).max() < 0.7  # largest deviation, in pixels
 
 
 @pytest.mark.parametrize("scale", [0.7, 1.0])

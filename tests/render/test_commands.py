@@ -40,7 +40,7 @@ class Policy(NamedTuple):
 
 
 class RunError(ValueError):
-    """Stand-in for the exception of `runs.py`."""
+    """Stand-in for `RunError` of `runs.py`."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_play_with_given_keys(tmp_path):
     assert frames_of(path) == 7
     with Image.open(path) as image:
         image.seek(5)
-        assert image.info["duration"] > 500  # the last frame stays for a while
+        assert image.info["duration"] > 500  # the last frame of the episode is shown for longer
     png = tmp_path / "walk.png"
     assert play.main([ID, "--screenshot", str(png), "--set", "view_size=5"]) == 0
     assert png.exists()

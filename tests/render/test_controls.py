@@ -88,7 +88,7 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "left right")
     assert session.cursor == 3 and session.human
     press(controller, "right")
-    assert session.cursor == 3  # at the end of the history, Right does not let the pilot act
+    assert session.cursor == 3  # at the end of the history, Right does not let the policy act
     press(controller, "space")
     assert not session.human and not session.paused
     speed = session.speed
@@ -149,7 +149,7 @@ def test_saving_shows_a_notice_until_the_next_key():
 
 
 class Other(jaxenvs.Env):
-    """An environment of another family."""
+    """Environment without controls, tiles or image observations of its own."""
 
     continuous: bool = False
 

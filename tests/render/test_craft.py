@@ -105,7 +105,8 @@ def test_achievements_are_marked_and_labelled_on_the_bar(playing):
     plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    labelled = count(playing, canvas.CUT)  # the cursor is at the achievement's mark
+    # The cursor is at the achievements, so the bar shows their names.
+    labelled = count(playing, canvas.CUT)
     playing.press("backspace")
     unlabelled = count(playing, canvas.CUT)
     assert plain < unlabelled < labelled - 1000

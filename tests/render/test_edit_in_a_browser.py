@@ -15,7 +15,7 @@ from jaxenvs.render.edit.viewer import EditView
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
 SIZE = "(c => [c.width, c.height])(document.getElementById('view'))"
-CTRL = 2  # modifier of Ctrl in the browser's protocol
+CTRL = 2  # bit mask of the modifier Ctrl in the DevTools protocol
 
 pytestmark = [
     pytest.mark.full,
@@ -106,9 +106,11 @@ def test_a_phone_edits_by_touch(tmp_path):
         page = await opened(there, b, PHONE, 3, True)
         assert await page.value("document.documentElement.scrollWidth") == PHONE[0]
         box = "document.getElementById('view').getBoundingClientRect()"
-        await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")  # the buttons are there
+        # Wait until the page has its final layout with the buttons.
+        await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")
         shown = await where(page, view, 3)
-        assert min(rect.width for rect in shown.tools) >= 60  # 20 CSS pixels
+        # 3 pixels per CSS pixel, so at least 20 CSS pixels.
+        assert min(rect.width for rect in shown.tools) >= 60
         await page.tap(*(v / 3 for v in shown.tools[-1].center))
         await page.tap(*(v / 3 for v in shown.rect_of((1, 3)).center))
         await titled(page, "*")

@@ -95,7 +95,7 @@ def test_messages_of_the_editor():
 
 
 class Book:
-    """A journal and the viewer that writes it; `again` opens the file with the same journal."""
+    """A journal and the viewer that writes it; `again` returns a viewer with its changes."""
 
     def __init__(self, view: EditView, path) -> None:
         self.view, self.path = view, path

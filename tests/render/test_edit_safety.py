@@ -58,9 +58,9 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def number(request):
-    """Install Python's usual handler of a signal, and return the signal.
+    """Install Python's default handler of a signal, and yield the signal.
 
-    A shell may let programs in the background ignore some signals.
+    The tests need the default, because shells make background programs ignore some signals.
     """
     usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(request.param, usual)
@@ -104,6 +104,7 @@ def test_permissions_are_kept_and_read_only_files_are_not_replaced(tmp_path, mon
     assert editor.save() and path.stat().st_mode & 0o777 == 0o600
     before = path.read_text()
     editor.paint((2, 2))
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # read-only, even for root
+    # Simulate a read-only file, because root may write to any file.
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert not editor.save() and "is read-only" in editor.notice
     assert path.read_text() == before and editor.model.is_changed

@@ -92,7 +92,8 @@ def test_the_mouse_paints_lines_and_erases_and_picks(window, view):
     assert sign(view, 2, 1) == "  "
     post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=1)
     assert "agent stands there" in view.editor.notice
-    post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=4)  # the mouse wheel
+    # Button 4 is the mouse wheel.
+    post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=4)
     post(window, pygame.MOUSEBUTTONDOWN, pos=at(window, view, 1, 1), button=2)
     assert view.editor.tool == AGENT
 

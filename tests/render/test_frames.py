@@ -47,10 +47,11 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    for seed in range(4):  # these shapes reuse the compiled rollout of the golden traces
+    # The same shapes as in the golden traces, so that the compiled rollout is reused.
+    for seed in range(4):
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
-        # Steps up to the episode's end, the last step included.
+        # Mask of the steps up to and including the last step of the episode.
         played = np.cumsum(done) - done == 0
         board, view = (np.asarray(tiles)[played] for tiles in draw(steps.state))
         assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()

@@ -1,4 +1,4 @@
-"""Tests of `--oracle`: its numbers follow the plan, and are computed anew where play leaves it."""
+"""Tests of `--oracle`: its plan shortens with each step; leaving the plan starts a new search."""
 
 import threading
 import time
@@ -69,7 +69,7 @@ def test_leaving_the_plan_searches_again():
     ("wrapped", "actions", "steps"),
     [
         (FrameStack(ENV, 2), [Action.FORWARD], 4),
-        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells
+        (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells, not one
         # The wrapper repeats the right turn and ignores the left turn.
         (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
     ],
@@ -168,7 +168,7 @@ def test_levels_with_other_numbers_of_objects_share_a_program():
     began = time.process_time()
     for level in emptied:
         levels.solve(env, level, shared=True)
-    assert time.process_time() - began < 3  # a compilation takes 10 core-seconds and more
+    assert time.process_time() - began < 3  # a new compilation would take 10 CPU seconds or more
 
 
 def _without(level, count):

@@ -119,7 +119,7 @@ def test_states_may_have_every_form(played, tmp_path):
 
 def test_a_batch_is_a_wall(played):
     env, states = played
-    # States with axes for 2 times and 4 boards.
+    # States with the leading axes (2 time steps, 4 boards).
     rows = jax.tree.map(lambda leaf: np.stack([leaf[:4]] * 2), states)
     batch = jaxenvs.make_vec(env, 4)
     whole = VectorState(env=rows, ended=None, pool=())

@@ -46,7 +46,7 @@ def record(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
 
 @functools.cache
 def recorded(id: str, boards: int, tile_size: int | None, speed: float):
-    """Return the replay file, the pictures and the session."""
+    """Record random play; return the bytes of the replay file, the pictures and the session."""
     env = jaxenvs.make(id)
     session = Session(env, RANDOM, boards, speed=speed)
     writer = replay.ReplayWriter(env, boards, tile_size)
@@ -221,13 +221,17 @@ PROBE = """
 
 
 def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[dict]:
-    """Run the script in a browser; return its records with pixels as arrays."""
+    """Run the script `do` in the replay's page; return the states that it records.
+
+    The pixels of each state are an array (height, width, 4).
+    """
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     size = "--window-size={},{}".format(*window)
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
-    for seconds in (30, 300):  # seconds of the page's clock, which lags on a busy machine
+    # Time budget of the page's virtual clock; a busy machine needs the larger one.
+    for seconds in (30, 300):
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -352,7 +356,7 @@ def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
     assert within["free"] == [True] * 14 and outside["free"] == [False] * 2
     same = ("step", "episode", "speed", "play")
     assert [within[name] for name in same] == ["0 of 4", 0, "8 steps/s", "play"]
-    assert outside["step"] == "2 of 4"  # each key press moves by one step
+    assert outside["step"] == "2 of 4"  # two key presses, one step each
 
 
 @in_a_browser

@@ -67,8 +67,8 @@ def test_a_person_acting_in_the_past_begins_a_branch():
     assert s.act(Action.LEFT)
     assert s.human and s.at_end and len(s.history) == 7
     assert s.now.action[0] == Action.LEFT
-    assert not s.tick(10.0)  # it is the person's turn, so the pilot does not act
-    s.toggle_pause()  # after this the pilot continues
+    assert not s.tick(10.0)  # it is the person's turn, so the policy does not act
+    s.toggle_pause()  # after this the policy continues
     assert s.tick(0.13) and len(s.history) == 8
 
 
@@ -82,7 +82,7 @@ def test_a_branch_that_repeats_the_past_is_the_past():
     s.toggle_pause()
     s.history = s.history[:3]
     forward(s, 10)
-    assert all(map(same, past, s.history))  # the pilot's random actions are repeated too
+    assert all(map(same, past, s.history))  # the policy's random actions are repeated too
 
 
 def test_undo_takes_back_a_move():
@@ -230,7 +230,7 @@ def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
 
 def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    # The policy has seen four steps of a person, and this observation.
+    # The policy has seen the four states in which a person acted, and the current state.
     assert sessions.policy_output(s, 0)[1] == 5.0
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
@@ -238,7 +238,7 @@ def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     forward(s, 1)  # begins a new episode of board 0
     assert [sessions.policy_output(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at the step of the cursor
+    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at the time step of the cursor
 
 
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
@@ -251,7 +251,7 @@ def test_keys_and_pilots_give_continuous_actions():
     s.act(left)
     assert s.now.action[0] == left and s.now.taken.tolist() == [[2.0]]
     assert action_name(PENDULUM, board_moment(s.now, 0)) == "torque 2"
-    s.toggle_pause()  # from here on the pilot (random play) acts
+    s.toggle_pause()  # from here on the random policy acts
     drawn = np.array([forward(s, 1).now.taken[0, 0] for _ in range(20)])
     assert abs(drawn).max() <= 2 and len(set(drawn.tolist())) == 20
     plain = PENDULUM.step(jax.random.key(0), s.state(), np.float32([0.0]))

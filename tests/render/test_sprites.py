@@ -126,9 +126,9 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", *with_full("Craft-Classic-Ids-v0")])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """Time it in a separate process without the tests' type checks, which make it 4x slower."""
+    """Time `atlas` in a separate process without type checks, which make it 4 times slower."""
     command = [sys.executable, "-c", DRAW, id]
-    assert float(subprocess.check_output(command, timeout=300)) < 2.0  # it takes about 0.5 s
+    assert float(subprocess.check_output(command, timeout=300)) < 2.0  # drawing takes about 0.5 s
 
 
 def test_the_atlas_is_read_only_and_cached():

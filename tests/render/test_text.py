@@ -29,7 +29,8 @@ def typed(monkeypatch, capsys, no_display):
 
 def test_a_game_is_won_by_typed_actions(typed):
     code, out = typed("forward", "fo", "1", "Forward", "2")
-    assert code == 0 and out.count("> ") == 6  # the last prompt is followed by the end of the input
+    # A prompt for each of the five lines, and one more before the input ends.
+    assert code == 0 and out.count("> ") == 6
     assert "Mission: get to the green goal square." in out and "> Forward" in out
     assert "You see a goal 2 steps ahead and 2 to the right." in out
     assert "Step 4 of at most 100" in out and "The episode ends here with the return 0.955." in out

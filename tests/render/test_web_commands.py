@@ -168,7 +168,7 @@ def default_signals() -> Iterator[None]:
 def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
     """Start a command with `--web`; return its process and the first four lines that it prints.
 
-    Without `heeds`, the process ignores the signals that this process ignores.
+    heeds: whether the process reacts to SIGINT and SIGHUP even if this process ignores them.
     """
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
@@ -191,7 +191,7 @@ def ended(process: subprocess.Popen) -> str:
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
-    """Open a page, press keys, and return its picture once its text of the position is `shows`."""
+    """Open a page and press keys; return its picture once the position that it shows is `shows`."""
     origin = address.split("/?")[0]
     there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
     async with (
@@ -215,7 +215,7 @@ def test_a_killed_server_is_resumed_at_the_same_address(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=PATIENCE)
     again, lines = started(tmp_path, "play", ID, "--resume")
-    assert lines[0].split()[1] == address  # so that open pages reconnect
+    assert lines[0].split()[1] == address  # the same address, so that open pages reconnect
     port = address.split(":")[2].split("/")[0]
     assert lines[1].startswith(f"From another machine: ssh -L {port}:127.0.0.1:{port} ")
     after = asyncio.run(visited(address, shows="moment 4 of 4"))

@@ -145,7 +145,10 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """The last position is sent before the release, or the leaving, that follows it."""
+    """A page sends the mouse's last position before it sends that the button was released.
+
+    The last position is also sent before the page sends that the mouse has left.
+    """
 
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)
@@ -167,7 +170,7 @@ def test_a_person_without_a_mouse_reaches_everything(tmp_path):
         await page.until("document.getElementById('words').textContent.includes('goal')")
         live = "document.getElementById('words').getAttribute('aria-live')"
         assert await page.value(live) == "polite"
-        await page.key("ArrowRight")  # outside the picture, keys do not act
+        await page.key("ArrowRight")  # the focus is outside the picture, so the key does not act
         await page.value("document.getElementById('view').focus()")
         shift = {"key": "Shift", "code": "ShiftLeft", "location": 1}
         await page.ask("Input.dispatchKeyEvent", type="keyDown", modifiers=8, **shift)

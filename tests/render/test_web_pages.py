@@ -95,7 +95,7 @@ def test_the_bar_scrubs_and_a_click_opens_a_board():
         await page.say("click", where.bar.left, where.bar.centery)
         await page.until(lambda page: "moment 0 of 4" in page.facts["moment"])
         await other.until(lambda page: "moment 0 of 4" in page.facts.get("moment", ""))
-        await other.say("move", 300, 230)  # the mouse of another page does not drag
+        await other.say("move", 300, 230)  # the other page's mouse does not drag the history bar
         await page.say("move", *where.bar.center)
         await page.until(lambda page: "moment 2 of 4" in page.facts["moment"])
         await page.say("release")
@@ -174,7 +174,7 @@ def test_a_page_that_reads_slowly_skips_pictures():
         slow, fast = await there.open_ready(), await there.open_ready()
         await asyncio.sleep(0.1)
         await fast.say("key", "space")  # lets the policy play
-        await slow.take()  # and does not confirm that it was drawn
+        await slow.take()  # receives an update, but does not confirm that it was drawn
         for _ in range(20):
             await fast.update()
         few, many = sorted(client.updates for client in there.show.clients)
@@ -248,7 +248,8 @@ def test_strangers_stay_outside():
         known = f"/?token={there.door.token}"
         assert await status(there, known) == 200
         assert await status(there, known, Host=f"localhost:{there.door.port}") == 200
-        assert await status(there, known, Host="[::1]:9000") == 200  # end of an SSH tunnel
+        # The host name at the end of an SSH tunnel.
+        assert await status(there, known, Host="[::1]:9000") == 200
         for path in ("/", "/?token=", "/?token=%ff", f"{known}x", "/saved", "/session"):
             assert await status(there, path) == 403, path
         for host in (
@@ -371,7 +372,7 @@ def test_a_turn_is_animated():
         await page.until(lambda page: "moment 1 " in page.facts["moment"])
         while there.controller.turned < 1:
             await page.update()
-        assert page.facts["number"] > before + 2  # pictures within the turn were sent
+        assert page.facts["number"] > before + 2  # in-between pictures of the turn were sent
         while not np.array_equal(page.picture, drawn(there.controller, SMALL)):
             await page.update()
 
@@ -379,7 +380,7 @@ def test_a_turn_is_animated():
 
 
 def test_pages_have_every_key_of_the_window():
-    """Every key that any environment uses has a name that `viewer.js` can send."""
+    """Every key of three environments' actions has a name that `viewer.js` can send."""
     text = server._content("viewer.js", "text/javascript").text or ""
     for id in (ID, "Craft-Classic-Ids-v0", "Puzzle-Cube-3x3-v0"):
         for row in jaxenvs.make(id).controls.actions:

@@ -26,7 +26,7 @@ from jaxenvs.render.session import Session
 from jaxenvs.render.web import clients, widget
 
 pytestmark = pytest.mark.usefixtures("no_display")
-PATIENCE = 60.0  # maximum time of one answer, in seconds
+PATIENCE = 60.0  # maximum time to wait for a message, in seconds
 SIZE = (320, 240)
 
 

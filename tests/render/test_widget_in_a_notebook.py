@@ -114,7 +114,7 @@ async def pixels(page: Page) -> np.ndarray:
 
 
 def played(*actions: int) -> Controller:
-    """Return the controller of the same session after these actions."""
+    """Return the controller of a session like that of the notebook, after `actions`."""
     controller = Controller(Session(ENV), ID, "play")
     for action in actions:
         controller.session.act(action)
@@ -135,7 +135,8 @@ async def play(page: Page, folder: Path) -> None:
     await run_cell(page, 0)
     await at(page, "0 of 0")
     await click(page)
-    for key in ("ArrowRight", "ArrowUp", "d", "d", "x"):  # d d and x delete cells elsewhere
+    # Outside the widget, D D and X would delete cells.
+    for key in ("ArrowRight", "ArrowUp", "d", "d", "x"):
         await page.key(key)
     await at(page, "4 of 4")
     shown, box = await pixels(page), await page.value(BOX)

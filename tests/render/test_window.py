@@ -157,7 +157,7 @@ def test_boards_fill_a_window_of_any_size_with_whole_tiles(window, size):
 def test_every_size_shows_everything(window, size):
     where = assert_whole(window.controller, size)
     is_narrow = size == NARROW
-    # Otherwise the panel is right of the board.
+    # The panel is below the board in a narrow window, and otherwise on its right.
     assert (where.panel.top >= where.whole.bottom) == is_narrow
     assert (where.scale >= 2) == (size[1] > 1500)
 

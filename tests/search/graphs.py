@@ -13,11 +13,14 @@ VERTICES, ACTIONS, PREDECESSORS = 14, 3, 8
 
 
 class Graph(NamedTuple):
-    """A graph as an instance of the domain `Graphs`, or many with an additional first axis."""
+    """A graph, which is the instance of a level of `Graphs`.
+
+    The arrays of several graphs have an additional first axis.
+    """
 
     after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
     cost: Any  # float32 (vertices, actions): cost of each action
-    # int32 (vertices, predecessors): vertex * ACTIONS + action that leads here, -1 for none.
+    # int32 (vertices, predecessors): vertex * ACTIONS + action of each edge to this vertex, or -1.
     before: Any
     bound: Any  # float32 (vertices,): value of the heuristic
     goal: Any  # int32 (): index of a vertex
@@ -67,9 +70,10 @@ class Graphs:
 
 
 def level(after, cost, bound, start, goal) -> Level:
-    """Return levels of graphs.
+    """Return levels whose instances are the graphs with edges `after`.
 
-    If a vertex has too many predecessors for the array, the excess ones are dropped.
+    If a vertex has more than PREDECESSORS incoming edges, the excess edges are removed from
+    `after`.
     """
     count = len(after)
     before = np.full((count, VERTICES, PREDECESSORS), -1, np.int32)
@@ -103,9 +107,10 @@ def to_goal(graph: Graph) -> np.ndarray:
 def random_levels(
     rng: np.random.Generator, count: int, unit_cost: bool
 ) -> tuple[Level, np.ndarray]:
-    """Return random levels and exact costs; heuristics are admissible, rarely consistent.
+    """Return random levels and their exact costs; heuristics are admissible, rarely consistent.
 
-    Costs are one, zero to two, quarters, or from 1 to 1000, so that float32 sums are exact.
+    The costs of a graph are all 1, integers from 0 to 2, quarters from 0 to 8, or integers from 1
+    to 999, so that float32 sums are exact.
     """
     shape = (count, VERTICES, ACTIONS)
     after = rng.integers(0, VERTICES, shape).astype(np.int32)
@@ -126,7 +131,8 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    # The heuristic may be infinite where the goal is unreachable, and is so for half of these.
+    # Where the goal is unreachable, an admissible heuristic may be infinite. Half of these vertices
+    # get the value inf, the others 7.
     seen = rng.random((count, VERTICES)) < 0.5
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))

@@ -55,7 +55,7 @@ def least_cost(costs):
 
 
 def drawn_costs(rng):
-    """Return random costs of entering the cells: similar or varied, with zeros or with outliers."""
+    """Return six arrays of random costs of entering each cell, such as with zeros or outliers."""
     digits = rng.integers(1, 10, CELLS)
     return np.stack(
         [
@@ -104,7 +104,7 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Choose new ranges until none are better, moving all entries each time.
+    """Adapt the open list's ranges until they no longer change, moving all entries each time.
 
     Return the open list and the number of changes.
     """
@@ -152,6 +152,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # Entries in random order would be displaced by a third of their number.
+    )  # in random order, the mean would be a third of len(rank)
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

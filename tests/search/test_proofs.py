@@ -43,7 +43,7 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """Return the number of false claims in a result, and the number of proofs of each kind."""
+    """Return the numbers of false claims, optimality proofs and unsolvability proofs."""
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -77,7 +77,8 @@ def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # The other tests have this number of levels too, so that programs are shared.
+    # Repeat the levels until there are as many as in the other tests, so that the compiled program
+    # is shared.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]
@@ -135,9 +136,10 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """Costs are at most weight times the optimum.
+    """A solution must cost at most weight times the optimum.
 
-    This is checked where weight 1 proves the optimum within a million nodes.
+    This is checked for the levels whose optimum a search with weight 1 proves within a million
+    nodes.
     """
     puzzle = SlidingTile(size=4, scramble=70)
     keys = jax.random.split(jax.random.key(0), 100)

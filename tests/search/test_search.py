@@ -15,7 +15,7 @@ from jaxenvs.puzzles import TSP, Maze, Move, SlidingTile, Sokoban
 from jaxenvs.search import open_list, store
 
 EIGHT = SlidingTile(size=3)
-# One of the two boards that are 31 moves from the goal, the most possible.
+# One of the two boards that are 31 moves from the goal; no board is farther.
 HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)
 
 
@@ -40,7 +40,7 @@ def follow(puzzle, level, actions, length):
 
 
 def assert_plays(puzzle, levels, result):
-    """Assert that the actions of every solved level lead to its goal at the given cost."""
+    """Assert that the actions of every solved level lead to its goal at the cost in `result`."""
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
         board, cost = follow(puzzle, level, result.actions[i], result.length[i])
@@ -66,7 +66,7 @@ def eight_levels():
 
 @functools.cache
 def eight():
-    """Return 8-puzzles and their solutions by A*, the reference for the other searches."""
+    """Return the result of A* for `eight_levels`, the reference for the other searches."""
     return search.astar(EIGHT, eight_levels(), terminate="optimal", **SMALL)
 
 
@@ -112,13 +112,16 @@ def test_beam_search_solves_and_never_beats_the_optimum():
 
 @functools.cache
 def weighted(weight):
-    """Solve the same levels by weighted A* with room for solutions of at most 16 actions."""
+    """Solve `eight_levels` by weighted A* with room for solutions of at most 16 actions."""
     return search.astar(EIGHT, eight_levels(), weight=weight, **{**SMALL, "max_length": 16})
 
 
 @pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.full), 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
-    """Levels that are solved early have no proof, because their open entries are then skipped."""
+    """A search must not claim that a solution is optimal if a cheaper one exists.
+
+    Levels that are solved early have no proof, because their open entries are then skipped.
+    """
     result = weighted(weight)
     better = result.cost > eight().cost
     assert result.solved.all() and better.any() and not (result.optimal & better).any()
@@ -148,7 +151,10 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
 
 
 def test_a_level_without_a_solution_is_said_to_have_none():
-    """Exchange two tiles, which `level` would refuse: the search examines all 181,440 boards."""
+    """A board with two exchanged tiles is unsolvable: the search examines all 181,440 boards.
+
+    `level` would refuse such a board.
+    """
     board = EIGHT.goal(())
     swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # exchanges the tiles 1 and 2
     result = search.astar(EIGHT, swapped, batch_size=4096, node_budget=190_000)
@@ -158,7 +164,7 @@ def test_a_level_without_a_solution_is_said_to_have_none():
 def test_a_start_that_is_solved_needs_no_action():
     """A level that is already solved has a solution without actions.
 
-    It is searched together with unsolved levels, by the program of the other tests.
+    The level is searched together with unsolved levels, by the compiled program of the other tests.
     """
     board = eight_levels().board.at[3].set(EIGHT.goal(()))
     levels = eight_levels().replace(board=board)
@@ -190,7 +196,7 @@ def test_a_beam_takes_the_cheapest_goal_of_a_step():
 def line(cost, bound):
     """Return a domain with boards 0, 1, 2 and the goal 3 in a line.
 
-    The second action leads to a dead end.
+    The first action leads to a dead end, the second one to the next board.
     """
     return search.Domain(
         neighbours=lambda instance, board: Move(
@@ -303,9 +309,9 @@ def test_a_bound_that_may_be_too_high_proves_nothing():
 
 
 def test_an_infinity_that_may_be_wrong_does_not_prove_that_nothing_is_there():
-    """From 1, a heuristic that is wrongly infinite cuts off the path to 37.
+    """From 1, a heuristic that is wrongly infinite cuts off the path to 37, so nothing is proven.
 
-    From 900, all numbers that can be reached are examined.
+    From 900, the heuristic is finite, so the search examines all numbers that can be reached.
     """
     domain, numbers = counting(), jnp.array([1, 900], jnp.int32)
 
@@ -375,13 +381,14 @@ def test_the_store_under_many_collisions_matches_a_dictionary():
 
 def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     rng = np.random.default_rng(1)
-    # There are 8 ranges, of which the second begins at 0.
+    # There are 8 buckets of width 1. The middle one, bucket 4, begins at 3, so bucket 1 begins at
+    # 0.
     middle, width = jnp.float32(3), jnp.float32(1)
     todo, model = open_list.empty(20_000, middle, width, buckets=8), [[] for _ in range(8)]
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        # Bucket 8 means that the entry is in no bucket.
+        # Bucket 8 stands for an infinite priority: `push` skips the entry.
         bucket = rng.integers(0, 9, 1500).astype(np.int32)
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
@@ -444,6 +451,6 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    # Each bucket has a page, for any number of nodes.
+    # Size in bytes of one page for each bucket of both sets, for any number of nodes.
     fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

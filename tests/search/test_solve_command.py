@@ -9,7 +9,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-# With 3x3 tiles the program is compiled once for all tests.
+# All tests with 3x3 tiles use these options, so that the program is compiled once.
 PROVEN = ["--terminate", "optimal", *FAST]
 
 
@@ -111,7 +111,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
-    # After the end of the solution, the same level restarts.
+    # Pairs (action, whether the episode is over). The same level restarts after the solution.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]
 
 
