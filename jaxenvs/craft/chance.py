@@ -1,6 +1,6 @@
 """Random numbers of a step, drawn before the rules are applied.
 
-With these draws given, the rules are a deterministic function of state, action and draws.
+Everything after the draws is deterministic: state, action and draws determine the next state.
 """
 
 import itertools

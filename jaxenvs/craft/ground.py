@@ -1,9 +1,9 @@
 """The map during a step.
 
-Rules read and write single cells. Reads already see the writes of the step, but all writes are
-applied to the map together, at the end of the step. A cell of Classic's map is a block. In the full
-game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there (a ladder
-where the floor has one, else a torch), and the bit LIT if the cell is lit.
+Rules read and write single cells. Reads already see the writes of the step, but the map changes
+only when the stage `plants.grow` applies all writes together. A cell of Classic's map is a block.
+In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there
+(a ladder where the floor has one, else a torch), and the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -111,8 +111,7 @@ class Ground:
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
         """Return this `Ground` with one more write: if `when`, a cell gets the value `cell`.
 
-        The write changes the map only at the end of the step, but reads by the method `cell`
-        already see it.
+        Reads by the method `cell` see the write at once; the map changes only in `written`.
 
         As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
         lower or right border are dropped.
@@ -146,8 +145,8 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground after lighting the cells around a torch in the map, if `when` is True.
 
-        The map is changed at once, not at the end of the step as by `lit`. So all earlier writes of
-        the step must already be in the map.
+        Unlike `lit`, this method changes the map at once. So all earlier writes of the step must
+        already be in the map.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -219,7 +218,7 @@ def _lit(cell: Any) -> Any:
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
-    """Return the light of all cells after a torch was placed, if `when` is True.
+    """Return the light of all cells (0 to 255), raised around a new torch if `when` is True.
 
     `at` is the floor, row and column of the torch.
     """
@@ -233,7 +232,7 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Return whether a block is one of `blocks`, by looking up its bit in one or two constants."""
+    """Return whether a block is one of `blocks`, by a bit test in one or two constant bit masks."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:

@@ -137,10 +137,10 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Return the icons of a place for counts 0, 1, 2, ...
+    """Return the icons that an inventory cell shows for the counts 0, 1, 2, ...
 
-    A place is a cell of the inventory. If its item can be enchanted, all of these icons follow
-    again with sparks of fire, then of ice.
+    If the cell's item can be enchanted, all of these icons follow again with sparks of fire, and
+    then again with sparks of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -217,9 +217,9 @@ def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
 
 @functools.lru_cache(maxsize=32)
 def _small_digit(number: int, place: int) -> Shape:
-    """Return the shape of a digit for small tiles, at a place as in `_digit`.
+    """Return the shape of a digit for small tiles, 3 tenths of a tile wide and 4 tenths high.
 
-    The digit is 3 tenths of a tile wide and 4 tenths high.
+    `place` 0 is the tile's lower right corner, `place` 1 is left of it.
     """
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place
