@@ -74,7 +74,7 @@ def gather(moment: Moment) -> Moment:
 
 
 def gain_mana(world: World) -> World:
-    """Advance the mana counter, twice as fast during sleep; gain a point when it exceeds GATHERS.
+    """Advance the mana counter, twice as fast during sleep; above GATHERS, add a point of mana.
 
     Craftax's quirk: intelligence multiplies the whole counter at every step.
     """

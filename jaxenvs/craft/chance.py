@@ -59,7 +59,8 @@ class Draws(NamedTuple):
     # Role of mobs -> uniform draw that chooses the cell of the map on which the mob appears.
     place: dict[str, Float32[Array, ""]]
     loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
-    # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.
+    # Uniform draw that chooses a book's spell if the player knows no spell: iceball if the draw is
+    # below 0.5, else fireball.
     book: Any = None
     armour: Any = None  # uniform draw that chooses the piece of armour that is enchanted
 

@@ -304,7 +304,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Return the values for the part `Layout.flags` of the observation `ids`, in its order."""
+    """Return the values of the observation `ids` that `Layout.flags` lists, in the same order."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]

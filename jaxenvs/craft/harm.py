@@ -68,9 +68,9 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the total damage after blocking the fractions `guard` of the three kinds of damage.
+    """Return the total damage after blocking the fractions `guard` of the three types of damage.
 
-    The sum is in Craftax's order, so that floats round equally.
+    The terms are added in Craftax's order, so that the sum rounds as in Craftax.
     """
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]

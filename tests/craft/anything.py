@@ -197,7 +197,7 @@ class Anything:
                     self.map[tuple(cell)] = Block.PATH
 
     def beyond(self):
-        """If the action climbs, place mobs and projectiles around the ladder where it ends."""
+        """For DESCEND and ASCEND, place mobs and projectiles around the ladder of arrival."""
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
         if not way or not 0 <= floor < FLOORS:

@@ -205,7 +205,7 @@ def play(theirs, keys, ways, steps, params, run=None):
 
 
 def merged(reports):
-    """Add up reports to one; its `differences` has only fields that differed at least once."""
+    """Merge reports by adding their counts; keep only differences that occurred at least once."""
 
     def add(dicts):
         return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}

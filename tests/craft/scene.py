@@ -38,7 +38,8 @@ SIGNS = {
 PLAYER = "<>^v"  # the player's character for the directions 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Random draws that cause no events, except that zombies and skeletons step left.
+# `_LATE` is a draw with which no mob appears.
+# `QUIET` has draws that cause no events, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),

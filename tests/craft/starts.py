@@ -222,7 +222,7 @@ def lava(start):
 def workshop(start):
     """Put a table, and often a furnace, near a player with many items, for the scripted policy.
 
-    Sometimes the player stands on a table, which does not count as near.
+    In some starts the player stands on a table, which crafting does not count as near.
     """
     rng = start.rng
     if rng.integers(4) == 0:

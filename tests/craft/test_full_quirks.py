@@ -22,7 +22,7 @@ AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
 def beyond(start, block):
-    """Place the player at the upper border, with a block at the lower border."""
+    """Place the player at the upper border, and `block` at the lower border of the same column."""
     start.position = np.array([0, 20])
     start.map[1, 20], start.map[47, 20] = Block.PATH, block
     start.change["player_direction"] = UP
@@ -65,7 +65,7 @@ def hoard(start):
 
 
 def beaten(start):
-    """Put a zombie that is about to strike ahead of a player at full health."""
+    """Put a zombie, which is about to strike, ahead of a player who has full health."""
     empty(start)
     cell = start.position + AHEAD
     start.put(tuple(cell), Block.PATH)
@@ -94,7 +94,7 @@ def twins(start):
 
 
 def empty(start):
-    """Remove all mobs, and all cells where a mob could appear."""
+    """Fill the floor with walls, except for the player's cell, so that no mob can appear."""
     start.map[:] = Block.WALL
     start.map[tuple(start.position)] = Block.PATH
 

@@ -56,7 +56,7 @@ class Place(NamedTuple):
     column: int
     name: str  # name of an item, vital, attribute or spell, or `floor`
     icons: tuple[str, ...]  # icons for counts of 1, 2, ...; higher counts have the last icon
-    numbered: bool = True  # whether the count is drawn as well
+    numbered: bool = True  # whether the count is drawn over the icon
     # Key under which `World.charms` stores the enchantment of the item.
     # None: the item cannot be enchanted.
     charm: str | None = None
