@@ -24,7 +24,7 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of both ends of the road
+LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of the road's left and right end
 SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
 BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are uniform in BOTTOM +- START
 FORCE_COST = np.float32(0.1)  # cost per force^2 of a step in MountainCarContinuous
@@ -50,7 +50,7 @@ class MountainCarState(State):
 
 
 class Valley(ClassicEnv):
-    """Base of both MountainCars: a car on a road through a valley.
+    """Base class of MountainCar and MountainCarContinuous: a car on a road through a valley.
 
     Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, per step).
     """

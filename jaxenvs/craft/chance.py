@@ -26,7 +26,8 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw that chooses the axis of a step towards a player who is equally far along both.
+    # Uniform draw that decides whether a step towards the player is along the row or the column, if
+    # the player is equally far away along each.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None

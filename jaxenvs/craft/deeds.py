@@ -161,7 +161,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
 
 
 def _change(row: Harvest | Placement | Recipe, item: str) -> int:
-    """Return by how much a deed changes the count of an item; negative if it costs the item."""
+    """Return the number that a deed adds to the count of an item; negative if it costs the item."""
     match row:
         case Harvest():
             return int(row.item == item)

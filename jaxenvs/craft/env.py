@@ -185,7 +185,7 @@ class CraftEnv(Env):
         """Vocabulary of the observation `ids`: how many values each of its bytes can take.
 
         `Vocabulary.cells` is for the bytes of one cell of the view, `Vocabulary.rest` for the bytes
-        after the cells. The other observations have the base class's vocabulary.
+        after the cells. Other observations have the base class's vocabulary.
         """
         if self.obs != "ids":
             return super().vocabulary
@@ -247,9 +247,8 @@ class CraftEnv(Env):
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
         """Return the ladders, mobs and projectiles of each floor, packed into words.
 
-        They are unpacked when the player enters the floor.
-
-        Classic has one floor only, so the array is empty.
+        The words of a floor are unpacked when the player enters the floor. Classic has one floor
+        only, so the array is empty.
         """
         return jnp.zeros((0, 0), jnp.int32)
 

@@ -302,7 +302,7 @@ class CraftFull(CraftEnv):
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
         """Return the ladders, mobs and projectiles of each floor, packed into words.
 
-        They are unpacked when the player enters the floor.
+        The words of a floor are unpacked when the player enters the floor.
         """
         return state.floors
 

@@ -59,7 +59,7 @@ class Ground:
         return self.cells.ndim == 3
 
     def block_of(self, cell: Array) -> Array:
-        """Return the block in a cell's value; in the full game the value has other bits as well."""
+        """Return the block in a cell's value; in the full game the value has two more bits."""
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
@@ -125,7 +125,7 @@ class Ground:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
         The result has two parts. The first is this `Ground`, in which those writes of the step that
-        go to cells near the torch now set LIT as well. The second is the pair of the flat indices
+        go to cells near the torch also set LIT. The second is the pair of the flat indices
         and the new values of the other cells that become lit, for `written`.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
@@ -254,8 +254,8 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    The result is correct for blocks outside the range of the mask too. For them the shift exceeds
-    the 32 bits of the mask and yields 0.
+    The result is correct for blocks outside the range of the mask too: for these blocks, the shift
+    exceeds the 32 bits of the mask and yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
@@ -264,7 +264,7 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Return an integer for each block: bit 0 if it is in `first`, bit 1 if it is in `second`.
+    """Return an integer per block: bit 0 is set if it is in `first`, bit 1 if it is in `second`.
 
     If one word is enough for both sets, the expression uses `blocks` only once. With two uses, XLA
     on a GPU would write the blocks to memory and read them again.

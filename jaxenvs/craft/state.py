@@ -230,7 +230,7 @@ def slots_of(world: World) -> Slots:
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
     """Pack a `World` without its plants into a list of int32 words.
 
-    `World.earned` already consists of words. They are inserted without change.
+    The words of `World.earned` are inserted without change.
     """
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]

@@ -217,7 +217,7 @@ class Rules:
     # Maximum of health, food, drink and energy. In the full game, attributes raise the maximum.
     best: int
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
-    overflown: frozenset[Block]  # solid blocks over which projectiles fly nevertheless
+    overflown: frozenset[Block]  # solid blocks that do not stop projectiles
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]

@@ -1,6 +1,6 @@
 """Random states of the full game: each field of craftax's state is drawn from its whole range.
 
-No state has what no game has: two mobs on a cell, plants below floor 0, or torches on water.
+States that cannot occur are avoided: two mobs on a cell, plants below floor 0, torches on water.
 """
 
 import jax.numpy as jnp

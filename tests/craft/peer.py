@@ -287,8 +287,8 @@ def to_craftax(env, ours, params=None):
 def fields(state):
     """Return, by name, the values of a craftax state that must equal the values of our state.
 
-    Our state stores negative healths and cooldowns as 0, and stores arrows only near the map, so
-    the result has such values too.
+    Our state stores negative healths and cooldowns as 0, and clips the positions of arrows. The
+    same is done here to craftax's values.
     """
     named = {
         "map": state.map,

@@ -195,7 +195,7 @@ def play(state, *actions, draws=QUIET, params=None):
 
 
 def draw(moment, like, at=(4, 4)):
-    """Draw the part of the map that the drawing `like` shows."""
+    """Return a drawing of the state after a step; it shows the same cells as the drawing `like`."""
     shape = [line.split() for line in like.strip().splitlines()]
     letters = {int(block): sign for sign, block in SIGNS.items()}
     cells = [

@@ -347,7 +347,7 @@ _reset = jax.jit(lambda key: peer.reset(key)[0])
 
 
 def world(seed):
-    """Return craftax's first state for a seed; each is generated once."""
+    """Return craftax's first state for a seed, generated once and then cached."""
     if seed not in _worlds:
         _worlds[seed] = jax.device_get(_reset(jax.random.PRNGKey(seed)))
     return _worlds[seed]

@@ -19,7 +19,7 @@ SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # vectors of a step left, right, up, down
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
-# Blocks for the other floors: without grass and plants, because plants grow on floor 0 only.
+# Blocks for floors 1 to 8: no grass and no plants, because plants grow on floor 0 only.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]
 TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 

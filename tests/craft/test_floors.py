@@ -232,7 +232,7 @@ def test_a_later_room_covers_the_chest_of_an_earlier_one():
     assert (map[:, 17, 5] == Block.CHEST).all() and not (map[:, 17, 3] == Block.CHEST).any()
 
 
-# Quirks of craftax.
+# The following tests check quirks of craftax.
 
 
 def chosen(down, up, key=0):

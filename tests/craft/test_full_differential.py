@@ -86,7 +86,7 @@ def test_long_games_play_as_the_package(part, parts):
 
 
 def feats_played():
-    """Return the report of games from `feats`, each of which repeats its achievement's action."""
+    """Play from the starts of `feats`, repeating the action of each start; return the report."""
     theirs, _, actions = feats.batch(ROWS)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)

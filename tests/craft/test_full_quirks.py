@@ -1,4 +1,4 @@
-"""Tests of quirks of craftax that this library's full game reproduces, each in both games."""
+"""Tests of quirks of craftax's full game: each is checked in craftax and in this library."""
 
 import functools
 
@@ -52,7 +52,7 @@ def naked(start):
 
 
 def enchanted(start):
-    """Place the player at an ice enchantment table; armour has ice, one piece fire."""
+    """Place the player at an ice enchantment table; the chestplate has fire, other armour ice."""
     naked(start)
     start.change["armour_enchantments"] = np.array([2, 1, 2, 2])
 

@@ -32,7 +32,7 @@ from .sprites import ASLEEP, LARGE, RIM
 STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-DIGIT = 0.56  # scale of the digits in large tiles, relative to the tile
+DIGIT = 0.56  # factor by which digits of a whole tile's size are shrunk in large tiles
 SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
