@@ -2,8 +2,8 @@
 
 The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: everything is
 float32, while Gymnasium keeps the state in float64 and converts only the observation to float32, so
-episodes, which are chaotic, diverge; the physical constants are params; and the state no longer
-changes after termination.
+the chaotic episodes diverge from Gymnasium's; the physical constants are params; and the state no
+longer changes after termination.
 """
 
 from typing import Any, ClassVar

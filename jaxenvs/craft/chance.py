@@ -59,7 +59,7 @@ class Draws(NamedTuple):
     appears: dict[str, Float32[Array, ""]]
     # Role of mobs -> uniform draw that chooses the cell of the map on which the mob appears.
     place: dict[str, Float32[Array, ""]]
-    loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
+    loot: Any = None  # `Loot` of a chest; the fields `loot`, `book`, `armour` are None in Classic
     # Uniform draw that chooses a book's spell if the player knows no spell: iceball if the draw is
     # below 0.5, else fireball.
     book: Any = None

@@ -122,7 +122,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether at least one item that a recipe makes is below the recipe's limit."""
+    """Return whether an item that a recipe makes is lower than the recipe's `below` or `level`."""
     limit = row.below or row.level
     if limit is None:
         return True

@@ -264,7 +264,7 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Return an integer per block: bit 0 is set if it is in `first`, bit 1 if it is in `second`.
+    """Return an integer per block: bit 0 for membership in `first`, bit 1 in `second`.
 
     If one word is enough for both sets, the expression uses `blocks` only once. With two uses, XLA
     on a GPU would write the blocks to memory and read them again.

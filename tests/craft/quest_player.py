@@ -31,7 +31,7 @@ GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
 LONG = 900  # number of steps on a floor after which the player ignores chests
 
 
-# Plans for the player's needs.
+# The following functions play for the player's needs, such as food.
 
 
 def needs(game):
@@ -154,7 +154,7 @@ def eat(game):
     return reach(game, game.mobs("passive"), "food", hunt=True, score=score)
 
 
-# Plans for each floor.
+# The following functions play for the goals of each floor.
 
 
 def enchant(game):
