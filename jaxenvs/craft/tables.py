@@ -166,7 +166,8 @@ class MobRow(NamedTuple):
     # Distance from the player in steps. Melee mobs approach if they are nearer than this distance.
     # Ranged mobs approach if they are at least this distance away.
     chase: int = 0
-    # Threshold for a uniform draw per step. A melee mob approaches if the draw is less.
+    # Threshold for a uniform draw per step.
+    # A melee mob approaches if the draw is below the threshold.
     # A ranged mob keeps its distance if the draw is above the threshold.
     # Otherwise the mob takes a random step.
     gate: float = 0.0
