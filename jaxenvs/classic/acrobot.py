@@ -2,8 +2,8 @@
 
 The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: everything is
 float32, while Gymnasium keeps the state in float64 and converts only the observation to float32, so
-episodes, which are chaotic, diverge; the physical constants are params; and the state no longer
-changes after termination.
+the chaotic episodes diverge from Gymnasium's; the physical constants are params; and the state no
+longer changes after termination.
 """
 
 from typing import Any, ClassVar
@@ -156,11 +156,11 @@ class Acrobot(ClassicEnv):
         return Ending(jnp.array([1.8, 0.0, 4.0, 0.0], jnp.float32), (2,))
 
     def text_inputs(self, state: AcrobotState, params: Any = None) -> tuple[Array, ...]:
-        """Return the angles, the velocities and the height, from which `texts` writes."""
+        """Return the inputs of `texts`: both links' motion, and the height of the free end."""
         return _motion(state), height(state)
 
     def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
-        """Return texts with the links' angles and velocities, and the height of the free end."""
+        """Describe each state: the links' angles and velocities, and the height of the free end."""
         motion, heights = inputs
         degrees = np.degrees(motion.astype(float)).tolist()
         return [_text(*links, above=above) for links, above in pairs(degrees, heights.tolist())]
@@ -205,7 +205,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
+@jax.jit  # so that a step called outside of jit rounds like a jitted step
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 

@@ -1,6 +1,6 @@
 """Shared code of the classic control problems.
 
-It has the base class of the environments, random initial states, and the wrapping of angles.
+This module has the environments' base class, random initial states, and the wrapping of angles.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ TURN = np.float32(2 * np.pi)
 
 
 class ClassicEnv(Env):
-    """Base of the classic control problems: the state is drawn over a fixed background."""
+    """Base class of the classic control problems; it draws the state over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
     reset_source: ClassVar[str] = "auto"  # chosen because levels are cheap to draw
@@ -56,5 +56,5 @@ def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
 
 
 def wrapped(angle: Float32[Array, ""]) -> Float32[Array, ""]:
-    """Return an angle (rad) mapped to [-pi, pi]; angles in that range do not change at all."""
+    """Map an angle (rad) to [-pi, pi]; return an angle in this range without any rounding."""
     return angle - TURN * jnp.round(angle / TURN)

@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.4 `CartPole-v1`).
 
 Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
-float64 and converts only the observation to float32, so long episodes diverge; the physical
-constants are params; and the state no longer changes after termination.
+float64 and converts only the observation to float32, so long episodes diverge from Gymnasium's; the
+physical constants are params; and the state no longer changes after termination.
 """
 
 import math
@@ -146,11 +146,11 @@ class CartPole(ClassicEnv):
         return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
     def text_inputs(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
-        """Return the observation, from which `texts` writes."""
+        """Return the input of `texts`: the observation."""
         return self.observe(state)
 
     def texts(self, inputs: np.ndarray, detail: str = "full") -> list[str]:
-        """Return texts with the positions and velocities of cart and pole, and their limits."""
+        """Describe each state: positions and velocities of cart and pole, and their limits."""
         return [_text(*numbers) for numbers in inputs.tolist()]
 
     def draw(self, background: Pixels, state: CartPoleState, tile_size: int, params: Any) -> Pixels:
@@ -172,7 +172,7 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
+@jax.jit  # so that a step called outside of jit rounds like a jitted step
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Return the state after one step under the force `push` (N, to the right).
 

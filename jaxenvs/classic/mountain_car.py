@@ -24,11 +24,11 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of both ends of the road
+LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of the road's left and right end
 SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
 BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are uniform in BOTTOM +- START
-FORCE_COST = np.float32(0.1)  # in MountainCarContinuous, a step costs this times force^2
-PRIZE = np.float32(100)  # in MountainCarContinuous, the reward for reaching the flag
+FORCE_COST = np.float32(0.1)  # cost per force^2 of a step in MountainCarContinuous
+PRIZE = np.float32(100)  # reward for reaching the flag in MountainCarContinuous
 
 
 @struct
@@ -50,7 +50,7 @@ class MountainCarState(State):
 
 
 class Valley(ClassicEnv):
-    """Base of both MountainCars: a car on a road through a valley.
+    """Base class of MountainCar and MountainCarContinuous: a car on a road through a valley.
 
     Observation: float32 (2,): position (-1.2 to 0.6), velocity (-0.07 to 0.07, per step).
     """
@@ -88,8 +88,8 @@ class Valley(ClassicEnv):
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
         """Drive the car for one step with the motor force `push`, -1 to 1.
 
-        Return the new state, whether the car is at the flag now, and whether it was there before.
-        In the latter case the car does not move.
+        Return the new state, whether the car is at the flag after the step, and whether it was
+        there before the step. A car that is already at the flag does not move.
         """
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
@@ -101,12 +101,12 @@ class Valley(ClassicEnv):
         return step.terminated
 
     def text_inputs(self, state: MountainCarState, params: Any = None) -> tuple[Array, ...]:
-        """Return the observation and the position of the flag, from which `texts` writes."""
+        """Return the inputs of `texts`: the observation, and the position of the flag."""
         chosen: Any = self.default_params if params is None else params
         return self.observe(state), jnp.float32(chosen.goal)
 
     def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
-        """Return texts with the position and velocity of the car, and the position of the flag."""
+        """Describe each state: position and velocity of the car, and position of the flag."""
         return [_text(*car, goal=goal) for car, goal in pairs(*(part.tolist() for part in inputs))]
 
     def draw(
@@ -148,7 +148,7 @@ class MountainCar(Valley):
 
     @property
     def action_space(self) -> Space:
-        """Discrete actions: 0 pushes left, 1 coasts, 2 pushes the car to the right."""
+        """Discrete actions: 0 pushes the car to the left, 1 coasts, 2 pushes to the right."""
         return Discrete(3)
 
     @property
@@ -164,7 +164,7 @@ class MountainCar(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Array, params: Any
     ) -> Transition:
-        """Push the car for one step; if it was already at the flag, nothing changes."""
+        """Return the transition of one push; at the flag the car stays, and the reward is 0."""
         after, arrived, was = self.driven(state, (action - 1).astype(jnp.float32), params)
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
@@ -220,7 +220,7 @@ class MountainCarContinuous(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Push the car for one step; if it was already at the flag, nothing changes."""
+        """Return the transition of one push; at the flag the car stays, and the reward is 0."""
         after, arrived, was = self.driven(state, action[0], params)
         reward = jnp.where(arrived, PRIZE, 0.0) - FORCE_COST * action[0] * action[0]
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
@@ -235,7 +235,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
+@jax.jit  # so that a step called outside of jit rounds like a jitted step
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Return the state after one step with the motor force `push`, -1 to 1.
 

@@ -1,8 +1,8 @@
 """Pendulum: swing a rod up and keep it there by a torque (Gymnasium 1.4 `Pendulum-v1`).
 
 Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
-float64 and converts only the observation to float32, so episodes diverge; the state's angle is
-wrapped to [-pi, pi]; and the physical constants are params.
+float64 and converts only the observation to float32, so episodes diverge from Gymnasium's; the
+state's angle is wrapped to [-pi, pi]; and the physical constants are params.
 """
 
 from typing import Any, ClassVar
@@ -140,11 +140,11 @@ class Pendulum(ClassicEnv):
         return None
 
     def text_inputs(self, state: PendulumState, params: Any = None) -> tuple[Array, ...]:
-        """Return the angle and the angular velocity, from which `texts` writes."""
+        """Return the inputs of `texts`: the rod's angle and angular velocity."""
         return state.angle, state.speed
 
     def texts(self, inputs: tuple[np.ndarray, ...], detail: str = "full") -> list[str]:
-        """Return texts with the angle and the angular velocity of the rod."""
+        """Describe each state: the angle and the angular velocity of the rod."""
         return [_text(*rod) for rod in pairs(*(np.degrees(part).tolist() for part in inputs))]
 
     def draw(self, background: Pixels, state: PendulumState, tile_size: int, params: Any) -> Pixels:
@@ -163,7 +163,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # compiled in eager steps too, so that eager and jitted steps round equally
+@jax.jit  # so that a step called outside of jit rounds like a jitted step
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 

@@ -112,7 +112,7 @@ def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> P
     """Draw MountainCar's road, a car on it at `position`, and a flag at `goal`."""
     x, y = points(background, HILLS, tile_size)
     slope = np.float32(1.35) * jnp.cos(np.float32(3) * x)
-    # Approximate distance of each pixel above the road; negative below the road.
+    # Approximate signed distance of each pixel from the road, m: positive above, negative below.
     under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)
     hill = jnp.maximum(under, 0.0)
     edge = abs(under)

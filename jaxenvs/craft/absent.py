@@ -1,6 +1,6 @@
-"""Ids of Craftax 1.6.1 that have no counterpart here: `make` raises an error for them.
+"""Environment ids of Craftax 1.6.1 for which `make` raises an error.
 
-They are Craftax's automatically resetting environments; the error says to call `make_vec` instead.
+In Craftax, these ids make environments that reset themselves. The error says to call `make_vec`.
 """
 
 from ..core.registry import absent

@@ -27,7 +27,8 @@ def strike(moment: Moment) -> Moment:
 def revive(moment: Moment) -> Moment:
     """On DO, make every mob with positive health alive, even if it has vanished.
 
-    Craftax's quirk in Classic. It also applies to the health that empty mob slots store.
+    Craftax's quirk in Classic. An empty mob slot stores a health too, and becomes a live mob if
+    that health is positive.
     """
     does, world = moment.action == Action.DO, moment.world
     mobs = {
@@ -92,7 +93,8 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    for role in ROLES:  # a kill unmarks all mobs on the cell, even live ones, see `Mob.marked`
+    # After a kill, clear `Mob.marked` of all mobs on the cell, even of live ones, as Craftax does.
+    for role in ROLES:
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )

@@ -1,8 +1,8 @@
-"""Intrinsics of the player: food, drink, energy, health and mana.
+"""Vitals of the player (Craftax's intrinsics): food, drink, energy, health and mana.
 
-Each intrinsic has a counter that grows by `Rules.pace` per step; when it exceeds a limit, the
-intrinsic changes by one point and the counter is reset. In the full game, dexterity slows hunger,
-thirst and fatigue, and no intrinsic falls on the boss floor.
+Each vital has a counter that changes in every step; when the counter exceeds a limit, the vital
+changes by one point and the counter is reset. In the full game, dexterity slows hunger, thirst and
+fatigue. On the boss floor, no counter lowers a vital.
 """
 
 from typing import Any
@@ -74,7 +74,7 @@ def gather(moment: Moment) -> Moment:
 
 
 def gain_mana(world: World) -> World:
-    """Advance the mana counter, twice as fast during sleep; gain a point when it exceeds GATHERS.
+    """Advance the mana counter, twice as fast during sleep; above GATHERS, add a point of mana.
 
     Craftax's quirk: intelligence multiplies the whole counter at every step.
     """

@@ -34,7 +34,7 @@ def fight(moment: Moment) -> Moment:
 def is_vulnerable(world: World) -> Any:
     """Return whether the necromancer can be hit.
 
-    This is the case if the current wave is over and no melee or ranged mob is on the floor.
+    It can be hit if the current wave is over and no live melee or ranged mob is on the floor.
     """
     alone = world.boss["timer"] <= 0
     for mob in (*world.mobs["melee"], *world.mobs["ranged"]):

@@ -1,6 +1,6 @@
 """Random numbers of a step, drawn before the rules are applied.
 
-With these draws given, the rules are a deterministic function of state, action and draws.
+Everything after the draws is deterministic: state, action and draws determine the next state.
 """
 
 import itertools
@@ -26,7 +26,8 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw that chooses the axis of a step towards a player who is equally far along both.
+    # Uniform draw that decides whether a step towards the player is along the row or the column, if
+    # the player is equally far away along each.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None
@@ -58,8 +59,9 @@ class Draws(NamedTuple):
     appears: dict[str, Float32[Array, ""]]
     # Role of mobs -> uniform draw that chooses the cell of the map on which the mob appears.
     place: dict[str, Float32[Array, ""]]
-    loot: Any = None  # `Loot` of a chest; like the next two fields, None in Classic
-    # Uniform draw that chooses a book's spell if none is known: iceball below 0.5, else fireball.
+    loot: Any = None  # `Loot` of a chest; the fields `loot`, `book`, `armour` are None in Classic
+    # Uniform draw that chooses a book's spell if the player knows no spell: iceball if the draw is
+    # below 0.5, else fireball.
     book: Any = None
     armour: Any = None  # uniform draw that chooses the piece of armour that is enchanted
 

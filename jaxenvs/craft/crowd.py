@@ -13,7 +13,7 @@ from ..core.bits import any_of
 from .compiler.once import once_joined
 from .state import MOST_MOBS
 
-ROW = 256  # number by which `place_of` multiplies a map row; more than the cells of a row
+ROW = 256  # factor of the row index in `place_of`; greater than the number of columns of any map
 
 
 class Crowd(NamedTuple):
@@ -27,9 +27,10 @@ class Crowd(NamedTuple):
     marks: Any  # bit mask of the marked slots: bit i is set if slot i is marked, see `Mob.marked`
 
     def on(self, place: Array) -> Array:
-        """Return which mob slots are on the cell `place`, as a bit mask; dead mobs count too.
+        """Return which mob slots are on the cell `place`, as a bit mask.
 
-        Bit i is set if slot i is on the cell. `place` is encoded by `place_of`.
+        Bit i is set if slot i is on the cell, even if its mob is dead. `place` is encoded by
+        `place_of`.
         """
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
         return any_of(bits)

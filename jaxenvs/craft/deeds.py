@@ -110,8 +110,8 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
 def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
     """Raise one item to `level`: the first item in `kind` whose level is lower.
 
-    `kind` has the names of the items, such as the pieces of armour. Return a dict of the levels of
-    all of them after the change.
+    `kind` has the names of items, such as the four pieces of armour. Return a dict from each name
+    in `kind` to the item's level after the change.
     """
     better, missing = {}, jnp.ones((), jnp.bool_)
     for item in kind:
@@ -122,7 +122,7 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether a recipe can still add to, or raise, at least one item that it makes."""
+    """Return whether an item that a recipe makes is lower than the recipe's `below` or `level`."""
     limit = row.below or row.level
     if limit is None:
         return True
@@ -130,12 +130,12 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Return the items that a recipe can make; each use makes or raises one of them."""
+    """Return the names of the items that a recipe can make; each use makes one of these items."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 
 def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
-    """Return the level to which a deed raises an item of the group `kind`; 0 if it raises none."""
+    """Return the level to which a recipe for the items `kind` raises an item; 0 for other deeds."""
     return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
 
 
@@ -150,7 +150,7 @@ def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
 
 
 def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
-    """Return the lowest count or level of each item that the player must have for a deed."""
+    """Return the minimum count or level that a deed requires of each item, by the item's name."""
     match row:
         case Harvest():
             return {} if row.tool is None else {row.tool: row.level}
@@ -161,7 +161,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
 
 
 def _change(row: Harvest | Placement | Recipe, item: str) -> int:
-    """Return by how much a deed changes the count of an item; negative if it costs the item."""
+    """Return the number that a deed adds to the count of an item; negative if it costs the item."""
     match row:
         case Harvest():
             return int(row.item == item)

@@ -54,12 +54,12 @@ class Rooms(NamedTuple):
     """
 
     size: Int32[Array, "*floors rooms 2"]  # height and width of a room with its walls: 5 to 9
-    # Chunk that contains the room's corner, 0 to 8; different rooms have different chunks.
+    # Index, 0 to 8, of the chunk that contains the room's corner; no two rooms share a chunk.
     chunk: Int32[Array, "*floors rooms"]
-    # Cells from the chunk's corner to the room's corner, 0 to 10.
+    # Offset of the room's corner from the chunk's corner, 0 to 10 cells.
     offset: Int32[Array, "*floors rooms 2"]
-    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its chest
-    fountain: Int32[Array, "*floors rooms 2"]  # cells from the room's corner to its fountain
+    chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
+    fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
     # Index of the room to which the corridor of room i leads: one of 0 to i - 1.
     # The index i itself stands for the last room.
@@ -87,8 +87,8 @@ def make(
     """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
     `row` has the dungeon's special, fountain and rare blocks. A cell's bits are the bitwise AND of
-    the words that `_plan` returns for the cell's map row and map column. The uniform draws `lot`,
-    one per cell, decide about moss and rare blocks.
+    the words that `_plan` returns for the cell's map row and map column. `lot` has one uniform draw
+    per cell, which decides whether a wall has moss and whether a path becomes the rare block.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -116,10 +116,10 @@ def make(
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
     """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte of a word has a bit for each room. The four bytes of the first word: whether the map
-    row (or column) crosses the room, the room's edge, its chest, its fountain. The bytes of the
-    second word: whether the map row (or column) crosses the part of the room's corridor along a
-    row, the part along a column, the special block of the first room.
+    Each byte of a word has one bit per room. The bit is set if the map row (or column) crosses the
+    object for which the byte stands. Bytes of the first word: the room, its edge, its chest, its
+    fountain. Bytes of the second word: the section of the room's corridor that runs along a map
+    row, the section along a map column, the special block (which only the first room has).
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)

@@ -67,7 +67,7 @@ class CraftEnv(Env):
     rules: ClassVar[Rules]
     ranges: ClassVar[dict[str, tuple[float, float]]]  # lowest and highest valid value of each param
     state_type: ClassVar[type[CraftState]] = CraftState
-    stages: ClassVar[tuple[Rule, ...]]  # functions that make up a step, in their order
+    stages: ClassVar[tuple[Rule, ...]]  # stages of a step, in order, see `step.advance`
     # Functions applied after certain stages to limit XLA's fusion, see `compiler`.
     edges: ClassVar[Mapping[Rule, Rule]] = {}
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
@@ -185,7 +185,7 @@ class CraftEnv(Env):
         """Vocabulary of the observation `ids`: how many values each of its bytes can take.
 
         `Vocabulary.cells` is for the bytes of one cell of the view, `Vocabulary.rest` for the bytes
-        after the cells. The other observations have the base class's vocabulary.
+        after the cells. Other observations have the base class's vocabulary.
         """
         if self.obs != "ids":
             return super().vocabulary
@@ -247,14 +247,13 @@ class CraftEnv(Env):
     def floors(self, state: CraftState) -> Int32[Array, "floors floor_words"]:
         """Return the ladders, mobs and projectiles of each floor, packed into words.
 
-        They are unpacked when the player enters the floor.
-
-        Classic has one floor only, so the array is empty.
+        The words of a floor are unpacked when the player enters the floor. Classic has one floor
+        only, so the array is empty.
         """
         return jnp.zeros((0, 0), jnp.int32)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Return whether the episode terminates: here, whether the player has no health left."""
+        """Return whether the episode terminates: True if the player has no health left."""
         return world.vitals["health"] <= 0
 
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
@@ -267,8 +266,8 @@ class CraftEnv(Env):
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
         """Return which actions may have an effect; noop is always allowed.
 
-        While the player is awake, DO and moves are always allowed. So is REST in the full game:
-        even at full health it takes effect if the player is hit in the same step.
+        While the player is awake, DO and moves are always allowed. In the full game, REST is always
+        allowed too: even at full health it takes effect if the player is hit in the same step.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -281,7 +280,7 @@ class CraftEnv(Env):
     def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
         """Return a dict from each action to whether it would have an effect.
 
-        NOOP, DO, REST and moves are missing; `action_mask` decides about them.
+        The dict omits NOOP, DO, REST and moves, which `action_mask` sets itself.
         """
         front = player.look(self.ground(state, world), world)
         tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
@@ -300,7 +299,7 @@ class CraftEnv(Env):
         return telling.known(self, texts.one_input(self, state, params))
 
     def text_inputs(self, state: CraftState, params: Any = None) -> Any:
-        """Return the arrays from which `texts` writes; see `telling.Inputs`."""
+        """Return the arrays that `texts` takes as its `inputs`, a `telling.Inputs`."""
         return telling.text_inputs(self, state, params)
 
     def texts(self, inputs: Any, detail: str = "full") -> list[str]:
@@ -382,7 +381,7 @@ class CraftEnv(Env):
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the reward of a step: new achievements, plus 0.1 per point of health gained.
+    """Return the reward of a step: that of new achievements, plus 0.1 per point of health gained.
 
     `gained` is negative if health was lost.
     """

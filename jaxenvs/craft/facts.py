@@ -63,7 +63,7 @@ class Body(NamedTuple):
     items: dict[str, Any]
     sleeping: Any
     traits: dict[str, Any] = {}  # noqa: RUF012  # never changed
-    rest: tuple[Any, ...] = ()  # values of the fields of `full_facts.Rest`
+    rest: tuple[Any, ...] = ()  # further numbers: the fields of `full_facts.Rest`, in order
 
 
 def body_of(rules: Rules, world: World) -> Body:
@@ -77,7 +77,7 @@ def bars(rules: Rules, body: Body) -> list[Fact]:
 
 
 def counts(rules: Rules, body: Body) -> list[Fact]:
-    """Return one fact per item: how many the player has."""
+    """Return one fact per item, with the number of such items that the player has."""
     return [count(i.replace("_", " "), int(body.items[i]), i) for i in rules.items]
 
 
@@ -92,9 +92,9 @@ MOBS = 64  # first byte of mobs and projectiles in `cells`; smaller bytes are bl
 
 
 def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns"]:
-    """Return a byte for each cell of the view, an index into `sights`; traceable by JAX.
+    """Return a byte for each cell of the view, a key of the dict `sights`; traceable by JAX.
 
-    A mob or projectile hides the block; of several, the last in `channels` is shown.
+    A mob or projectile hides the block. If a cell has several, the last in `channels` is shown.
     """
     blocks, mobs = view
     bit = 31 - jax.lax.clz(mobs.astype(jnp.int32))
@@ -102,7 +102,7 @@ def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns
 
 
 def sights(rules: Rules) -> dict[int, "Sight"]:
-    """Return the `Sight` of each byte of `cells`."""
+    """Return a dict from each byte that `cells` can return to the byte's `Sight`."""
     mobs = enumerate(channels(rules), MOBS)
     known = {byte: Sight(name[0].upper(), name, "creature") for byte, name in mobs}
     return {**{int(block): sight_of(block) for block in Block}, **known}

@@ -1,7 +1,7 @@
 """World generation of the full game: nine floors, distributed as in Craftax 1.6.1.
 
 Six floors are hills made of noise (`HILLS`); three are dungeons with rooms (`DUNGEONS`). One
-uniform draw per cell decides about all ores and trees, where Craftax makes a draw for each kind.
+uniform draw per cell decides which ore or tree the cell gets; Craftax draws once per ore and tree.
 Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets a stone at (0, 0)
 (`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
 light of a ladder near the upper or left border falls at the opposite border (`_patch`).
@@ -114,14 +114,15 @@ _MOST_ORES = max(len(row.ores) for row in HILLS)
 
 
 class FloorDraws(NamedTuple):
-    """Random draws of a world, uniform in [0, 1). Angles are in turns (full circles)."""
+    """Random draws of a world. Uniform draws are in [0, 1); angles are in turns (full circles)."""
 
     # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Draw for each cell that decides whether the cell has an ore, a tree or the rare block.
+    # Uniform draw of each cell, which decides whether the cell has an ore, a tree, moss or the rare
+    # block.
     # Floors are in the order of `_ROWS`.
     cells: Float32[Array, "floors size size"]
-    # Draws that choose three cells: the stone that becomes a diamond, ladder down, ladder up.
+    # Uniform draws that choose three cells: stone that becomes a diamond, ladder down, ladder up.
     # The first draw is used on floor 0 only.
     choices: Float32[Array, "floors 3"]
     rooms: Rooms
@@ -297,7 +298,10 @@ def _hill(
     traits: _Traits,
     draws: Float32[Array, "size size"],
 ) -> UInt8[Array, "size size"]:
-    """Set a floor's blocks: shore, mountains with tunnels and caves, woods, ores, then lava."""
+    """Return a floor's map: shore, mountains with tunnels and caves, woods, ores, then lava.
+
+    A later block replaces the earlier ones. Lava that gives light also has the bit _GLOW.
+    """
     map = jnp.where(traits.coast, row["coast"], row["ground"])
     map = jnp.where(traits.sea, row["sea"], map)
     map = jnp.where(traits.high, row["mountain"], map)
@@ -319,7 +323,10 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the cells of a floor's diamond and ladders, and return the floor's arrays, by name."""
+    """Choose the cells of a floor's diamond and ladders.
+
+    Return the floor's part of each array in `FullLevel`, by field name.
+    """
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
     no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
@@ -345,7 +352,7 @@ def _finished(
 def _light(
     dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
 ) -> Float32[Array, "size size"]:
-    """Return the light of a floor: base light `dark`, the torch at the ladder up, and lava."""
+    """Return each cell's light: base light `dark`, plus the torch at the ladder up and lava."""
     down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
     distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
     torch = (1 - distance / np.float32(5)).clip(0, 1)

@@ -85,10 +85,9 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 def _odds(moment: Moment) -> Odds:
     """Return, for each mob role, the probability that a mob appears, and its health and type.
 
-    The roles are melee, passive and ranged. The result has three dicts, one for each of these
-    quantities, with the roles as keys. Melee and ranged mobs are three times as likely until the
-    floor is cleared. On the boss floor they appear only during a wave, and the wave decides their
-    types.
+    The roles are melee, passive and ranged. Melee and ranged mobs are three times as likely until
+    the floor is cleared. On the boss floor they appear only during a wave, and the wave decides
+    their types.
     """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor
@@ -170,7 +169,7 @@ class CraftFull(CraftEnv):
     # episode. -1: each level has a random kit.
     kit: int = 0
 
-    levels_at_once: ClassVar[int] = 512  # levels generated at a time; each has 124 kB
+    levels_at_once: ClassVar[int] = 512  # number of levels generated at a time; a level has 124 kB
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     pixel_size: ClassVar[int] = 10
@@ -287,10 +286,10 @@ class CraftFull(CraftEnv):
         )
 
     def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
-        """Return the light of all cells in the form in which the state stores it.
+        """Convert the light of all cells (0 to 1) to the array that the state stores.
 
-        The form is uint8 if the field `obs` is `pixels`. Otherwise the state stores no light, and
-        the result is an empty array.
+        The array is uint8 (0 to 255) if the field `obs` is `pixels`. Otherwise the state stores no
+        light, and the array is empty.
         """
         if self.obs != "pixels":
             return jnp.zeros((0,), jnp.uint8)
@@ -303,14 +302,14 @@ class CraftFull(CraftEnv):
     def floors(self, state: Any) -> Int32[Array, "floors floor_words"]:
         """Return the ladders, mobs and projectiles of each floor, packed into words.
 
-        They are unpacked when the player enters the floor.
+        The words of a floor are unpacked when the player enters the floor.
         """
         return state.floors
 
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
         """Return a dict from each action to whether it would have an effect.
 
-        NOOP, DO, REST and moves are missing; `action_mask` decides about them.
+        The dict omits NOOP, DO, REST and moves, which `action_mask` sets itself.
         """
         params = self.default_params if params is None else params
         ground = self.ground(state, world)

@@ -34,13 +34,13 @@ LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 class Rest(NamedTuple):
     """Numbers about the player that only the full game has."""
 
-    best: dict[str, Any]  # highest value of each vital, which the traits determine
+    best: dict[str, Any]  # maximum of each vital; the player's attributes raise it
     charms: dict[str, Any]
     spells: dict[str, Any]
     floor: Any
     kills: Any
     resting: Any
-    waves: Any  # waves of the boss fight that were beaten
+    waves: Any  # number of waves of the boss fight that the player has beaten
     is_vulnerable: Any  # whether the boss can be hit
 
 
@@ -78,7 +78,8 @@ def counts(rules: Rules, body: words.Body) -> list[Fact]:
 def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fact]:
     """Return the facts about magic, the floor, the time of day and the daylight.
 
-    One more fact is about the boss fight on the boss floor, and about the ladder down elsewhere.
+    One of these facts depends on the floor: on the boss floor it is about the boss fight, on all
+    other floors about the ladder down.
     """
     rest = Rest(*body.rest)
     charms = [f"{c}{MAGIC[int(rest.charms[c])]}" for c in CHARMS if rest.charms[c]]
@@ -110,14 +111,15 @@ def _thing(name: str, number: int) -> Fact:
     return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
 
 
-# First byte of each kind of content in `cells`; smaller bytes are blocks.
+# First byte, in `cells`, of mobs, mobs' projectiles, the player's projectiles and items; byte of a
+# dark cell. Bytes below MOBS are blocks.
 MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 
 def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
-    """Return a byte for each cell of the view, an index into `sights`; traceable by JAX.
+    """Return a byte for each cell of the view, a key of the dict `sights`; traceable by JAX.
 
-    The first of these that is present decides: darkness, mob, projectile, item, block.
+    The byte shows the first of these that the cell has: darkness, mob, projectile, item, block.
     """
     lies = jnp.zeros(len(Item), jnp.bool_).at[np.array([*LIES], np.int32)].set(True)
     item = view.item.astype(jnp.int32)
@@ -130,7 +132,7 @@ def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
 
 
 def sights(rules: Rules) -> dict[int, words.Sight]:
-    """Return the `Sight` of each byte of `cells`."""
+    """Return a dict from each byte that `cells` can return to the byte's `Sight`."""
     found = {int(block): words.sight_of(block) for block in Block}
     found[DARK] = words.Sight("?", "darkness", "ground", mass=True)
     for number, role in enumerate(ROLES):

@@ -1,7 +1,7 @@
 """Rule tables of the full game, Craftax 1.6.1.
 
 The tables list the items, everything that the player can collect, place and craft, 19 mobs, 8
-projectiles and 9 floors. They also say how the state is packed into words.
+projectiles and 9 floors. `PACKING` says how the state is packed into words.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """Observations of the full game: `symbolic` as in Craftax, and the compact `ids`.
 
-Both show the lit cells of the view, then 51 values about the player.
+Each observation has the lit cells of the view, then 51 values about the player.
 """
 
 import functools
@@ -36,7 +36,7 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
 # `by_cell` encodes a projectile by a bit in its mark, see `spots.spots`.
-# This is the index of the bit for projectiles of type 0 that mobs shot.
+# _FLYING is the index of the bit for projectiles of type 0 that mobs shot.
 _FLYING = 5
 _LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
@@ -120,7 +120,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 
 
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
-    """Return all cells of the player's view; `View.lit` says which of them are not dark."""
+    """Return all cells of the player's view; `View.lit` is True for the cells that are not dark."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)
     row, column = sight.places(rules, world)
     item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
@@ -130,7 +130,7 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
         block=jnp.where(inside, seen & BLOCK, Block.OUT_OF_BOUNDS),
         item=item,
         lit=inside & ((seen & LIT) != 0),
-        mob=32 - jax.lax.clz(mobs),  # index of the highest bit, plus 1: a cell has at most one mob
+        mob=32 - jax.lax.clz(mobs),  # index of the mob bit, plus 1; a cell has at most one mob
         projectiles=flying & 255,
         missiles=flying >> TYPES,
     )
@@ -272,7 +272,7 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
     """Return the quantities that an observation `ids` contains.
 
-    They are items, enchantments, vitals (health in whole points), attributes and the floor.
+    The quantities are items, enchantments, vitals (health in whole points), attributes and floor.
     """
     where = layout(rules)
     health, floor = where.health.start, where.flags.start + 4
@@ -304,7 +304,7 @@ def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows
 
 
 def _flags(world: World) -> list[Any]:
-    """Return the values for the part `Layout.flags` of the observation `ids`, in its order."""
+    """Return the values of the observation `ids` that `Layout.flags` lists, in the same order."""
     spells = (world.spells[spell] for spell in SPELLS)
     is_open = world.kills >= CLEARED
     return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
@@ -376,7 +376,8 @@ def _by_word(
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
     # For each cell, the indices of its flags that are 1: block, item, mob, and whether it is lit.
-    # If there is none of these, the index is CHANNELS, which is no flag.
+    # For dark cells, and for the mob of a cell without one, the index is CHANNELS, which no flag
+    # has.
     numbers = (
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),

@@ -1,9 +1,9 @@
 """The map during a step.
 
-Rules read and write single cells. Reads already see the writes of the step, but all writes are
-applied to the map together, at the end of the step. A cell of Classic's map is a block. In the full
-game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there (a ladder
-where the floor has one, else a torch), and the bit LIT if the cell is lit.
+Rules read and write single cells. Reads already see the writes of the step, but the map changes
+only when the stage `plants.grow` applies all writes together. A cell of Classic's map is a block.
+In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there
+(a ladder where the floor has one, else a torch), and the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Ground:
         return self.cells.ndim == 3
 
     def block_of(self, cell: Array) -> Array:
-        """Return the block in a cell's value; in the full game the value has other bits as well."""
+        """Return the block in a cell's value; in the full game the value has two more bits."""
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
@@ -111,8 +111,7 @@ class Ground:
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
         """Return this `Ground` with one more write: if `when`, a cell gets the value `cell`.
 
-        The write changes the map only at the end of the step, but reads by the method `cell`
-        already see it.
+        Reads by the method `cell` see the write at once; the map changes only in `written`.
 
         As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
         lower or right border are dropped.
@@ -126,7 +125,7 @@ class Ground:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
         The result has two parts. The first is this `Ground`, in which those writes of the step that
-        go to cells near the torch now set LIT as well. The second is the pair of the flat indices
+        go to cells near the torch also set LIT. The second is the pair of the flat indices
         and the new values of the other cells that become lit, for `written`.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
@@ -146,8 +145,8 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground after lighting the cells around a torch in the map, if `when` is True.
 
-        The map is changed at once, not at the end of the step as by `lit`. So all earlier writes of
-        the step must already be in the map.
+        Unlike `lit`, this method changes the map at once. So all earlier writes of the step must
+        already be in the map.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -219,7 +218,7 @@ def _lit(cell: Any) -> Any:
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
-    """Return the light of all cells after a torch was placed, if `when` is True.
+    """Return the light of all cells (0 to 255), raised around a new torch if `when` is True.
 
     `at` is the floor, row and column of the torch.
     """
@@ -233,7 +232,7 @@ def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: 
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
-    """Return whether a block is one of `blocks`, by looking up its bit in one or two constants."""
+    """Return whether a block is one of `blocks`, by a bit test in one or two constant bit masks."""
     bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
     word = jnp.int32(bits & _ONES)
     if bits > _ONES:
@@ -255,8 +254,8 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    The result is correct for blocks outside the range of the mask too. For them the shift exceeds
-    the 32 bits of the mask and yields 0.
+    The result is correct for blocks outside the range of the mask too: for these blocks, the shift
+    exceeds the 32 bits of the mask and yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
@@ -265,7 +264,7 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Return an integer for each block: bit 0 if it is in `first`, bit 1 if it is in `second`.
+    """Return an integer per block: bit 0 for membership in `first`, bit 1 in `second`.
 
     If one word is enough for both sets, the expression uses `blocks` only once. With two uses, XLA
     on a GPU would write the blocks to memory and read them again.

@@ -15,7 +15,7 @@ from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
 PIECES = ("helmet", "chestplate", "leggings", "boots")
 FIRE, ICE = 1, 2  # elements of an enchantment, encoded as in `World.charms`
-BOSS_FACTOR = 1.5  # all damage to the player on the boss floor is multiplied by this
+BOSS_FACTOR = 1.5  # factor by which the boss floor multiplies all damage to the player
 # `_TENTH`: fraction of physical damage that each level of a piece of armour blocks.
 # `_FIFTH`: fraction of fire (or ice) damage that a piece enchanted with fire (or ice) blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
@@ -31,7 +31,7 @@ def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the points of health that the player loses by an attack of `rows[type]`.
+    """Return the points of health that an attack by the type `rows[type]` costs the player.
 
     `dreams` says whether the player sleeps; sleep raises the damage. In the full game, armour and
     enchantments reduce the damage, and the boss floor raises it.
@@ -68,9 +68,9 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the total damage after blocking the fractions `guard` of the three kinds of damage.
+    """Return the total damage after blocking the fractions `guard` of the three types of damage.
 
-    The sum is in Craftax's order, so that floats round equally.
+    The terms are added in Craftax's order, so that the sum rounds as in Craftax.
     """
     parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]

@@ -1,5 +1,6 @@
-"""Kits: starts on the floors of the full game, with the items of a player who gets that far.
+"""Kits: the floor and the possessions with which the player starts an episode of the full game.
 
+The possessions of a kit are typical of a player who reaches the kit's floor.
 `make("Craft-Ids-v0", kit=5)` starts on floor 5; `kit=-1` draws a random kit for each level.
 `reset_to` uses the kit stored in the given level. Achievements for items and floors that a kit
 already includes count as earned from the start, so they give no reward.
@@ -53,7 +54,7 @@ KITS = (
 
 
 def equipped(world: World, kit: Any) -> World:
-    """Put the player on the floor of the kit KITS[kit], with everything that this kit gives."""
+    """Return the world after putting the player on the floor of KITS[kit], with its possessions."""
 
     def of(values: list[Any]) -> Array:
         return jnp.asarray(of_type(values, kit), jnp.int32)

@@ -38,7 +38,7 @@ def change(moment: Moment) -> Moment:
 
 
 def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
-    """Return whether the actions DESCEND and ASCEND are possible, by action.
+    """Return a dict from each of the actions DESCEND and ASCEND to whether it is possible.
 
     In god mode, no ladder is needed.
     """

@@ -27,10 +27,9 @@ EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for po
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
-    """Return, for each action of magic, whether it would have an effect.
+    """Return a dict that says, for each magic action, whether the action would have an effect.
 
-    These are the actions that shoot an arrow, cast a spell, drink a potion, read a book or enchant
-    something.
+    Magic actions shoot an arrow, cast a spell, drink a potion, read a book or enchant an item.
     """
     potions = {
         Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
@@ -94,7 +93,7 @@ def shoot(moment: Moment) -> Moment:
 
 
 def drink(moment: Moment) -> Moment:
-    """Drink a potion and apply its effect, which depends on the potion's colour and the level."""
+    """Drink a potion and apply its effect; `World.effects` has the effect of each potion colour."""
     world, action = moment.world, moment.action
     items, effect, drinks = dict(world.items), jnp.int32(len(EFFECTS)), jnp.zeros((), jnp.bool_)
     for number, colour in enumerate(COLOURS):
@@ -153,11 +152,11 @@ def enchant(moment: Moment) -> Moment:
 
 
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
-    """Draw the piece of armour that is enchanted with the element `kind`; return its PIECES index.
+    """Draw the piece of armour to enchant with the element `kind`; return its index in PIECES.
 
-    The piece is drawn among the pieces without enchantment. If all are enchanted, it is drawn among
-    the pieces with the other element. If all have the element `kind`, it is the first. Craftax's
-    quirk: the player need not wear the piece.
+    The piece is drawn among the pieces without enchantment. If all pieces are enchanted, it is
+    drawn among those with the opposite element. If all have the element `kind`, it is PIECES[0].
+    Craftax's quirk: the player need not wear the piece.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

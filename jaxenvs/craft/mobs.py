@@ -37,7 +37,7 @@ class _Turn(NamedTuple):
 
     @property
     def rows(self) -> tuple[MobRow, ...]:
-        """Rows of the rule table for the mob types of this mob's role."""
+        """`MobRow` of each mob type that has this mob's role."""
         return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:

@@ -93,8 +93,8 @@ def _raw(
 ) -> Float32[Array, "size size"]:
     """Return the noise of one lattice before it is stretched to [0, 1].
 
-    `steep` and `flat` are the row and column components of the lattice's gradients. `turned` says
-    that the caller passes both of them transposed. The function then returns the transposed noise.
+    `steep` and `flat` are the row and column components of the lattice's gradients. If `turned` is
+    True, the caller passes both components transposed, and the result is the transposed noise.
     """
     way = -1 if turned else 1
     rows, columns = (count - 1 for count in steep.shape[::way])

@@ -46,8 +46,8 @@ Thing = tuple[Sequence[Field], Any]
 class Known(NamedTuple):
     """Words that were packed before, with the values that they store.
 
-    A later call of `words_of` compares the values. It reuses the word of values that have not
-    changed, instead of packing them again.
+    `words_of` compares these values with the current ones, and reuses a word whose values have not
+    changed instead of packing them again.
     """
 
     things: Sequence[Thing] = ()

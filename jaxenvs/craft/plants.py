@@ -26,7 +26,10 @@ def grow(moment: Moment) -> Moment:
 
 
 def grow_in_light(moment: Moment) -> Moment:
-    """Do what `grow` does, in the full game; also light the cells around a torch just placed."""
+    """Do what `grow` does, and light the cells around a torch that the player placed in this step.
+
+    This stage of the full game replaces `grow`.
+    """
     (world, given), front = _aged(moment), moment.front
     ground = _grown_in_light(given, front.row, front.column, moment.torch)
     return moment._replace(ground=ground, world=world)
@@ -79,8 +82,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 def regrown(world: World, front: Front, when: Array) -> Plants:
     """Reset the age of the plant that was eaten, if `when` is True.
 
-    That plant is the first slot on the cell ahead. If no slot is there, it is slot 0, as in
-    Craftax.
+    The plant is that of the first slot on the cell ahead. If no slot is on this cell, slot 0 is
+    reset, as in Craftax.
     """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))

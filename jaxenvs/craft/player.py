@@ -58,7 +58,7 @@ def look(ground: Ground, world: World) -> Front:
     block = ground.block_of(cell)
     # The fields `_FRONT`, into which `held` packs the result, store rows and columns from -1
     # upwards.
-    # Lower ones occur only after the end of an episode.
+    # Lower rows and columns occur only after the end of an episode.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)

@@ -29,7 +29,7 @@ SIEGE = 6
 # The low half of the word has one bit per cell for the first set of blocks of `planes`, the high
 # half one bit per cell for the second set.
 _CELLS = 16
-_WORD = 2 * _CELLS  # number of map cells that share a word which has one bit per cell
+_WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
 _OFFSET = 64  # added to rows and columns relative to the player, to make them positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
@@ -39,7 +39,7 @@ class Reach(NamedTuple):
     """Positions, relative to the player, of the map cells that are nearer than `reach`.
 
     The cells are ordered from top to bottom and stored in arrays with 16 columns; some entries may
-    be unused. The index of a cell counts the entries row by row.
+    be unused. The table index of a cell is the index of its entry in the flattened array.
     """
 
     reach: int
@@ -63,7 +63,7 @@ class Reach(NamedTuple):
         return distance * distance if self.straight else distance
 
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
-        """Find the cell on which `mob` stands in this table, and return its index there.
+        """Return the table index of the cell on which `mob` stands.
 
         The index is -1 if the cell is not in the table, or if `when` is False.
         """
@@ -284,7 +284,7 @@ def allowed(
     `siege` is True (on the boss floor), a mob may appear only on the graves within the distance
     SIEGE; there the second bit plane of `grounds` shows the graves.
     """
-    # Mob types that appear under the same condition, by this condition.
+    # Mob types, grouped by the condition under which they appear.
     # A condition is a pair: the value of `MobRow.nearest`, and the indices of the sets of `planes`
     # on whose blocks the mobs appear.
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}

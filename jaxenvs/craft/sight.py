@@ -220,7 +220,7 @@ def ids(
 
 
 def side_by_side(numbers: Sequence[Array], light: int) -> Array:
-    """Return `numbers` stacked to one vector, in a way that is fast on a GPU.
+    """Stack `numbers` into one vector, in a way that is fast on a GPU.
 
     `numbers` are the values of an observation that do not belong to cells of the view, such as item
     counts. `light` is the index of the daylight in `numbers`.
@@ -328,7 +328,11 @@ def _floats(
 
 
 def _tenth(counts: Array) -> Float32[Array, "*counts"]:
-    """Divide by 10 as Craftax does: XLA turns a float16 division by 10 into a product with 0.1."""
+    """Return counts / 10 as a float32 that equals Craftax's float16 result.
+
+    XLA turns Craftax's float16 division by 10 into a product with 0.1, so this function multiplies
+    too, and rounds the product to float16.
+    """
     return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
 
 

@@ -109,7 +109,7 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return one word per slot, which encodes its mob or projectile, and the cell of the view.
+    """Return one word per slot that encodes the slot's mob or projectile and its cell in the view.
 
     The low MARK_BITS bits are the mark, an integer that encodes the mob or projectile in the slot.
     The higher bits are the index of its cell in the view. The function `marks` computes the mark

@@ -230,14 +230,14 @@ def slots_of(world: World) -> Slots:
 def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int32[Array, ""]]:
     """Pack a `World` without its plants into a list of int32 words.
 
-    `World.earned` already consists of words. They are inserted without change.
+    The words of `World.earned` are inserted without change.
     """
     words, first = words_of(_things(rules, world), known), len(split(rules.packing.player))
     return [*words[:first], *world.earned, *words[first:]]
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return a `World` together with its packed words, as `words_of` takes them for reuse.
+    """Return a `Known`: a `World` together with its packed words.
 
     When a later `World` of the same step is packed, the words of unchanged values are reused.
     `words` must be the output of `world_words` for `world`.

@@ -38,8 +38,8 @@ class Front(NamedTuple):
 class Moment(NamedTuple):
     """Intermediate state of a step, which stages read and change.
 
-    Classic and the full game have all fields. A field that a later stage computes holds its default
-    until then.
+    The fields are the same in Classic and in the full game. A field has its default until a stage
+    computes it.
     """
 
     rules: Rules

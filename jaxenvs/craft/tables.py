@@ -85,8 +85,8 @@ class Recipe(NamedTuple):
     """A crafting recipe. It works only near a crafting table."""
 
     action: Action
-    # Item that the recipe makes. If several items are given, the recipe raises the first item
-    # below `level`.
+    # Item that the recipe makes. If this is a tuple of items, each use of the recipe raises the
+    # first item whose level is below `level`.
     makes: str | tuple[str, ...]
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
@@ -94,7 +94,7 @@ class Recipe(NamedTuple):
     # How many of the item one use of the recipe makes. Ignored if `level` is given.
     number: int = 1
     level: int | None = None  # level to which the item rises; None: the item's count grows instead
-    below: int | None = None  # recipe works only while the item's count is below this
+    below: int | None = None  # count of the item at which the recipe stops working
 
 
 class Harvest(NamedTuple):
@@ -134,8 +134,8 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # During sleep the counter falls. Below -rest, the vital gains a point. The unit is the same as
-    # for `limit`. None: sleep never gives points.
+    # Sleep makes the counter fall; when it is below -rest, the vital gains a point.
+    # The unit is that of `limit`. None: sleep never gives points.
     rest: int | None = None
 
 
@@ -166,7 +166,8 @@ class MobRow(NamedTuple):
     # Distance from the player in steps. Melee mobs approach if they are nearer than this distance.
     # Ranged mobs approach if they are at least this distance away.
     chase: int = 0
-    # Threshold for a uniform draw per step. A melee mob approaches if the draw is below it.
+    # Threshold for a uniform draw per step.
+    # A melee mob approaches if the draw is below the threshold.
     # A ranged mob keeps its distance if the draw is above the threshold.
     # Otherwise the mob takes a random step.
     gate: float = 0.0
@@ -217,19 +218,19 @@ class Rules:
     # Maximum of health, food, drink and energy. In the full game, attributes raise the maximum.
     best: int
     solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
-    overflown: frozenset[Block]  # solid blocks over which projectiles fly nevertheless
+    overflown: frozenset[Block]  # solid blocks that do not stop projectiles
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake, so that all
-    # changes of a counter are integers.
+    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake. The amount is
+    # so large that all changes of a counter are integers.
     pace: int
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
-    mobs: tuple[MobRow, ...]  # types of mobs of all roles; `Mob.type` counts the types of one role
+    mobs: tuple[MobRow, ...]  # mob types of all roles; see `types` for those of one role
     projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
@@ -290,7 +291,7 @@ BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # blocks that project
 ROLES = ("melee", "passive", "ranged")  # roles of mobs, in the order in which they move
 # Roles of mobs, in the order in which they appear within a step.
 APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")
-ASLEEP_FACTOR = 3.5  # a mob's damage to a sleeping player is multiplied by this
+ASLEEP_FACTOR = 3.5  # factor of a mob's damage if the player sleeps
 RIPE_AGE = 600  # age of a plant, in steps, at which it becomes ripe
 # Blocks that both editions define but that occur in no map.
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})

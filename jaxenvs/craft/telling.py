@@ -1,7 +1,7 @@
 """Text descriptions of Craft's states, a batch at a time.
 
-The words are in `facts` and `full_facts`. Each sentence and row of the view is cached, because
-many states share it.
+The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Each sentence and
+row of the view is cached, because many states share it.
 """
 
 import functools
@@ -119,7 +119,7 @@ def _changes(old: Told, new: Told) -> str:
 
 
 def _gains(verb: str, less: Sequence[Fact], more: Sequence[Fact]) -> Iterator[str]:
-    """Yield a sentence about the counts that are higher in `more` than in `less`."""
+    """Yield one sentence that lists the counts that are higher in `more` than in `less`, if any."""
     before = {fact.label: int(fact.amount) for fact in less}
     found = [(fact.label, int(fact.amount) - before.get(fact.label, 0)) for fact in more]
     if gained := [f"{number} {label}" for label, number in found if number > 0]:
@@ -152,7 +152,7 @@ class _Writer:
     def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
         """Return the parts of the text about each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
-        cells[:, self.frame.agent] = Block.GRASS  # no text mentions the player's cell
+        cells[:, self.frame.agent] = Block.GRASS  # any block: no text mentions the player's cell
         seen = map(_creatures, self.writer.things(cells, self.frame))
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)
         around = zip(self._fronts(inputs, cells), seen, self._nearest(cells), drawings, strict=True)
@@ -164,9 +164,10 @@ class _Writer:
         ]
 
     def _known(self, inputs: Inputs) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return three lists with an entry per state: about vitals, about items, other sentences.
+        """Return three lists with one entry per state: on vitals, on items, on all other facts.
 
-        Entries of the first two lists are pairs: the facts, and one sentence about all of them.
+        An entry of the first two lists is a pair: the list of facts, and one sentence that states
+        all of these facts. An entry of the third list is a list of sentences.
         """
         body, rules, people = inputs.body, self.rules, self.people
 
@@ -189,7 +190,10 @@ class _Writer:
         return [*map(one, bars)], [*map(one, counts)], [lines for _, lines in others]
 
     def _nearest(self, cells: np.ndarray) -> list[str]:
-        """Return, for each state, the sentence about the nearest thing of each name; "" if none."""
+        """Return, for each state, a sentence that lists the nearest thing of each name.
+
+        The sentence is "" if no thing is in view.
+        """
         near = cells[:, self.frame.order[1:]]  # without the player's cell, the first in `order`
         names: dict[str, list[int]] = {}
         for byte in np.flatnonzero(np.bincount(near.reshape(-1), minlength=256)).tolist():
@@ -257,7 +261,7 @@ def _days(inputs: Inputs) -> list[float]:
 
 
 def _keys(*parts: Any) -> list[bytes]:
-    """Return, for each state of a batch, its numbers as bytes: the key of cached sentences."""
+    """Return the numbers of each state of a batch as bytes, the keys of the cached sentences."""
     return row_bytes(np.stack(jax.tree.leaves(parts), axis=1))
 
 

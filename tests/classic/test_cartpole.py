@@ -1,4 +1,4 @@
-"""Tests of CartPole against Gymnasium's `CartPole-v1`, with its deliberate differences."""
+"""Tests of CartPole against Gymnasium's `CartPole-v1`, and of the deliberate differences."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def gymnasium():
 
 @pytest.fixture(scope="module")
 def theirs(gymnasium):
-    """Return Gymnasium's environment, its time limit included."""
+    """Return Gymnasium's `CartPole-v1`, including the wrapper that enforces the time limit."""
     env = gymnasium.make("CartPole-v1")
     yield env
     env.close()
@@ -36,7 +36,7 @@ def batch_step():
 
 
 def states(observed):
-    """Return a batch of states with these observations."""
+    """Return a batch of states whose observations are `observed` (states, 4)."""
     begin = jaxenvs.make(ID).reset_to
     return jax.vmap(lambda level: begin(jax.random.key(0), level).state)(jnp.asarray(observed))
 
@@ -172,7 +172,7 @@ def test_the_picture_shows_cart_and_pole_at_their_positions():
     np.testing.assert_allclose(middle[:2], [width / 2 - pixels, width / 2 + pixels], atol=1.0)
     assert middle[2] == pytest.approx(width / 2 + pixels / 2 * np.sin(0.2), abs=1.5)
     rows = np.nonzero(orange[0])[0]
-    # The pole is 1 m long, so its height in pixels is known.
+    # The pole is 1 m long and upright, so its height is the number of pixels per metre.
     assert np.ptp(rows) == pytest.approx(pixels, abs=4)
 
 

@@ -19,8 +19,8 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Range of the states from which steps are compared: half the width, and the middle, of each
-# variable.
+# Range of the random states from which the comparison starts: half the width, and the middle, of
+# each variable.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),
@@ -37,7 +37,7 @@ def gymnasium():
 
 
 def numbers(state):
-    """Return states as Gymnasium stores them, float32 (states, variables)."""
+    """Return a batch of states as Gymnasium orders the variables, float32 (states, variables)."""
     names = [field.name for field in dataclasses.fields(state) if field.name != "time"]
     return np.stack([np.asarray(getattr(state, name)) for name in names], axis=1)
 
@@ -153,7 +153,7 @@ def colour(picture, red, green, blue, near=40):
 
 
 def test_pictures_show_objects_at_their_positions():
-    """In pictures, the centres of the rod, the lower link and the car are right to a few pixels."""
+    """Check the centres of the rod, the lower link and the car in pictures, to a few pixels."""
     pixel = 16 / 0.35
     levels = jnp.array([[np.pi / 2, 0.0], [0.0, 0.0]], jnp.float32)
     begin = jax.vmap(lambda level: Pendulum().reset_to(jax.random.key(0), level).state)

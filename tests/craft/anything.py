@@ -1,6 +1,6 @@
 """Random states of the full game: each field of craftax's state is drawn from its whole range.
 
-Unreachable states are left out: two mobs on a cell, plants below floor 0, torches on water.
+States that cannot occur are avoided: two mobs on a cell, plants below floor 0, torches on water.
 """
 
 import jax.numpy as jnp
@@ -15,11 +15,11 @@ from jaxenvs.craft.tables import Action, Block, Item
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
 OPEN = [*GROUND, Block.SAND]  # blocks on which torches may lie
 SOLID = [int(block) for block in FULL.solid]
-# Distances of drawn values from the ends of a counter's range.
+# Distances from an end of a counter's range at which values of the counter are drawn.
 EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-# action -> blocks ahead with which it has an effect, because a random block is rarely one of them
+# action -> blocks ahead on which the action has an effect; random blocks are rarely among them
 AHEAD = {
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
@@ -57,15 +57,18 @@ class Anything:
             self.beyond()
 
     def some(self, values, p=None):
-        """Draw one of the given values for each row."""
+        """Draw one of `values` for each state of the batch; `p` has their probabilities."""
         return self.rng.choice(np.asarray(values), self.rows, p=p)
 
     def between(self, low, high):
-        """Draw an integer for each row, from low to high, both inclusive."""
+        """Draw an integer from `low` to `high`, both inclusive, for each state of the batch."""
         return self.rng.integers(low, np.asarray(high) + 1, self.rows)
 
     def numbers(self):
-        """Draw time step and params, often at the ends of their ranges; a fifth is in god mode."""
+        """Draw time steps and params, often at the ends of their ranges; return the params.
+
+        A fifth of the states is in god mode.
+        """
         params = lockstep.numbers(self.rows, 0, share=0, gods=0.2)
         self.fields["timestep"] = time = self.some([0, 149, 299, 5_000, 99_997, 99_998, 99_999])
         limit = np.where(self.rng.random(self.rows) < 0.1, time + self.between(1, 2), 100_000)
@@ -78,7 +81,7 @@ class Anything:
         )
 
     def body(self):
-        """Draw the player's place, direction, health and other fields."""
+        """Draw the player's floor, position, direction, vitals, counters, magic and items."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["player_level"] = self.between(0, FLOORS - 1)
         siege = (self.actions == Action.DO) & (rng.random(rows) < 0.4)
@@ -108,7 +111,7 @@ class Anything:
         self.items()
 
     def counters(self):
-        """Draw the counters of the intrinsics, often near the ends of their ranges."""
+        """Draw the counters of the player's vitals, often near the ends of their ranges."""
         rng, rows, fields = self.rng, self.rows, self.fields
         for name, (low, high) in COUNTERS.items():
             near = np.where(rng.random(rows) < 0.5, low + self.some(EDGES), high - self.some(EDGES))
@@ -119,7 +122,7 @@ class Anything:
         fields["player_recover_mana"] = mana.astype(np.float32)
 
     def magic(self):
-        """Draw achievements, spells, enchantments, and the progress on floors and boss."""
+        """Draw achievements, spells, enchantments, opened chests, kills and the boss fight."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["achievements"] = rng.random((rows, 67)) < rng.random((rows, 1))
         fields["learned_spells"] = rng.random((rows, 2)) < 0.6
@@ -144,7 +147,7 @@ class Anything:
         bag["pickaxe"], bag["sword"], bag["bow"] = (self.between(0, most) for most in (4, 4, 1))
 
     def terrain(self):
-        """Draw blocks, torches and light of the floor."""
+        """Draw blocks, torches and light of the player's floor."""
         rng, here = self.rng, (self.row, self.floor)
         blocks = starts.PLACED if self.floor == 0 else starts.ELSEWHERE
         ground = rng.choice([block for block in OPEN if block in blocks])
@@ -172,13 +175,13 @@ class Anything:
             self.clear(self.fields["player_position"][self.row])
 
     def clear(self, cell):
-        """Replace a solid block on a cell."""
+        """If the block on a cell is solid, replace it by a random block that is not solid."""
         if self.map[tuple(cell)] in SOLID:
             kinds = [Block.PATH, Block.SAND, Block.WATER, Block.LAVA, Block.DARKNESS]
             self.map[tuple(cell)] = self.rng.choice(kinds)
 
     def ladders(self):
-        """Place the floor's ladders, often below the player, and sometimes both on one cell."""
+        """Place the ladders of the player's floor, often one or both on the player's cell."""
         at = self.fields["player_position"][self.row]
         for way, item, has in (
             ("down", Item.LADDER_DOWN, self.floor < FLOORS - 1),
@@ -194,7 +197,7 @@ class Anything:
                     self.map[tuple(cell)] = Block.PATH
 
     def beyond(self):
-        """Place mobs and projectiles on the floor to be entered, often on the ladder's cell."""
+        """For DESCEND and ASCEND, place mobs and projectiles around the ladder of arrival."""
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
         if not way or not 0 <= floor < FLOORS:
@@ -205,14 +208,14 @@ class Anything:
         self.flying(floor, ladder)
 
     def crowd(self, floor, at, alone):
-        """Place mobs on a floor, near and far, with at most one live mob per cell.
+        """Place mobs near the cell `at` and far from it, with at most one live mob per cell.
 
-        If `alone`, the player's cell stays free.
+        If `alone`, no live mob is on the cell `at` itself.
         """
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        # Fraction of live mobs; with 0 the necromancer is vulnerable.
+        # Probability that a mob is alive; without live mobs, the necromancer is vulnerable.
         share = rng.choice([0, 0.75]) if strikes else 0.75
         seen[:] = False
         for role, kind in peer.KINDS.items():
@@ -236,7 +239,7 @@ class Anything:
                     self.clear(cell)
 
     def flying(self, floor, at):
-        """Place projectiles of the mobs and of the player."""
+        """Place projectiles of mobs and of the player on a floor, around the cell `at`."""
         rng = self.rng
         for kind in peer.FLYING.values():
             slots, ways = self.slots[f"{kind}s"], self.fields[f"{kind}_directions"]
@@ -250,7 +253,7 @@ class Anything:
                 ways[index] = starts.STEPS[rng.integers(4)]
 
     def plants(self):
-        """Place plants of every age on floor 0; some slots stay free."""
+        """Place plants of different ages on floor 0; some plant slots may stay free."""
         rng, fields, row = self.rng, self.fields, self.row
         ground, lies = fields["map"][row, 0], fields["item_map"][row, 0]
         used, missing = set(), rng.choice([0, 0.3])
@@ -272,7 +275,7 @@ class Anything:
             ground[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
 
     def states(self):
-        """Return the states, stacked, with the dtypes that a step of craftax returns."""
+        """Return the batch as a craftax state, with the dtypes that a step of craftax returns."""
         base = starts.worlds()
         cast = lambda like, values: jnp.asarray(values, like.dtype)  # noqa: E731
         parts = {

@@ -15,7 +15,10 @@ MEETINGS = 4
 
 
 def worlds(env, count, seed):
-    """Return a batch of worlds as arrays, and their maps; half of the full game's cells are lit."""
+    """Return `count` random worlds as one batch, and their maps, in which half the cells are lit.
+
+    Cells of Classic's maps have no light.
+    """
     rng = np.random.default_rng(seed)
     state = jax.eval_shape(env.reset, jax.random.key(0)).state
     words = rng.integers(-(2**31), 2**31, (count, *state.words.shape)).astype(np.int32)
@@ -26,7 +29,7 @@ def worlds(env, count, seed):
 
 
 def _placed(rng, rules, world, count, size):
-    """Move players, slots and ladders of the worlds to the same few cells."""
+    """Move the player of each world to a random cell, and slots and ladders to a few cells near."""
     border = rng.choice([-1, 0, 1, 2, size - 2, size - 1], (2, count))
     anywhere = rng.integers(0, size, (2, count))
     row, column = np.where(rng.random((2, count)) < 0.4, border, anywhere).astype(np.int32)

@@ -1,6 +1,7 @@
-"""Starts of the full game, one for each of its 67 achievements, which a single action earns.
+"""Start states of the full game, one per achievement: a single action earns the achievement.
 
-Starts are edited as in `starts_full`; `_DONE` has the action and the edit for each achievement.
+There are 67 achievements. An edit is a function that changes a `starts_full.Start`; `_DONE` has the
+action and the edit for each achievement.
 """
 
 import functools
@@ -15,7 +16,7 @@ _A, _B, _C = Achievement, Block, Action
 
 
 def facing(block, **items):
-    """Return an edit that puts a block to the player's right, and sets these items."""
+    """Return an edit that puts a block to the player's right, and sets the counts in `items`."""
 
     def edit(start):
         start.change["player_direction"] = _C.RIGHT
@@ -43,7 +44,7 @@ def foe(role, type):
 
 
 def bench(**items):
-    """Return an edit that puts a table and a furnace near the player, and sets these items."""
+    """Return an edit that puts a table and a furnace near the player, and sets item counts."""
 
     def edit(start):
         facing(_B.PATH, **items)(start)
@@ -54,7 +55,7 @@ def bench(**items):
 
 
 def changed(**change):
-    """Return an edit that changes fields, and puts a path without an item ahead."""
+    """Return an edit that sets fields of the state, and puts a path to the player's right."""
 
     def edit(start):
         facing(_B.PATH)(start)
@@ -64,7 +65,7 @@ def changed(**change):
 
 
 def both(*edits):
-    """Return an edit that makes all these edits."""
+    """Return an edit that applies all of `edits`, one after another."""
 
     def edit(start):
         for each in edits:
@@ -74,7 +75,7 @@ def both(*edits):
 
 
 def down(start):
-    """Place the player on the floor's open ladder down."""
+    """Place the player on the floor's ladder down, and open it by 8 kills."""
     start.position = np.array(start.theirs.down_ladders[start.floor])
     start.theirs.monsters_killed[start.floor] = 8
 
@@ -156,7 +157,7 @@ def make(achievement):
 
 @functools.cache
 def batch(count):
-    """Return `count` stacked starts, their achievements, and the actions that earn these.
+    """Return `count` stacked starts, the achievement of each, and the action that earns it.
 
     The starts cycle through all achievements.
     """

@@ -29,7 +29,7 @@ ORDER = np.argsort(BUILT)
 
 @loosely
 def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
-    """Return craftax's world of a raw key (uint32 words), as a level of this library."""
+    """Generate craftax's world for a raw key (uint32 words); return it as a `FullLevel`."""
     params = PARAMS.replace(always_diamond=always_diamond, fractal_noise_angles=angles)
     state = generate_world(key, params, StaticEnvParams())
     return FullLevel(
@@ -44,10 +44,10 @@ def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
 
 @loosely
 def draws(key, theirs):
-    """Return our draws with which we build the world that craftax generates from a key.
+    """Return draws from which our code builds the world that craftax generates from `key`.
 
-    `theirs` is that world, generated without a guaranteed diamond. The second value tells whether a
-    ladder is not on the cell that its draw selects.
+    `theirs` is craftax's world, generated without a guaranteed diamond. The second value is True if
+    a ladder of `theirs` is not on the cell that craftax's draw selects.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)
@@ -75,7 +75,7 @@ def draws(key, theirs):
 
 
 class Keys:
-    """Source of new keys, which are split off one after another."""
+    """Source of random keys: each call splits `count` new keys off the remaining key."""
 
     def __init__(self, key):
         self.rest = key
@@ -88,8 +88,8 @@ class Keys:
 def _hills(key):
     """Return craftax's draws for a floor of hills.
 
-    They are the angles of the four noises, the draws of each cell for trees and ores, the key that
-    chooses the diamond, and the draws that choose the two ladders.
+    The result has the angles of the four noises, the draws of each cell for trees and ores, the key
+    that chooses the diamond, and the draws that choose the two ladders.
     """
     next_key = Keys(key)
 
@@ -124,12 +124,13 @@ CHANCES = {
 def _cell_draws(ours, theirs, trees, ores, map):
     """Return one draw per cell that gives the same block as craftax's six draws.
 
-    craftax draws for a tree and for five ores. The block in `map` says which of them count: the
-    tree's draw on ground, the ores' draws in mountains.
+    craftax makes one draw for a tree and five for ores. The block in `map` shows which of these
+    draws decide: the tree's draw on ground, the ores' draws in mountains.
     """
 
     def ore(of, start, stop, otherwise):
-        # Where craftax puts an ore, use the middle of our range for its first ore on the cell.
+        # Where craftax puts an ore, use the middle of the range of our draws that give this ore.
+        # If craftax draws several ores for a cell, it puts the first one.
         draw, found = otherwise, jnp.zeros(map.shape, bool)
         for i in range(start, stop):
             hit = (ores[i] < theirs["chance"][i]) & (theirs["on"][i] == of) & ~found
@@ -139,7 +140,7 @@ def _cell_draws(ours, theirs, trees, ores, map):
         return draw
 
     tree = theirs["tree_block"]
-    last = ours["high"].max()  # draws above this give plain trees
+    last = ours["high"].max()  # draws above this value give the tree block itself
     in_woods = ore(tree, 0, 5, jnp.maximum((1 + last) / 2, (1 + theirs["tree"]) / 2))
     on_ground = jnp.where(trees > theirs["tree"], in_woods, theirs["tree"] / 2)
     grounds = (theirs["tree_on"], tree, Block.GRAVE2, Block.GRAVE3)
@@ -149,18 +150,19 @@ def _cell_draws(ours, theirs, trees, ores, map):
 
 
 def _diamond(key, stone):
-    """Return a draw with which we choose the stone that craftax chooses with `key`."""
+    """Return a draw with which our code chooses the stone that craftax chooses with `key`."""
     cells = stone.reshape(-1).astype(jnp.float32)
     cell = jax.random.choice(key, jnp.arange(SIZE * SIZE), p=cells / cells.sum())
     return _number(stone, jnp.stack(jnp.divmod(cell, SIZE)), 0.5)[0].astype(jnp.float32)
 
 
 def _number(allowed, place, given):
-    """Return a draw with which we choose the cell `place`, which craftax chose with `given`.
+    """Return a draw with which our code chooses the cell `place`; craftax's draw is `given`.
 
-    We choose by rank among the allowed cells; craftax adds up probabilities, which rounds. If
-    rounding could decide, the draw is the middle of the rank, otherwise it is `given`. The second
-    value tells whether we would choose another cell with `given`.
+    Our code chooses by rank among the allowed cells; craftax adds up probabilities, with rounding
+    errors. If such an error could change the cell, the result is the middle of the draws that
+    choose `place`; otherwise it is `given`. The second value is True if our code would clearly
+    choose another cell with `given`.
     """
     allowed, cell = allowed.reshape(-1), place[0] * SIZE + place[1]
     count = allowed.sum(dtype=jnp.int32)

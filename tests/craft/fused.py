@@ -22,7 +22,7 @@ class _Number(NamedTuple):
 
 
 def evaluate(function, *args, first=0):
-    """Return the flat results of a function, and the number of fused sums.
+    """Evaluate a function; return its flat results, and the number of fused multiply-adds.
 
     In a sum of two products, the product at index `first` is fused.
     """

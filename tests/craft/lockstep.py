@@ -28,7 +28,7 @@ ODDS[PLAY["walker"], 7] = 6
 
 
 def action_of(key, way, theirs):
-    """Return the action of policy `way` in a state of craftax."""
+    """Return the action that the policy with index `way` takes in craftax's state `theirs`."""
     with jax.numpy_dtype_promotion("standard"):
         expert = player.act(key, theirs)
         other = jax.random.categorical(key, jnp.log(jnp.asarray(ODDS, jnp.float32))[way])
@@ -36,7 +36,7 @@ def action_of(key, way, theirs):
 
 
 def compare(env, outputs, our_outputs, params):
-    """Return, by name, whether fields differ after a step of both games."""
+    """Return a dict that says which fields differ after a step of both games, see `differences`."""
     wanted, given = (
         peer.fields(outputs[1]),
         peer.fields(peer.to_craftax(env, our_outputs[1], params)),
@@ -45,11 +45,11 @@ def compare(env, outputs, our_outputs, params):
 
 
 def tolerances(size):
-    """Return the tolerances of the observation's entries: 0 for flags, 1e-5 for the light.
+    """Return the tolerance of each entry of the observation: 0 for flags, 1e-5 for the light.
 
-    craftax divides counts by 10 in half precision. If XLA simplifies the program, it replaces
-    the division by a product, which rounds differently. `make test` disables this simplification,
-    so the tolerance of counts is 1e-3.
+    The tolerance of counts is 1e-3. craftax divides counts by 10 in half precision. By default, XLA
+    replaces this division by a product, as our code does. `make test` disables the replacement, so
+    counts of the two games may round differently.
     """
     counts, light = slice(-22, -6), -2
     allowed = np.zeros(size, np.float32)
@@ -58,11 +58,14 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Return which fields of two states differ, and whether observation, reward and end differ."""
+    """Return a dict from each name to whether the two games differ in it after a step.
+
+    The names are the fields of the state, `obs`, `reward` and `done`.
+    """
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        # This comparison is written so that NaN differs from every number.
+        # With `~(... <= ...)`, unlike `>`, NaN differs from every number.
         name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
@@ -122,12 +125,12 @@ def events(before, after, action):
 
 
 class Sides(NamedTuple):
-    """Compiled functions of both games; a single program of both would compile for minutes."""
+    """Compiled functions of both games; one program with both would take minutes to compile."""
 
     env: jaxenvs.Env
     # `begin(their_state, params)` returns craftax's state with its light set, and our state.
     begin: Callable
-    theirs: Callable  # The arguments are (state, key, policy, params); see `their_step`.
+    theirs: Callable  # `theirs(state, key, policy, params)` steps craftax, see `their_step`.
     ours: Callable  # `ours(state, action, draws, params)` returns obs, state, reward and end.
     compare: Callable  # `compare(their_outputs, our_outputs, params)` returns differences by field.
     fold: Callable  # `fold(key, step)` returns the key of a step.
@@ -135,7 +138,7 @@ class Sides(NamedTuple):
 
 @functools.cache
 def sides(batched=True, size=64, slots=peer.SLOTS):
-    """Compile both games, for a batch or for a single world."""
+    """Return the functions of both games, to be compiled for a batch or for a single world."""
     env = jaxenvs.make("Craft-Classic-Symbolic-v0", size=size, slots=slots)
     package = peer.package(size, slots)
 
@@ -167,7 +170,10 @@ class Report(NamedTuple):
 
 
 def play(theirs, keys, ways, steps, params, run=None):
-    """Play trajectories in craftax and in our game; our states are never corrected."""
+    """Play trajectories in craftax and in our game, and return a `Report` of the differences.
+
+    After the start, our states are never corrected from craftax's states.
+    """
     run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
@@ -199,7 +205,7 @@ def play(theirs, keys, ways, steps, params, run=None):
 
 
 def merged(reports):
-    """Return the sum of reports; `differences` has only fields that differed at least once."""
+    """Merge reports by adding their counts; keep only differences that occurred at least once."""
 
     def add(dicts):
         return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}
@@ -209,7 +215,7 @@ def merged(reports):
     return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
 
 
-# Ranges from which `numbers` draws params, which replace craftax's default values.
+# Range from which `numbers` draws each param, in place of craftax's default value.
 RANGES = {
     "day_length": (20, 600),
     "zombie_health": (1, 9),
@@ -224,7 +230,7 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Return params of a batch: drawn for a fraction `share`, else craftax's default values."""
+    """Return params of a batch: drawn with probability `share`, else craftax's default values."""
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share
@@ -239,7 +245,7 @@ def numbers(rows, seed, share=0.3):
 
 
 def trial(rows, steps, seed):
-    """Play trajectories from all kinds of starts by all policies."""
+    """Play `rows` trajectories, with all kinds of starts and all policies in turn."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)
@@ -248,7 +254,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play trajectories in new worlds of this size with these slots, with all params drawn."""
+    """Play `rows` trajectories in new worlds with the given size and slots; draw all params."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

@@ -11,7 +11,7 @@ from lockstep import Sides, differences, play
 
 from jaxenvs.craft.tables import Action
 
-# Names of the policies; "able" takes actions that have an effect.
+# Names of the policies; "able" takes only actions that may have an effect.
 PLAY = ("random", "busy", "walker", "able")
 ODDS = np.ones((4, 43))
 ODDS[1, Action.DO] = 40
@@ -19,12 +19,12 @@ ODDS[1, 1:5] = 8
 ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
 ODDS[3, Action.DO] = 4
-# Ranges from which `numbers` draws params, which replace craftax's default values.
+# Range from which `numbers` draws each param, in place of craftax's default value.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
 def chosen(theirs, key, way):
-    """Return the action of a policy; a negative policy always takes the action -1 - policy."""
+    """Return the action of the policy with index `way`; if `way` < 0, the action -1 - `way`."""
     able = peer.ENV.action_mask(peer.from_craftax(theirs)) | (way != PLAY.index("able"))
     odds = jnp.log(jnp.where(able, jnp.asarray(ODDS, jnp.float32)[way], 0))
     action = jax.random.categorical(jax.random.split(key)[1], odds).astype(jnp.int32)
@@ -34,12 +34,13 @@ def chosen(theirs, key, way):
 def their_step(theirs, key, action, params):
     """Step craftax; return its outputs, the action, our draws, the events, the new achievements.
 
-    The game in this program is craftax's, so changes of our game do not recompile the program.
+    This function does not run our game, so a change of our game does not recompile it.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # In god mode craftax lets the player leave the map; our game does not. End the comparison.
+    # In god mode craftax lets the player leave the map, which our game does not.
+    # Then end the trajectory, because the games differ from here on.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -80,7 +81,7 @@ def events(before, after):
 
 @functools.cache
 def sides():
-    """Compile both games for a batch."""
+    """Return the functions of both games, to be compiled for a batch."""
     env = peer.ENV
 
     def begin(theirs, params):
@@ -110,7 +111,10 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Return params of a batch: a fraction `share` is drawn, a fraction `gods` is in god mode."""
+    """Return params of a batch: drawn with probability `share`, else craftax's default values.
+
+    God mode is on with probability `gods`.
+    """
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
     others = rng.random(rows) < share
@@ -123,7 +127,7 @@ def numbers(rows, seed, share=0.3, gods=0.1):
 
 
 def trial(rows, steps, seed):
-    """Play trajectories from all kinds of starts by all policies."""
+    """Play `rows` trajectories, with all kinds of starts and all policies in turn."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)

@@ -1,6 +1,6 @@
 """Interface to craftax's Classic: converts states both ways, and its random numbers to our draws.
 
-Names: `theirs` is a state of craftax, `ours` a state of ours.
+A name `theirs` stands for a state of craftax, a name `ours` for a state of this library.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
 
 
 def loosely(function):
-    """Wrap a function that calls craftax, which mixes dtypes, in JAX's standard dtype promotion."""
+    """Wrap a function to use JAX's standard dtype promotion, because craftax mixes dtypes."""
 
     def call(*args):
         with jax.numpy_dtype_promotion("standard"):
@@ -41,7 +41,7 @@ def loosely(function):
 
 
 def package(size, slots):
-    """Return craftax's environment with another size and other numbers of slots."""
+    """Return craftax's environment with the given map size and numbers of slots."""
     counts = {f"max_{kind}": getattr(slots, name) for name, kind in KINDS.items()}
     counts |= {"max_arrows": slots.projectile, "max_growing_plants": slots.plant}
     static = theirs_state.StaticEnvParams(map_size=(size, size), **counts)
@@ -58,7 +58,7 @@ def begin(key, package):
 def reset(key, params=PARAMS):
     """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
 
-    The last value tells whether craftax chose a diamond's cell that its draw does not explain.
+    The last value is True if our code, given craftax's draw, would not choose craftax's diamond.
     """
     choices = Choices()
     with choices.noted():
@@ -84,7 +84,7 @@ def strong(state):
 
 @loosely
 def light(time, params=PARAMS):
-    """Return craftax's light level at a step."""
+    """Return craftax's light level at the time step `time`."""
     return jnp.asarray(calculate_light_level(time, params), jnp.float32)
 
 
@@ -105,7 +105,7 @@ class Choices:
 
     @contextlib.contextmanager
     def noted(self):
-        """Record choices while the step is traced."""
+        """Return a context in which `made` records the cells that `jax.random.choice` chooses."""
         choice = jax.random.choice
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
@@ -119,11 +119,12 @@ class Choices:
             yield
 
     def place(self, number, given):
-        """Return a uniform number with which we choose the cell that craftax chose.
+        """Return a uniform draw with which our code chooses craftax's cell; its draw is `given`.
 
-        We choose by rank among the allowed cells; craftax adds up probabilities, which rounds. If
-        rounding could decide, the number is the middle of the rank, otherwise it is `given`. The
-        second value tells whether we would choose another cell with `given`.
+        Our code chooses by rank among the allowed cells; craftax adds up probabilities, with
+        rounding errors. If such an error could change the cell, the result is the middle of the
+        draws that choose craftax's cell; otherwise it is `given`. The second value is True if our
+        code would clearly choose another cell with `given`.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -137,9 +138,9 @@ class Choices:
 
 @loosely
 def step(key, state, action, params=PARAMS, package=PACKAGE):
-    """Step craftax: `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value tells whether craftax chose a cell that its draw does not explain.
+    The last value is True if our code, given craftax's draw, would choose another cell.
     """
     choices = Choices()
     with choices.noted():
@@ -178,7 +179,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # craftax continues with the second key here.
+        carry = jax.random.split(carry)[1]  # here craftax goes on with the second key of the split
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -236,7 +237,7 @@ def cells_of(maps, blocks):
 
 
 def to_craftax(env, ours, params=None):
-    """Convert a state of ours to craftax's; its key for night noise is arbitrary."""
+    """Convert a state of this library to craftax's, with an arbitrary key for the night noise."""
     params = env.default_params if params is None else params
     world = env.world(ours)
     rows = lambda slots: jnp.stack([jnp.stack([s.row, s.column]) for s in slots])  # noqa: E731
@@ -284,10 +285,10 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """Return the parts of a state of craftax that must equal ours, by name.
+    """Return, by name, the values of a craftax state that must equal the values of our state.
 
-    Our state stores 0 for negative numbers of which only the sign matters, and keeps arrows near
-    the map.
+    Our state stores negative healths and cooldowns as 0, and clips the positions of arrows. The
+    same is done here to craftax's values.
     """
     named = {
         "map": state.map,

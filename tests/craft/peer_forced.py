@@ -1,7 +1,8 @@
-"""craftax with our draws: each of its random numbers is replaced by ours.
+"""Run craftax with our random draws in place of its own.
 
-Every decision of its step has a separate key. Tracing `peer_full.draws_of` finds these keys; where
-craftax draws with one of them, it gets our draw.
+The random decisions of a step of craftax have different keys, except for the amounts of coal and
+iron in a chest. Tracing `peer_full.draws_of` finds these keys; when craftax draws with one of these
+keys, it gets our draw for the decision.
 """
 
 import contextlib
@@ -21,7 +22,7 @@ MANY = 99  # a choice among more options than this is a choice of a cell
 
 @loosely
 def step(theirs, action, draws):
-    """Step craftax with our draws: `(obs, state, reward, done)`."""
+    """Step craftax with our draws; return `(obs, state, reward, done)`."""
     keys, ranges = _decisions()
     forced = _Forced(keys, ranges, _numbers(draws))
     with forced.instead():
@@ -31,7 +32,7 @@ def step(theirs, action, draws):
 
 @loosely
 def begin(level):
-    """Return craftax's first state in a level of ours."""
+    """Return craftax's first state in a level of this library."""
     return peer.strong(
         peer.PACKAGE.reset_env(KEY, peer.PARAMS)[1].replace(
             map=level.map,
@@ -47,7 +48,8 @@ def begin(level):
 def _decisions():
     """Return the key and the range of each random decision of a step, in the order of `draws_of`.
 
-    The range is (low, high) for an integer, (None, None) for a uniform draw, None for a choice.
+    The range is (low, high) for an integer, (None, None) for a uniform draw in [0, 1), and None for
+    a choice with probabilities.
     """
     keys, ranges = [], []
 
@@ -75,7 +77,7 @@ def _numbers(draws):
 
 
 def _loot(loot):
-    """Return draws with which a chest of craftax has the contents `loot`."""
+    """Return the draws with which a chest of craftax has the contents `loot`, in their order."""
     happens = lambda there: jnp.where(there, 0.0, 0.999)  # noqa: E731
     some = lambda count, least: jnp.maximum(count, least)  # noqa: E731
     is_ore, tool = loot.ore < len(peer.ORE_ODDS), (loot.pickaxe > 0) | (loot.sword > 0)
@@ -90,25 +92,25 @@ def _loot(loot):
 
 
 def _uniform(odds, number):
-    """Return a uniform number with which `jax.random.choice` chooses `number` by these odds."""
+    """Return a uniform draw with which `jax.random.choice(p=odds)` chooses the index `number`."""
     middles = 1 - (np.cumsum(odds) - np.array(odds) / 2)
     return jnp.asarray(middles, jnp.float32)[number.clip(0, len(odds) - 1)]
 
 
 class _Forced:
-    """A stand-in for `jax.random` that looks up the number of each key."""
+    """Replacement for functions of `jax.random`: returns our draw for a key."""
 
     def __init__(self, keys, ranges, numbers):
         self.keys, self.ranges, self.numbers = keys, ranges, numbers
 
     def instead(self):
-        """Replace craftax's random functions while it is traced."""
+        """Return a context in which the functions of `jax.random` return our draws."""
         return _patched(self.uniform, self.randint, self.choice)
 
     def given(self, key, among=None):
-        """Return our draw for the decision that has this key.
+        """Return our draw for the decision that has the given key.
 
-        If decisions share the key, `among` selects the decision with this range.
+        If two decisions share the key, `among` is the range of the wanted decision.
         """
         here = (self.keys == key).all(axis=-1)
         if among is not None:

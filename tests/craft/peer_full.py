@@ -1,4 +1,4 @@
-"""Interface to craftax's full game, as `peer` is the interface to its Classic."""
+"""Interface to craftax's full game; the interface to its Classic is `peer`."""
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def begin(key):
 
 @loosely
 def light(time, params=PARAMS):
-    """Return craftax's light level at a step."""
+    """Return craftax's light level at the time step `time`."""
     return jnp.asarray(calculate_light_level(time, params), jnp.float32)
 
 
@@ -49,9 +49,9 @@ def params_of(params):
 
 @loosely
 def step(key, state, action, params=PARAMS):
-    """Step craftax: `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value tells whether craftax chose a cell that its draw does not explain.
+    The last value is True if our code, given craftax's draw, would choose another cell.
     """
     choices = Choices()
     with choices.noted():
@@ -121,12 +121,12 @@ def loot_of(carry):
 
 
 def from_craftax(theirs):
-    """Convert a state of craftax to ours."""
+    """Convert a state of craftax to a state of this library."""
     return ENV.from_upstream(theirs)
 
 
 def level_of(theirs):
-    """Convert a first state of craftax to a level of ours."""
+    """Convert a first state of craftax to a level of this library."""
     return FullLevel(
         map=theirs.map.astype(jnp.uint8),
         items=theirs.item_map.astype(jnp.uint8),
@@ -138,10 +138,10 @@ def level_of(theirs):
 
 
 def fields(theirs):
-    """Return the parts of a state of craftax that must equal ours, by name.
+    """Return, by name, the values of a craftax state that must equal the values of our state.
 
-    Our state stores 0 for negative numbers of which only the sign matters, keeps projectiles near
-    the map, and stores only whether a cell is lit, not its light.
+    The values are limited as in our state, which stores negative numbers as 0 where only the sign
+    matters, stores projectiles only near the map, and stores only whether a cell is lit.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {
@@ -167,7 +167,7 @@ def fields(theirs):
 
 
 def ours_as_fields(ours, params=None):
-    """Return the same parts of our state as `fields` returns of craftax's."""
+    """Return the values of our state, under the names that `fields` gives to craftax's values."""
     params = ENV.default_params if params is None else params
     world = ENV.world(ours)
     words = ours.floors.at[world.floor].set(jnp.stack(floor_words(FULL, world)))
@@ -210,7 +210,7 @@ def ours_as_fields(ours, params=None):
 
 
 def reader(world):
-    """Return a function that reads a floor's fields from its number, words and cells."""
+    """Return a function that computes a floor's fields from the floor's index, words and map."""
     rows, columns = jnp.asarray(np.indices((48, 48), np.int32))
 
     def read(number, words, cells):

@@ -16,7 +16,7 @@ FAR = 1_000
 
 
 def act(key, state):
-    """Return the next action towards all achievements, sometimes a random one."""
+    """Return the next action towards all achievements; with probability 0.1, a random action."""
     key_wander, key_random, key_which = jax.random.split(key, 3)
     window = _window(state)
     wanted, blocks = _wanted(state)
@@ -45,9 +45,10 @@ def _window(state):
 
 
 def _wanted(state):
-    """Return two pairs: whether actions are wanted and possible, and whether blocks are wanted.
+    """Return two pairs: (flags, actions) and (flags, blocks), each in the order of priority.
 
-    Each pair has flags, then the actions or blocks; the block 99 stands for a cow.
+    A flag says whether the action is wanted and possible, or whether the block is wanted. The block
+    99 stands for a cow.
     """
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
@@ -116,13 +117,14 @@ def _craft(state, wanted, window):
 def _walk(key, state, window, wanted):
     """Return a move towards a target, or DO if the target or a block in the way is ahead.
 
-    The target is the nearest of the first wanted kind in sight; without one, the player wanders.
+    The target is the nearest block of the first wanted type that is in sight. If no wanted block is
+    in sight, the player wanders.
     """
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # From these maps of distances, take the four cells next to the player.
+    # For each wanted block, distances of all cells; then distances of the player's four neighbours.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS
@@ -141,13 +143,13 @@ def _walk(key, state, window, wanted):
 
 
 def _breaks(state, block):
-    """Return whether a block is in the way and can be mined."""
+    """Return whether a block is an obstacle that the player can mine: tree, stone or coal."""
     stone = (block == Block.STONE) | (block == Block.COAL)
     return (block == Block.TREE) | (stone & (state.inventory.wood_pickaxe > 0))
 
 
 def _distances(state, blocks, mobs, targets):
-    """Return each cell's distance to a target in steps; a cell to be mined counts as three."""
+    """Return each cell's distance to the nearest target in steps; mining a cell takes two more."""
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

@@ -16,7 +16,7 @@ CLONES, AHEAD = 384, 8  # number of clones, and number of steps of a rollout
 FAR = np.float32(1e4)  # distance that stands for unreachable cells
 # Vectors of a step to the left, right, up and down.
 WAYS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]], np.int32)
-SHOT_REACH = 8  # Clones shoot at mobs up to this many cells away.
+SHOT_REACH = 8  # largest distance of mobs, in steps, at which clones shoot
 WALKED = (
     *(Block.GRASS, Block.PATH, Block.SAND, Block.DARKNESS),
     *(Block.FIRE_GRASS, Block.ICE_GRASS, Block.ICE_SHRUB),
@@ -26,7 +26,7 @@ IS_WET = np.isin(np.arange(64), (Block.WATER, Block.LAVA))
 
 
 def advance(key, state, action):
-    """Return the state after one step of the game with this key."""
+    """Return the state after one step; the game's `key` and the step's number give the draws."""
     drawn = jax.random.fold_in(key, state.time)
     return ENV.step_state(drawn, state.ticked(), action, ENV.default_params).state
 
@@ -44,7 +44,8 @@ def _beside(world, cells, plan):
 def _mobs(world, plan, rows, columns):
     """Return three arrays of flags, each with one flag per direction.
 
-    They tell whether a mob is adjacent, whether a foe is adjacent, and whether a foe is in line.
+    The flags say whether a mob is adjacent in the direction, whether a foe is adjacent in the
+    direction, and whether a foe is in the direction at a distance that a shot reaches.
     """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
@@ -77,7 +78,7 @@ def _walk(noise, world, plan, beside, taken):
 
 
 def policy(noise, world, cells, plan):
-    """Return a clone's action: fight an adjacent foe, else follow the plan; sometimes random."""
+    """Return a clone's action: fight or shoot a foe, else follow the plan; sometimes random."""
     chance = jax.random.uniform(noise, (4,))
     walk_noise, any_noise = jax.random.fold_in(noise, 1), jax.random.fold_in(noise, 2)
     beside = _beside(world, cells, plan)
@@ -95,7 +96,10 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out a clone; return last state, actions, last world and the number of blocks used up."""
+    """Roll out a clone; return its last state, its actions, its last world, and a count.
+
+    The count is the number of blocks marked in `plan["use"]` that the clone has changed.
+    """
 
     def once(before, step):
         number, force = step
@@ -111,9 +115,10 @@ def _clone(key, state, plan, forced, noise):
 
 @jax.jit
 def roll(key, state, plan, each, forced, seed):
-    """Roll out clones of a state: `plan` is shared, `each` has a value for every clone.
+    """Roll out clones of a state, and return the batched results of `_clone`.
 
-    `forced` (clones, steps) are actions that replace the policy's unless negative.
+    `plan` has settings that all clones share, `each` has arrays with one value per clone. `forced`
+    (clones, steps) has actions that replace those of the policy unless they are negative.
     """
     noise = jax.random.split(jax.random.key(seed), CLONES)
     one = lambda each, forced, noise: _clone(key, state, {**plan, **each}, forced, noise)  # noqa: E731
@@ -128,7 +133,7 @@ def pick(states, number):
 
 @jax.jit
 def begin(key):
-    """Return the first state of a game."""
+    """Return the first state of the game with this key."""
     return ENV.reset(key).state
 
 

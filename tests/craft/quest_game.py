@@ -12,7 +12,7 @@ from jaxenvs.craft.full_rows import ARMOUR, COLOURS, FULL
 from jaxenvs.craft.state import earned_vector
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-DUG = {  # block -> level of the pickaxe that removes it
+DUG = {  # block -> lowest level of the pickaxe that removes the block
     **dict.fromkeys((Block.TREE, Block.FIRE_TREE, Block.CRAFTING_TABLE, Block.FURNACE), 0),
     **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
     **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
@@ -33,7 +33,7 @@ SHOOTS = np.array([0, 1, 0.5, 0, 0], np.float32)
 
 
 class DeadError(Exception):
-    """No clone survived."""
+    """Error of `Game.play`: no clone survived."""
 
 
 class Game:
@@ -62,11 +62,11 @@ class Game:
         return int(self.world.items[item])
 
     def vital(self, name):
-        """Return food, drink, energy or mana."""
+        """Return the points of a vital: food, drink, energy or mana."""
         return int(self.world.vitals[name])
 
     def trait(self, name):
-        """Return the experience or an attribute."""
+        """Return the experience points (`xp`), or the value of an attribute."""
         return int(self.world.traits[name])
 
     def most(self, name):
@@ -78,11 +78,11 @@ class Game:
         return 7 + 2 * self.trait("dexterity")
 
     def armour(self):
-        """Return the points of armour, at most 8."""
+        """Return the sum of the levels (0 to 2) of the four pieces of armour, at most 8."""
         return sum(self.has(piece) for piece in ARMOUR)
 
     def earned(self):
-        """Return the achievements as flags."""
+        """Return whether each achievement is earned, as a boolean array."""
         return np.asarray(earned_vector(FULL, self.world.earned))
 
     def misses(self, achievement):
@@ -90,37 +90,43 @@ class Game:
         return not self.earned()[Achievement[achievement]]
 
     def mobs(self, *roles):
-        """Return the live mobs of the floor."""
+        """Return the live mobs of the given roles on the player's floor."""
         return [mob for role in roles for mob in self.world.mobs[role] if mob.alive]
 
     def foes(self, within=99):
-        """Return the live mobs that attack, at most `within` steps away."""
+        """Return the live melee and ranged mobs at most `within` steps away from the player."""
         far = lambda mob: abs(int(mob.row) - self.at[0]) + abs(int(mob.column) - self.at[1])  # noqa: E731
         return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
 
     def potion(self, effect):
-        """Return the action that drinks a potion with this effect, or None without that potion."""
+        """Return the action that drinks a potion with the effect EFFECTS[`effect`].
+
+        None: the player has no such potion.
+        """
         for number, colour in enumerate(COLOURS):
             if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):
                 return Action.DRINK_POTION_RED + number
         return None
 
     def stairs(self, way):
-        """Return the cell of the floor's ladder down or up."""
+        """Return the cell of the floor's ladder; `way` is `down` or `up`."""
         return int(self.world.stairs[f"{way}_row"]), int(self.world.stairs[f"{way}_column"])
 
     def blocks(self, *blocks):
-        """Return flags of the cells with these blocks."""
+        """Return a mask of the floor's cells that have one of the given blocks."""
         return np.isin(self.block, blocks)
 
     def near(self, block):
-        """Return whether a block is near the player, as crafting requires."""
+        """Return whether a block is at most one row and one column away from the player."""
         row, column = self.at
         around = self.block[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
         return bool((around == block).any())
 
     def field(self, targets):
-        """Return the cost from every cell to the nearest target, with digging and bridging."""
+        """Return the cost in steps from each cell to the nearest target, by digging if needed.
+
+        The way may also bridge water and lava with stones.
+        """
         cost = np.where(IS_WALKED[self.block], np.float32(1), FAR).astype(np.float32)
         for block, level in DUG.items():
             if self.has("pickaxe") >= level:
@@ -133,8 +139,8 @@ class Game:
         """Roll out clones from the current state, and take the actions of the best clone.
 
         The best clone has the highest sum of `_value` and `score`. `what` names the piece in
-        messages, `field` has the distances to descend, `use` marks cells to use rather than enter,
-        and `forced` has actions that replace the policy's.
+        messages, `field` has each cell's distance from the target, `use` is a mask of cells whose
+        block is used rather than entered, and `forced` has actions that replace the policy's.
         """
         field = np.zeros((48, 48), np.float32) if field is None else field
         use = np.zeros((48, 48), np.bool_) if use is None else use
@@ -178,7 +184,7 @@ class Game:
         }
 
     def _value(self, world, field, used):
-        """Return the values of the clones' final states."""
+        """Return the value of each clone's final state, by which clones are compared."""
         health, same = world.vitals["health"], world.floor == self.floor
         value = 3 * health - np.maximum(0, 6 - health) ** 2
         far = field[world.row.clip(0, 47), world.column.clip(0, 47)]
@@ -199,7 +205,7 @@ class Game:
 
 
 def distances(cost, targets):
-    """Return the lowest cost from every cell to a target; `cost` is the cost of entering a cell."""
+    """Return each cell's lowest cost to reach a target; `cost` has the costs of entering cells."""
     far = np.where(targets, np.float32(0), FAR).astype(np.float32)
     enter = np.where(targets, np.float32(1), cost)
     while True:
@@ -212,7 +218,7 @@ def distances(cost, targets):
 
 
 def _differences():
-    """Return the settings in which clones differ, as arrays over clones."""
+    """Return the settings in which clones differ, as arrays with one value per clone."""
     number = np.arange(CLONES)
     return {
         "loose": LOOSE[number % 6],
@@ -223,7 +229,10 @@ def _differences():
 
 
 def _forced(actions):
-    """Return forced actions (clones, steps), from one row for all clones or a row for each."""
+    """Return the forced actions of all clones (clones, steps); -1 lets the policy choose.
+
+    `actions` is one row of actions for all clones, or has one row per clone.
+    """
     forced = np.full((CLONES, AHEAD), -1, np.int32)
     if actions is not None:
         actions = np.asarray(actions, np.int32)[..., :AHEAD]
@@ -232,14 +241,14 @@ def _forced(actions):
 
 
 def cell(place):
-    """Return a map of flags with one cell set."""
+    """Return a mask of the map (48, 48) that is True only at the cell `place`."""
     flags = np.zeros((48, 48), np.bool_)
     flags[place] = True
     return flags
 
 
 def cells(mobs):
-    """Return a map of flags with the cells of mobs set."""
+    """Return a mask of the map (48, 48) that is True at the cells of `mobs`."""
     flags = np.zeros((48, 48), np.bool_)
     for mob in mobs:
         flags[int(mob.row), int(mob.column)] = True

@@ -1,6 +1,6 @@
-"""What `quest_player` can do in a piece of `AHEAD` steps: move, fight, use blocks, craft.
+"""Behaviours of `quest_player`: each plays a piece of `AHEAD` steps, to move, fight or craft.
 
-Except for `shot` and `near_table`, functions return whether they played a piece.
+Except for `shot` and `near_table`, a function returns whether it played a piece.
 """
 
 import itertools
@@ -17,7 +17,7 @@ STEPS_ASIDE = [way for n in range(4) for way in itertools.product(range(1, 5), r
 
 
 def seek(game, *blocks, what=None, **more):
-    """Go to the nearest of some blocks, if one is reachable, and use it."""
+    """Go to the nearest of the given blocks, if any is reachable, and use this block."""
     use = game.blocks(*blocks)
     field = game.field(use)
     if not use.any() or field[game.at] >= FAR:
@@ -27,7 +27,7 @@ def seek(game, *blocks, what=None, **more):
 
 
 def reach(game, mobs, what, **more):
-    """Go to the nearest of some mobs, if one is reachable, and fight it."""
+    """Go to the nearest of `mobs`, if any is reachable, and fight this mob."""
     targets = cells(mobs)
     field = game.field(targets)
     if not targets.any() or field[game.at] >= FAR:
@@ -37,7 +37,7 @@ def reach(game, mobs, what, **more):
 
 
 def go(game, place, what, **more):
-    """Go to a place; an action `arrive`, if it is in `more`, is taken there."""
+    """Go to the cell `place`; `more` may have `arrive`, an action to take there."""
     game.play(what, game.field(cell(place)), shot=shot(game), **more)
     return True
 
@@ -50,13 +50,13 @@ def wander(game, what):
 
 
 def do(game, *actions):
-    """Take actions."""
+    """Take the given actions, one per step."""
     game.play(Action(actions[0]).name.lower(), forced=np.array(actions))
     return True
 
 
 def aside(game, *actions, score):
-    """Take actions, after up to three steps aside if these give a higher `score`."""
+    """Take the given actions, after up to three steps aside if such steps raise the `score`."""
     forced = np.zeros((CLONES, AHEAD), np.int32)
     steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]
     for row, before in zip(forced, steps, strict=True):
@@ -68,7 +68,7 @@ def aside(game, *actions, score):
 
 
 def shot(game):
-    """Choose a shot: the spell that the floor's mobs are weak to, else arrows, else a spell."""
+    """Return the action of a shot: a spell to which the floor's mobs are weak, or an arrow."""
     fire, ice = (bool(game.world.spells[spell]) for spell in ("fireball", "iceball"))
     kind = min(game.waves, 7) if game.floor == LAST else game.floor
     arrows = game.has("arrows") and game.has("bow")
@@ -83,7 +83,7 @@ def shot(game):
 
 
 def make(game, action, *items, furnace=False):
-    """Craft an item at a table (and a furnace if needed), after placing those that are missing."""
+    """Craft an item; before, place a table and, if `furnace` is True, a furnace unless near."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731
@@ -97,7 +97,7 @@ def make(game, action, *items, furnace=False):
 
 
 def near_table(game):
-    """Place a table unless one is near; return whether one is near now."""
+    """Place a table unless a table is near; return whether a table is near afterwards."""
     if game.near(Block.CRAFTING_TABLE):
         return True
     wood = game.has("wood")
@@ -108,7 +108,10 @@ def near_table(game):
 
 
 def gather(game, item, count, *blocks):
-    """Collect an item unless there are `count`; return False also if none is reachable."""
+    """Collect an item from `blocks` if the player has fewer than `count`.
+
+    Return False if the player has enough, or if no such block is reachable.
+    """
     return game.has(item) < count and seek(game, *blocks)
 
 

@@ -23,7 +23,7 @@ from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.magic import EFFECTS
 from jaxenvs.craft.tables import Action, Block
 
-SEED = 3109  # No graves are near this world's necromancer, so no mobs appear around it.
+SEED = 3109  # seed of a world without graves, and so without mobs, near the necromancer
 RECORD = Path(__file__).with_name("quest.npz")
 CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
@@ -31,7 +31,7 @@ GRAVES = (Block.GRAVE, Block.GRAVE2, Block.GRAVE3)
 LONG = 900  # number of steps on a floor after which the player ignores chests
 
 
-# Plans for the player's needs.
+# The following functions play for the player's needs, such as food.
 
 
 def needs(game):
@@ -61,7 +61,7 @@ def drink_potion(game):
 
 
 def retreat(game):
-    """In the fire and ice realms, go to the ladder up and leave by it when worn out."""
+    """In the fire and ice realms, leave by the ladder up when the player is worn out."""
     mode = game.mode
     if mode.get("up") != game.floor:
         mode["up"] = 0
@@ -80,7 +80,7 @@ def retreat(game):
 
 
 def recover(game):
-    """Rest from the time when the player needs it until it has recovered or is hungry."""
+    """Rest if the player needs a rest, until the player has recovered or is hungry."""
     mode, deep = game.mode, game.floor in (6, 7)
     foes, cleared = game.foes(), game.kills >= CLEARED
     low = 4 if game.floor == 0 else min(5, game.most("health") / 2)
@@ -154,7 +154,7 @@ def eat(game):
     return reach(game, game.mobs("passive"), "food", hunt=True, score=score)
 
 
-# Plans for each floor.
+# The following functions play for the goals of each floor.
 
 
 def enchant(game):
@@ -188,7 +188,7 @@ def tools(game):
 
 
 def better(game, level, name):
-    """Craft pickaxe and sword of this level."""
+    """Craft pickaxe and sword of `level`, after collecting the materials."""
     wants = [tool for tool in ("pickaxe", "sword") if game.has(tool) < level]
     if not wants:
         return False
@@ -205,7 +205,7 @@ def better(game, level, name):
 
 
 def overworld(game):
-    """Get tools, armour and materials, then go down."""
+    """On floor 0, get tools, armour and materials, then go down."""
     stores = (("wood", 40, Block.TREE), ("stone", 30, Block.STONE))
     return (
         pieces.garden(game)
@@ -227,7 +227,7 @@ def grow(game):
 
 
 def underground(game):
-    """Take the floor's chests and gems, clear it, and go down."""
+    """On floors 1 to 7, take chests and gems, clear the floor, and go down."""
     floor, mode, steps = game.floor, game.mode, len(game.actions)
     chests = floor in (1, 3, 4) and steps - mode.setdefault(f"since {floor}", steps) < LONG
     return (
@@ -305,7 +305,7 @@ def decide(game):
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play at most `pieces` until the necromancer's defeat; return the number of backtracks."""
+    """Play until the necromancer's defeat, at most `pieces` pieces; return the backtrack count."""
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:
@@ -332,7 +332,7 @@ def say(game):
 
 
 def to_the_end(game):
-    """Return the actions up to the end of the game."""
+    """Return the game's actions up to the blow that defeats the necromancer."""
     state, length, _ = game.history[-1]
     step = jax.jit(advance)
     for action in game.actions[length:]:
@@ -343,7 +343,7 @@ def to_the_end(game):
 
 
 def main(seed):
-    """Play a game and record it."""
+    """Play the game with this seed, and write its actions to RECORD."""
     game = Game(seed)
     deaths = win(game)
     print(f"{int(game.earned().sum())} achievements, waves {game.waves}, {deaths} times back")

@@ -16,7 +16,7 @@ HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
 PAIRS = [[(0, 0), way] for way in DIRECTIONS]
 SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
 SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
-LARGEST = 6  # largest number of cells that count as an existing chamber
+LARGEST = 6  # largest number of connected open cells that counts as a closed chamber
 
 
 class _Chamber(NamedTuple):
@@ -43,7 +43,7 @@ def inside(place):
 
 
 def is_open(game, place):
-    """Return whether a mob could pass a cell."""
+    """Return whether a mob or projectile could enter a cell."""
     return inside(place) and bool(IS_WALKED[game.block[place]] or IS_WET[game.block[place]])
 
 
@@ -63,14 +63,14 @@ def shut_in(game):
 
 
 def plan(game, start, facing, shapes=SHAPES):
-    """Return the fewest actions that wall in a player with this position and facing, or None."""
+    """Return the shortest list of actions that walls in a player at `start`; None if impossible."""
     chambers = [_chamber(game, start, shape) for shape in shapes]
     ways = [_shortest(game, chamber, facing) for chamber in chambers if chamber is not None]
     return min((way for way in ways if way is not None), key=len, default=None)
 
 
 def refuge(game, seed):
-    """Return the place nearby where the player is walled in soonest, or None."""
+    """Return the nearby cell at which the player can be walled in soonest; None if impossible."""
     steps, order = _around(game)
     some = np.random.default_rng(seed)
     best, place = 1_000, None
@@ -87,7 +87,7 @@ def refuge(game, seed):
 
 
 def _around(game, most=14):
-    """Return the steps to each cell nearby, and these cells from near to far."""
+    """Return the number of steps to each cell nearby, and a list of the cells from near to far."""
     steps, order = {game.at: 0}, [game.at]
     for place in order:
         if steps[place] == most:
@@ -101,7 +101,7 @@ def _around(game, most=14):
 
 
 def _chamber(game, start, shape):
-    """Return a chamber of this shape at a start cell, or None if it is impossible."""
+    """Return a chamber with the given shape at the cell `start`; None if it cannot be built."""
     cells, dug = [onto(start, offset) for offset in shape], 0
     for number, place in enumerate(cells):
         if not inside(place):
@@ -121,7 +121,7 @@ def _chamber(game, start, shape):
 
 
 def _shortest(game, chamber, facing):
-    """Return the fewest actions that close a chamber, or None."""
+    """Return the shortest list of actions that closes a chamber; None if impossible."""
     first = _Moment(0, facing, 0, chamber.dug)
     came, todo, shut = {first: None}, [first], (1 << len(chamber.edge)) - 1
     for moment in todo:
@@ -147,7 +147,10 @@ def _shut(chamber, moment, place):
 
 
 def _next(game, chamber, moment):
-    """Yield the actions inside a chamber (turn, move, place a stone, dig) and their results."""
+    """Yield pairs of an action inside a chamber and the `_Moment` after the action.
+
+    The actions are turns, moves, placing a stone, and digging.
+    """
     here = chamber.cells[moment.cell]
     for way, direction in enumerate(DIRECTIONS):
         there, turned = onto(here, direction), moment._replace(facing=way)

@@ -38,7 +38,8 @@ SIGNS = {
 PLAYER = "<>^v"  # the player's character for the directions 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Random draws that cause no events, except that zombies and skeletons step left.
+# `_LATE` is a draw with which no mob appears.
+# `QUIET` has draws that cause no events, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
@@ -72,10 +73,10 @@ def quiet(sapling=0.99, appears=None, place=None, **whims):
 
 
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
-    """Return the state of a drawing whose first cell is at `at`.
+    """Return the state that `drawing` shows; the drawing's first word is the cell `at`.
 
     `parts` are new values of `World` fields; `items`, `vitals` and `counters` may be partial dicts.
-    At last, the world is replaced by `change(world)`.
+    Finally, the world is replaced by `change(world)`.
     """
     world = new_world(CLASSIC, SLOTS, SIZE, dict.fromkeys(ROLES, 0))
     blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)
@@ -108,12 +109,12 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
 
 
 def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
-    """Return a mob slot."""
+    """Return a `Mob`, the values of a mob slot."""
     return Mob(*map(_int, (row, column, health, cooldown, 0)), jnp.array(alive), jnp.array(marked))
 
 
 def plant(slot, row, column, age):
-    """Return an edit for `scene`: put a plant into a slot."""
+    """Return a function, for the argument `change` of `scene`, that puts a plant into a slot."""
 
     def change(world):
         old = world.plants
@@ -125,7 +126,7 @@ def plant(slot, row, column, age):
 
 
 def set_slot(kind, slot, value):
-    """Return an edit for `scene`: put a mob into a slot."""
+    """Return a function, for the argument `change` of `scene`, that sets a mob slot to `value`."""
 
     def change(world):
         slots = (*world.mobs[kind][:slot], value, *world.mobs[kind][slot + 1 :])
@@ -149,7 +150,7 @@ def _packed():
 
 @functools.cache
 def advance():
-    """Compile `(state, action, draws, params) -> (transition, world after the step)`."""
+    """Return the compiled step: (state, action, draws, params) -> (transition, world after)."""
 
     def step(state, action, draws, params):
         ticked = state.ticked()
@@ -160,7 +161,7 @@ def advance():
 
 
 class Moment:
-    """The result of an action: `state`, `world`, `reward`, `terminated`, `earned` (names)."""
+    """The state after an action, the action's reward, and the names of earned achievements."""
 
     def __init__(self, transition, world):
         self.state, self.world = transition.state, world
@@ -174,16 +175,16 @@ class Moment:
         self.position = (int(world.row), int(world.column))
 
     def block(self, row, column):
-        """Return the block of a cell."""
+        """Return the block on a cell of the map."""
         return Block(int(self.state.map[row, column]))
 
     def mob(self, kind, slot=0):
-        """Return a mob slot as Python numbers."""
+        """Return a mob slot as a `Mob` of Python numbers."""
         return Mob(*(leaf.item() for leaf in self.world.mobs[kind][slot]))
 
 
 def play(state, *actions, draws=QUIET, params=None):
-    """Play actions; return a `Moment` for each. `draws` may be a list, with one item per action."""
+    """Play actions; return a `Moment` for each. `draws` may be a list, one `Draws` per action."""
     params = ENV.default_params if params is None else params
     moments = []
     for i, action in enumerate(actions):
@@ -194,7 +195,7 @@ def play(state, *actions, draws=QUIET, params=None):
 
 
 def draw(moment, like, at=(4, 4)):
-    """Draw the part of the map that the drawing `like` shows."""
+    """Return a drawing of the state after a step; it shows the same cells as the drawing `like`."""
     shape = [line.split() for line in like.strip().splitlines()]
     letters = {int(block): sign for sign, block in SIGNS.items()}
     cells = [

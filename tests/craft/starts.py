@@ -1,4 +1,4 @@
-"""Starts that force rare events: states of craftax, edited so that much happens at once.
+"""Start states of Classic that force rare events: craftax's worlds, edited to be eventful.
 
 All choices come from NumPy's generator, so kind and seed determine a start.
 """
@@ -15,7 +15,7 @@ SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
 # Vectors of a step to the left, right, up and down.
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])
-# Kinds of random ground, from mostly open to a maze of all blocks: weights of the blocks.
+# Weights of the blocks of three random grounds, from mostly open to a maze of all blocks.
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
@@ -85,12 +85,12 @@ class Start:
         return jax.tree.map(np.asarray, peer.strong(state))
 
     def ground(self):
-        """Draw a block to put under the player, which is neither solid nor lava."""
+        """Draw the block of the player's cell, which is neither solid nor lava."""
         return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
 
 
 def random_ground(start):
-    """Make the map around the player random, with all blocks of a kind of ground nearby."""
+    """Fill the map, or the cells near the player, with random blocks of one of the GROUNDS."""
     weights = GROUNDS[start.rng.integers(len(GROUNDS))]
     blocks = [int(Block[name]) for name in weights]
     odds = np.array(list(weights.values())) / sum(weights.values())
@@ -167,7 +167,7 @@ def random_plants(start):
         age = rng.choice([rng.integers(0, 600), rng.integers(540, 600), 605])
         plant[:] = [cell, age, True]
         start.map[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
-    if rng.random() < 0.3:  # put a plant on the map that has no slot
+    if rng.random() < 0.3:  # put a plant without a slot on the map
         start.map[start.near(3)] = rng.choice([Block.PLANT, Block.RIPE_PLANT])
 
 
@@ -222,7 +222,7 @@ def lava(start):
 def workshop(start):
     """Put a table, and often a furnace, near a player with many items, for the scripted policy.
 
-    Sometimes the player stands on a table, which does not count as near.
+    In some starts the player stands on a table, which crafting does not count as near.
     """
     rng = start.rng
     if rng.integers(4) == 0:
@@ -275,7 +275,7 @@ def night(start):
 
 
 def asleep(start):
-    """Put the player to sleep, among mobs that may wake it."""
+    """Put the player to sleep, among mobs that may wake the player."""
     random_body(start)
     start.change["is_sleeping"] = True
     start.change["player_energy"] = start.rng.choice([0, 7, 8, 9])
@@ -299,7 +299,7 @@ def edge(start):
 
 
 def last_steps(start):
-    """Combine all random parts, just before the time limit."""
+    """Make ground, body, mobs and plants random, at most ten steps before the time limit."""
     thick(start)
     start.change["timestep"] = start.rng.integers(9_990, 10_000)
 
@@ -347,7 +347,7 @@ _reset = jax.jit(lambda key: peer.reset(key)[0])
 
 
 def world(seed):
-    """Return a world of craftax."""
+    """Return craftax's first state for a seed, generated once and then cached."""
     if seed not in _worlds:
         _worlds[seed] = jax.device_get(_reset(jax.random.PRNGKey(seed)))
     return _worlds[seed]

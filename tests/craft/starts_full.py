@@ -1,6 +1,7 @@
-"""Starts of the full game that force rare events: craftax's worlds, edited on every floor.
+"""Start states of the full game that force rare events: craftax's worlds, edited on one floor.
 
-All choices come from NumPy's generator, so kind, floor and seed determine a start.
+All choices come from NumPy's generator, so kind and seed determine a start. Starts are on all nine
+floors.
 """
 
 import functools
@@ -16,16 +17,16 @@ from jaxenvs.craft.tables import NEVER_PLACED, Block, Item
 
 SIZE, FLOORS, WORLDS = 48, 9, 4
 CACHE = Path(__file__).parents[2] / ".cache" / "craft-full-worlds.npz"
-STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # The steps are left, right, up and down.
+STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # vectors of a step left, right, up, down
 PLACED = [int(b) for b in Block if b not in NEVER_PLACED and b < Block.NECROMANCER_VULNERABLE]
-# Blocks for the other floors: without grass and plants, because plants grow on floor 0 only.
+# Blocks for floors 1 to 8: no grass and no plants, because plants grow on floor 0 only.
 ELSEWHERE = [b for b in PLACED if b not in {Block.GRASS, Block.PLANT, Block.RIPE_PLANT}]
 TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 
 
 @functools.cache
 def worlds():
-    """Return worlds of craftax, stacked: generated once, then read from a file."""
+    """Return WORLDS stacked first states of craftax, generated once and then read from a file."""
     if not CACHE.exists():
         made = jax.jit(jax.vmap(peer.begin))(jax.vmap(jax.random.PRNGKey)(jnp.arange(WORLDS)))
         CACHE.parent.mkdir(exist_ok=True)
@@ -66,13 +67,13 @@ class Start:
         return all(0 <= x < SIZE for x in cell)
 
     def put(self, cell, block):
-        """Set a block on the map, unless a ladder is there."""
+        """Set the block of a cell, unless a ladder is there; a torch stays only on ground."""
         if self.inside(cell) and self.item[cell] < Item.LADDER_DOWN:
             self.map[cell] = block
             self.item[cell] *= block in GROUND
 
     def mob(self, role, slot, cell, type=None, health=None, cooldown=None):
-        """Put a live mob on the map, unless another one or the player is there."""
+        """Put a live mob on a cell of the map, unless another live mob or the player is there."""
         slots = self.kinds[role]
         if not self.inside(cell) or tuple(cell) == tuple(self.position) or self.taken(cell):
             return
@@ -148,7 +149,7 @@ def ground(start):
 
 
 def body(start):
-    """Draw vitals, counters, traits, items, magic and achievements, often at a limit."""
+    """Draw vitals, counters, attributes, items, magic and achievements, often at a limit."""
     vitals(start)
     items(start)
     rng, change = start.rng, start.change
@@ -161,7 +162,7 @@ def body(start):
 
 
 def vitals(start):
-    """Draw traits, vitals and counters."""
+    """Draw the player's attributes, experience points, vitals and counters."""
     rng, change = start.rng, start.change
     traits = {name: rng.integers(1, 6) for name in ("dexterity", "strength", "intelligence")}
     change |= {f"player_{name}": value for name, value in traits.items()}
@@ -305,7 +306,7 @@ def siege(start):
 
 
 def garden(start):
-    """Place plants of every age."""
+    """Place young and ripe plants around the player."""
     rng, theirs = start.rng, start.theirs
     for slot in range(10):
         cell = start.near(8)
@@ -322,7 +323,7 @@ def garden(start):
 
 
 def duel(start):
-    """Put a mob of any type on each side; it dies at the first blow."""
+    """Put a mob that dies at the first blow on each side of the player."""
     rng = start.rng
     roles = ["melee", "melee", "ranged", rng.choice(["ranged", "passive"])]
     for number, (role, step) in enumerate(zip(roles, rng.permutation(STEPS), strict=True)):

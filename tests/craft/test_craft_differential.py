@@ -50,7 +50,7 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """Compile as users do: `make test` disables XLA passes, see `lockstep.tolerances`."""
+    """Compile with all passes of XLA; `make test` disables some, see `lockstep.tolerances`."""
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()
     params = lockstep.numbers(len(starts.KINDS), seed=0)
@@ -74,7 +74,7 @@ def test_fifty_thousand_steps_play_as_the_package(record_property):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["thick", "edge", "workshop", "crowd"])
 def test_one_world_alone_plays_as_the_package(kind):
-    """A single world is tested too, because XLA compiles another program without `vmap`."""
+    """Play worlds one at a time: without `vmap`, XLA compiles another program."""
     total = []
     for seed in range(4):
         for way in lockstep.PLAY.values():
@@ -88,7 +88,7 @@ def test_one_world_alone_plays_as_the_package(kind):
 
 @pytest.mark.slow
 def test_code_for_accelerators_plays_as_the_package(monkeypatch):
-    """Code for other platforms than CPUs gives the same results."""
+    """The code for GPUs, here run on the test's platform, also gives craftax's results."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

@@ -15,11 +15,11 @@ GROUP = "craft_scenes"  # tests of this group share a worker, which compiles the
 
 A = Action
 view = jax.jit(ENV.view)
-# The environment of the contract test, so that both tests share compiled programs.
+# Use the environment of `test_contract.py`, so that both files share its compiled programs.
 of_the_contract = pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0"])
 
 
-# Tests of observations.
+# The following tests check observations.
 def seen(state, bit):
     _, mobs = view(state)
     return [tuple(cell) for cell in np.argwhere((np.asarray(mobs) >> bit) & 1).tolist()]
@@ -63,7 +63,7 @@ def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side()
         assert seen(state, 1) == shown, (row, column)
 
 
-# Tests of rewards, masks, time limit and state.
+# The following tests check rewards, masks, time limit and state.
 def test_reward_of_a_task():
     env = CraftClassic(size=16, obs="ids", task="collect_wood")
     advance = jax.jit(env.advance)
@@ -94,7 +94,8 @@ def test_masked_actions_have_the_result_of_noop():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    if action >= A.SLEEP:  # from SLEEP on, actions without effect are masked
+                    # The mask is exact for all actions except NOOP, DO and moves.
+                    if action >= A.SLEEP:
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
 
@@ -149,7 +150,7 @@ def test_ids_expand_to_the_symbolic_observation():
             assert ids.shape == (where.size,) == (145,)
 
 
-# Tests of random draws.
+# The following tests check random draws.
 def test_draws_are_uniform_and_independent():
     """Correlate every draw of a step with every other draw, over many keys."""
     count = 20_000
@@ -188,7 +189,7 @@ def test_a_step_is_its_draws_and_the_rules(id, compiled):
         state = step.state
 
 
-# Tests of error messages.
+# The following tests check error messages.
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -256,7 +257,7 @@ def test_a_batch_of_params_is_checked_too():
 
 
 def test_params_that_are_traced_are_clipped():
-    """Inside jit no error can be raised, and a number out of range would corrupt other fields."""
+    """Traced params cannot raise an error; unclipped, they would corrupt other packed fields."""
 
     @jax.jit
     def cow(health):
@@ -269,7 +270,7 @@ def test_params_that_are_traced_are_clipped():
 
 def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
-    # Separate functions, because one function would be traced only once.
+    # Two function objects, because JAX would trace a single function only once.
     together, few = (lambda key: jaxenvs.make_vec(ENV, 5).reset(key, params) for _ in range(2))
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)

@@ -13,7 +13,7 @@ GROUP = "craft_scenes"  # tests of this group share a worker, which compiles the
 SOLID = "~#TciDBFyY"
 
 
-# Tests of fighting.
+# The following tests check fighting.
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("sign", "kind", "name"),
@@ -55,7 +55,7 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
 
 
 def test_quirk_do_revives_dead_mobs_with_health():
-    """Any DO revives them, regardless of the cell ahead; mobs too far away despawn at once."""
+    """Any DO revives dead mobs with health; those too far from the player vanish at once."""
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -72,14 +72,14 @@ def test_quirk_do_revives_dead_mobs_with_health():
 
 
 def test_quirk_a_revived_mob_blocks_nothing_until_it_has_moved():
-    """In the step of its revival the player cannot hit the mob, but collects the block below it."""
+    """A DO that revives a mob ahead does not hit this mob, but collects the block below the mob."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
     assert moment.mob("passive").marked
 
 
-# Tests of zombies.
+# The following tests check zombies.
 def test_zombies_approach_along_the_longer_axis_when_the_draw_allows():
     near = quiet(melee_gate=0.7499)
     becomes("> . . Z", A.NOOP, "> . Z .", draws=near)
@@ -135,7 +135,7 @@ def test_quirk_dead_mobs_go_on_moving_and_cooling():
     assert moment.mob("melee") == (4, 7, 0, 2, 0, False, False)
 
 
-# Tests of cows.
+# The following tests check cows.
 @pytest.mark.parametrize("step", range(8))
 def test_cows_wander_half_of_the_time(step):
     (moment,) = play(scene.scene("> . . \n . . . \n . . C"), A.NOOP, draws=quiet(passive_step=step))
@@ -144,12 +144,15 @@ def test_cows_wander_half_of_the_time(step):
 
 
 def test_mobs_move_one_after_another():
-    """The second cow can enter the cell that the first one left, but not the reverse."""
+    """The second cow can enter the cell that the first cow leaves in the same step.
+
+    The first cow cannot enter the cell that the second cow leaves.
+    """
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
 
 
-# Tests of skeletons and arrows.
+# The following tests check skeletons and arrows.
 def test_skeletons_shoot_from_four_or_five_steps():
     for gap, shoots in ((2, False), (3, True), (4, True), (5, False)):
         state = scene.scene("> " + "_ " * gap + "S_ _ _", at=(4, 0))
@@ -214,7 +217,7 @@ def test_quirk_an_arrow_that_leaves_above_or_left_breaks_the_table_at_the_opposi
         assert block == (Block.PATH if breaks else Block.CRAFTING_TABLE)
 
 
-# Tests of mobs that appear.
+# The following tests check mobs that appear.
 APPEARS = [
     ("passive", 0.1, ".", 4),
     ("melee", 0.02, "._", 10),
@@ -232,7 +235,7 @@ def born(kind, state, uniform=0.0, place=0.5):
 def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
-            # There is one cell of the mob's ground; no mob appears on the sand around it.
+            # One cell, with the block `sign`, may suit the mob; no mob appears on sand around it.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
             found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
@@ -255,7 +258,7 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """Cells are numbered row by row; the smallest draw chooses the last cell."""
+    """A draw chooses a cell by its rank, row by row; the smallest draw chooses the last cell."""
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
@@ -265,7 +268,8 @@ def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
 
 def test_no_mob_appears_where_one_is_or_when_all_slots_are_taken():
     state = scene.scene("> , , , , C", change=None)
-    assert not born("passive", state).cooldown  # One cow stands on the only grass.
+    # A cow occupies the only grass cell, so no other cow appears.
+    assert not born("passive", state).cooldown
     assert sum(bool(m.alive) for m in play(state, A.NOOP)[0].world.mobs["passive"]) == 1
     full = scene.scene("> , , , , C C C . . .")
     draws = quiet(appears=dict.fromkeys(ROLES, 0.0))
@@ -284,7 +288,10 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """One of two cows on a cell leaves, so the other loses its mark. A full role marks it again."""
+    """When one of two cows on a cell leaves, the other cow loses its mark, see `Mob.marked`.
+
+    If the cows in all slots are alive, the first cow is marked again, see `spawn._filled`.
+    """
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))
@@ -305,7 +312,10 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 
 
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
-    """The only cell for a zombie is the first cow's, which lost its mark when another cow left."""
+    """The only cell for a zombie is occupied by the first cow.
+
+    This cow loses its mark when another cow leaves the cell, but then is marked again.
+    """
 
     def crowded(world):
         cows = (mob(4, 11), mob(8, 2), mob(4, 11))

@@ -7,19 +7,19 @@ from scene import SIGNS, becomes, plant, play, quiet
 
 from jaxenvs.craft import CLASSIC, Action, Block
 
-GROUP = "craft_scenes"  # One worker compiles the step that these files share.
+GROUP = "craft_scenes"  # tests of this group share a worker, which compiles their step once
 
 A = Action
-OPEN = ".,_"  # The player survives entering these blocks.
+OPEN = ".,_"  # signs of the blocks that the player can enter and survive
 
 
 def gained(moment, *names):
-    """Assert the achievements of one step, and their reward."""
+    """Assert that a step earned exactly the achievements `names`, with a reward of 1 for each."""
     assert moment.earned == set(names)
     assert moment.reward == pytest.approx(len(names), abs=1e-6)
 
 
-# Crafting: the action, its cost, whether a furnace is needed, and the product.
+# Each row of crafting: the action, its cost, whether a furnace is needed, and the product.
 RECIPES = [
     (A.MAKE_WOOD_PICKAXE, {"wood": 1}, False, "wood_pickaxe"),
     (A.MAKE_STONE_PICKAXE, {"wood": 1, "stone": 1}, False, "stone_pickaxe"),
@@ -85,7 +85,8 @@ def test_quirk_tools_are_counts_and_a_tenth_one_is_lost():
     assert second.items == {"wood": 1, "wood_sword": 9}
 
 
-# Gathering: the block, the tool needed, the item, the block left behind, and the achievement.
+# Each row of gathering: the block, the tool needed, the item, the block left behind, and the
+# achievement.
 HARVESTS = [
     ("T", None, "wood", ".", "collect_wood"),
     ("#", "wood_pickaxe", "stone", "_", "collect_stone"),
@@ -107,7 +108,7 @@ def test_harvest(block, tool, item, left, achievement):
 
 @harvests
 def test_harvest_without_its_own_tool(block, tool, item, left, achievement):
-    """Quirk: a better pickaxe does not replace a lesser one."""
+    """Craftax's quirk: a block needs its own pickaxe; a better pickaxe does not replace it."""
     if tool is None:
         return
     others = {name: 1 for name in TOOLS if name != tool}
@@ -169,8 +170,8 @@ def test_nothing_is_gathered_across_the_border():
         np.testing.assert_array_equal(moment.state.map, state.map)
 
 
-# Placing: the action, the item and number, the blocks that may be replaced, the block placed, and
-# the achievement.
+# Each row of placing: the action, the item and its cost, the blocks that may be replaced, the block
+# placed, and the achievement.
 PLACEMENTS = [
     (A.PLACE_STONE, "stone", 1, ".,_L~", "#", "place_stone"),
     (A.PLACE_TABLE, "wood", 2, ".,_L", "B", "place_table"),
@@ -229,7 +230,7 @@ def test_quirk_a_plant_beyond_the_slots_is_placed_and_never_ripens():
     assert cells == [(12, 5 + i) for i in range(10)]
 
 
-# Tests of moving.
+# The following tests check moves.
 WAYS = [(A.LEFT, "<", (0, -1)), (A.RIGHT, ">", (0, 1)), (A.UP, "^", (-1, 0)), (A.DOWN, "v", (1, 0))]
 
 
@@ -277,7 +278,7 @@ def test_nothing_else_turns_or_moves(action):
     assert moment.position == (4, 4) and moment.world.facing == A.DOWN
 
 
-# Tests of intrinsics and sleep.
+# The following tests check vitals and sleep.
 @pytest.mark.parametrize(
     ("vital", "counter", "period"),
     [("food", "hunger", 26), ("drink", "thirst", 21), ("energy", "fatigue", 31)],

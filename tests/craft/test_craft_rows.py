@@ -24,7 +24,7 @@ HAUNTED = dataclasses.replace(CLASSIC, mobs=(ZOMBIE, GHOST, COW, SKELETON))
 
 
 def odds(moment):
-    """Return odds with which only ghosts appear, in every step."""
+    """Return `Odds` with which a ghost appears in every step, and no other mob ever."""
     chances = {"melee": 1.0, "passive": 0.0, "ranged": 0.0}
     return Odds(chances, dict.fromkeys(ROLES, 7), {"melee": 1, "passive": 0, "ranged": 0})
 
@@ -44,7 +44,7 @@ packed = jax.jit(ENV.packed)
 
 
 def state(*ghosts, blocks=Block.SAND):
-    """Return a plain with ghosts; the player stands in the middle and faces right."""
+    """Return a state with ghosts on a uniform map; the player is in the middle and faces right."""
     world = new_world(HAUNTED, scene.SLOTS, 16, dict.fromkeys(ROLES, 0))
     slots = [scene.mob(row, column)._replace(type=jnp.int32(1)) for row, column in ghosts]
     slots += world.mobs["melee"][len(slots) :]
@@ -59,7 +59,7 @@ def advanced(state, draws):
 
 
 def play(state, draws=scene.QUIET):
-    """Return the world and the view after a noop."""
+    """Return the world and the view after one step with the action NOOP."""
     return jax.device_get(advanced(state, draws))
 
 

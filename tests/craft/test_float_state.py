@@ -1,6 +1,6 @@
 """Tests that floats in the state have the same bits with and without fused multiply-adds.
 
-XLA fuses them on CPUs and not on GPUs, see `jaxenvs.core.rounding`.
+XLA fuses a product and a sum on CPUs and not on GPUs, see `jaxenvs.core.rounding`.
 """
 
 import crowded
@@ -26,7 +26,7 @@ COUNT = 20_000
 
 @pytest.fixture(scope="module")
 def world():
-    """Return random worlds with items, traits and healths in their ranges."""
+    """Return a batch of random worlds whose items, attributes and health are in their ranges."""
     world, _ = crowded.worlds(ENV, 1, 0)
     world = jax.tree.map(lambda x: np.repeat(np.asarray(x), COUNT, 0), world)
     rng = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def test_chances_of_mobs(world, env, odds):
 
 @pytest.mark.parametrize("env", [ENV, CLASSIC])
 def test_rewards(world, env):
-    """If fused, an achievement and 10 points of damage would give -1.5e-8 instead of 0."""
+    """Fused, the reward of an achievement and 10 lost points of health is -1.5e-8 instead of 0."""
     # Change of health: a whole number of points in Classic, any number in the full game.
     gained = types(range(21)) - 10
     if env.rules.is_full:
@@ -120,7 +120,10 @@ def test_fusion_would_show():
 
 
 def test_no_light_is_near_the_darkest():
-    """`sqrt` and division on a GPU may differ in the last bits; no light is near the threshold."""
+    """No light is so near the threshold that rounding on a GPU could change whether a cell is lit.
+
+    On a GPU, `sqrt` and division may differ in the last bits.
+    """
     distances = np.sqrt(np.arange(2 * 48**2))
     torch = (1 - distances / 5).clip(0, 1)
     shine = np.add.outer(0.7 * np.arange(5), 0.2 * np.arange(5)).reshape(-1)

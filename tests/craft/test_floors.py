@@ -116,10 +116,10 @@ TORCHES = 30.8  # mean number of torches on floor 1
 
 @functools.cache
 def package():
-    """Return a function from a seed to craftax's worlds and our draws that build them.
+    """Return a function from a seed to craftax's worlds, and to our draws that build these worlds.
 
-    It returns the world without and with a guaranteed diamond, then the output of
-    `floors_peer.draws`.
+    The function returns the world without a guaranteed diamond, the world with a guaranteed
+    diamond, and the two values of `floors_peer.draws`.
     """
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
@@ -174,7 +174,8 @@ def check_counts(worlds):
         rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
         # For normally distributed counts, the standard error of a deviation is 0.71 times the
-        # standard error of the mean. These counts are not normal, so allow more.
+        # standard error of the mean. These counts are not normal, so use the larger standard error
+        # of the mean for the deviation too.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -231,11 +232,11 @@ def test_a_later_room_covers_the_chest_of_an_earlier_one():
     assert (map[:, 17, 5] == Block.CHEST).all() and not (map[:, 17, 3] == Block.CHEST).any()
 
 
-# Quirks of craftax.
+# The following tests check quirks of craftax.
 
 
 def chosen(down, up, key=0):
-    """Return a world whose ladders on all floors are chosen by these draws."""
+    """Return a world in which the draws `down` and `up` choose the ladders of all floors."""
     draws = DRAW(jax.random.key(key))
     choices = draws.choices.at[:, 1].set(down).at[:, 2].set(up)
     return jax.device_get(BUILD(draws._replace(choices=choices), np.bool_(False)))
@@ -252,7 +253,8 @@ def test_quirk_a_ladder_up_on_the_ladder_down_leaves_no_way_down():
 
 @pytest.mark.parametrize(("number", "row"), [(0.9999999, 0), (0.0, 47)])
 def test_quirk_the_light_of_a_ladder_near_the_border_lies_elsewhere(number, row):
-    # Floor 7 has no other light. The ladder up is on its first or last cell of ice grass.
+    # Floor 7 has no light but that of its ladder up.
+    # The draw `number` puts this ladder on the floor's first or last cell of ice grass.
     world = chosen(0.5, np.float32(number), key=10)
     assert world.up_ladders[7, 0] == row
     column = world.up_ladders[7, 1]
@@ -270,7 +272,7 @@ def test_quirk_the_graveyard_has_one_stone_in_its_corner():
     assert graveyards[:, 0, 0].all() and (graveyards.sum(axis=(1, 2)) == 1).all()
 
 
-# Tests of params.
+# The following tests check params.
 
 
 def test_always_diamond_makes_one_stone_of_the_first_floor_a_diamond():
@@ -308,7 +310,7 @@ def test_given_angles_make_the_packages_terrain():
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
-# Tests of paths from floor to floor.
+# The following tests check paths from floor to floor.
 
 _STOPS = (
     "WATER STONE TREE COAL IRON DIAMOND LAVA WALL WALL_MOSS STALAGMITE SAPPHIRE RUBY CHEST "
@@ -334,7 +336,7 @@ def walked(map, start, goal):
 
 
 def ways_down(worlds, floors=range(LAST)):
-    """Return by floor which worlds have a ladder down that the player can reach."""
+    """Return a mask (worlds, floors) of the ladders down that the player can reach on foot."""
     found = []
     for floor in floors:
         start = worlds.up_ladders[:, floor] if floor else np.full_like(worlds.up_ladders[:, 0], 24)
@@ -346,7 +348,7 @@ def ways_down(worlds, floors=range(LAST)):
 
 def test_ladders_of_dungeons_can_be_walked_to():
     worlds = jax.tree.map(lambda x: x[:24], our_worlds(96))
-    # Below 1, because the sewers have water on the way.
+    # The test omits floor 3, the third dungeon: in its sewers, water may be in the way.
     assert ways_down(worlds, (1, 4)).mean() > 0.9
 
 

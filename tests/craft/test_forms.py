@@ -1,6 +1,6 @@
-"""Tests of code that differs between GPUs and CPUs: results have the same bits.
+"""Tests of code that has one version for CPUs and one for GPUs: results have the same bits.
 
-They compare observations, packed states and worlds.
+The tests compare observations, packed states and worlds.
 """
 
 import importlib
@@ -34,7 +34,7 @@ def env(request):
 
 @pytest.fixture
 def both(monkeypatch):
-    """Call a batched function with its code for CPUs, then with its code for other platforms."""
+    """Return a function that runs a batched function twice: as on CPUs, then as on GPUs."""
 
     def run(function, *args):
         results = []

@@ -1,6 +1,6 @@
 """Tests that the full game's draws have craftax's distribution, and that first states are equal.
 
-The differential test plays with craftax's draws, and this file tests our draws.
+`test_full_differential` plays with craftax's draws, so it does not test our own draws.
 """
 
 import functools
@@ -22,7 +22,7 @@ COUNT, ERRORS = 1 << 15, 4.5  # number of draws, and tolerance of a frequency in
 
 @functools.cache
 def drawn():
-    """Return the draws of many steps, as numpy arrays."""
+    """Return the draws of COUNT steps, as numpy arrays."""
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, Slots(), full=True)))
     return jax.device_get(draw(jax.random.split(jax.random.PRNGKey(0), COUNT)))
 

@@ -41,7 +41,7 @@ def test_one_action_reaches_each_achievement_in_both_games():
     assert not different
 
 
-# With seed 60 a projectile breaks a block that a new torch lights.
+# Seed 60 covers a rare case: a projectile breaks a block that a new torch lights.
 @pytest.mark.full
 @pytest.mark.parametrize("seed", [0, 60])
 def test_states_of_any_kind_play_as_the_package(seed):
@@ -63,9 +63,9 @@ def test_ten_thousand_steps_from_states_of_any_kind_play_as_the_package():
 
 @pytest.fixture(scope="module")
 def parts():
-    """Return a list for the reports of the long games.
+    """Return a list to which the tests of long games append their reports.
 
-    Together the reports must contain all events and achievements.
+    At the end, check that all reports together contain all events and achievements.
     """
     reports = []
     yield reports
@@ -80,13 +80,13 @@ def parts():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(1, TRIALS + 1))
 def test_long_games_play_as_the_package(part, parts):
-    """Play over 6,000 steps; after the last part, all events and achievements have occurred."""
+    """Play at least 5,000 steps; `parts` checks the events and achievements of all long games."""
     parts.append(lockstep.trial(ROWS, LONG_STEPS, seed=100 * part))
     check(parts[-1], least=5_000, events=["mobs born", "mobs gone", "hurt", "blocks changed"])
 
 
 def feats_played():
-    """Return the report of games from `feats`, each of which repeats its achievement's action."""
+    """Play from the starts of `feats`, repeating the action of each start; return the report."""
     theirs, _, actions = feats.batch(ROWS)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)
@@ -96,7 +96,7 @@ def feats_played():
 
 
 def any_step(seed):
-    """Step random states, a third of them by DO, and return what `one_step` returns."""
+    """Step random states, a third of them by DO, and return the results of `one_step`."""
     rows = np.arange(ROWS)
     actions = np.where(rows % 3 == 0, Action.DO, (rows + seed) % len(Action))
     drawn = anything.Anything(ROWS, actions, seed)
@@ -104,7 +104,7 @@ def any_step(seed):
 
 
 def one_step(theirs, actions, params, seed):
-    """Step both games; return the rows that differ by field, new achievements, and events."""
+    """Step both games; return the differing rows of each field, new achievements, and events."""
     run = lockstep.sides()
     theirs, ours = run.begin(theirs, params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * seed)

@@ -25,9 +25,9 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Return starts of craftax, and what we compute from them.
+    """Return start states of craftax, and the values that our code computes from these states.
 
-    That is `symbolic`, `ids`, `ids` expanded to `symbolic`, masks, worlds and features.
+    The values are `symbolic`, `ids`, `ids` expanded to `symbolic`, masks, worlds and features.
     """
 
     def all_of(theirs):
@@ -46,7 +46,7 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     _, symbolic, ids, expanded, *_ = seen()
     assert ids.dtype == np.uint8 and ids.shape[1] == ENV.layout.size <= 1000
     tolerance = np.full(8268, 1e-6)
-    # Rounding: health is stored in 256ths, light in 255ths.
+    # Entries with larger rounding errors: `ids` stores health in 256ths, light in 255ths.
     tolerance[[8239, 8260]] = 1 / 2560, 1 / 500
     assert (abs(symbolic - expanded) <= tolerance).all()
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
@@ -146,11 +146,11 @@ def test_keys_of_actions_are_free_in_the_window():
     assert all(set(row.keys) - times for row in ENV.controls.actions)
 
 
-# Tests of the light in pictures.
+# The following tests check the light in pictures.
 
 
 def with_torch(light, floor, row, column):
-    """Return the light of a map with a torch, as craftax computes it."""
+    """Return `light` with the light of a torch added, as craftax computes it."""
     from craftax.craftax.constants import TORCH_LIGHT_MAP
 
     wide = np.pad(light[floor], 4)
@@ -183,7 +183,7 @@ def test_a_placed_torch_appears_in_the_picture():
     begun = jax.jit(env.reset_to)(jax.random.key(0), level)
     dark = begun.obs[:90]
     step = subject.step(jax.random.key(1), begun.state, jnp.int32(Action.PLACE_TORCH), params)
-    ahead = (row - 1, column)  # The player looks up.
+    ahead = (row - 1, column)  # the cell above: at the start, the player faces up
     expected = with_torch(np.zeros((9, 48, 48), np.float32), 2, *ahead)
     assert abs(np.asarray(step.state.light) / 255 - expected).max() <= 0.51 / 255
     assert not dark.any() and (np.asarray(step.obs[:90]) > 0).mean() > 0.3

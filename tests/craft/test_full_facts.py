@@ -82,10 +82,11 @@ def test_every_item_of_every_kit_has_an_icon_and_a_name(begin):
 
 
 def test_mobs_and_projectiles_are_described_by_name():
-    """`full_sight.View` has a mob, its projectile and the player's projectile by their numbers."""
+    """A `full_sight.View` encodes mobs and projectiles by numbers; texts have their names."""
     cells = np.zeros((3, 3), np.int32)
     view = full_sight.View(cells + Block.SAND, cells, cells == 0, *(cells.copy() for _ in range(3)))
-    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1  # the number of the second ranged mob
+    # Encoded as 1 + 8 * class + type, with class 2 (ranged mobs) and type 1 (their second type).
+    view.mob[0, 1] = 1 + 2 * full_sight.TYPES + 1
     view.projectiles[1, 2], view.missiles[2, 1] = 1 << 4, 1 << 2
     cells = np.asarray(full_facts.cells(ENV.rules, view))
     sights = full_facts.sights(ENV.rules)

@@ -27,7 +27,7 @@ NOTHING = NOTHING._replace(
 
 
 def placed(slot, at, **more):
-    """Return a live slot at a cell of the view."""
+    """Return the given slot, alive and on the cell `at` of the view."""
     row, column = (
         here - half + cell for here, half, cell in zip(PLAYER_AT, MIDDLE, at, strict=True)
     )
@@ -47,7 +47,7 @@ def with_flying(field, at, type, direction, world=NOTHING):
 
 
 def cells(block=Block.PATH, items=None, light=1.0):
-    """Return a view of one block, with items by cell."""
+    """Return a view in which all cells have the same block; `items` has the items by cell."""
     lying = np.zeros((ROWS, COLUMNS), np.int32)
     for at, item in (items or {}).items():
         lying[at] = item
@@ -75,12 +75,12 @@ def ground(block, item=Item.NONE):
 
 
 def over(below, standing=0, flying=0):
-    """Return the picture of a ground under a creature and a projectile."""
+    """Return the ground `below` with the overlay of a creature and a projectile over it."""
     above = layers.overlays(FULL, SIZE)[standing * NUMBERS.flights + flying].astype(int)
     return np.where(above == KEY, below, above)
 
 
-# Tests of sprites.
+# The following tests check sprites.
 
 
 def distinct(sheet, least=0.5):
@@ -126,7 +126,7 @@ def test_overlays_show_the_ground_below():
             assert 0.1 < same < 0.9, (item, block)
 
 
-# Tests of the places and the order of layers.
+# The following tests check the places and the order of layers.
 
 
 def test_blocks_and_items_are_seen_as_they_are_now():
@@ -229,7 +229,7 @@ def test_enchantments_are_drawn_on_their_items():
         assert seen == place.bare, place.name
 
 
-# Tests of light, night and sleep.
+# The following tests check light, night and sleep.
 
 
 def test_a_cell_is_as_light_as_the_map_says_and_the_inventory_always():
@@ -279,7 +279,7 @@ def test_sleep_halves_brightness():
     assert np.abs(tile(picture(asleep), MIDDLE) - sleeper // 2).max() <= 1
 
 
-# Tests of the environment's observation.
+# The following tests check the environment's observation.
 
 
 @pytest.mark.full

@@ -1,7 +1,7 @@
 """Tests a recorded win of the full game with craftax's params, from one reset to the end.
 
-`quest_player.py` played it, in a world without graves near the necromancer, so that no mobs appear
-around it.
+`quest_player.py` played the game, in a world without graves near the necromancer, so that no mobs
+appear around the necromancer.
 """
 
 import functools
@@ -46,7 +46,7 @@ def recorded():
 
 @functools.cache
 def replayed():
-    """Play the recorded actions in one scan."""
+    """Play the recorded actions in one scan; return the `Seen` of each step, stacked."""
     seed, actions = recorded()
     key = jax.random.key(seed)
 

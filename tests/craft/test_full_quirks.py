@@ -1,4 +1,4 @@
-"""Tests of quirks of craftax that this library's full game reproduces, each in both games."""
+"""Tests of quirks of craftax's full game: each is checked in craftax and in this library."""
 
 import functools
 
@@ -22,7 +22,7 @@ AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
 def beyond(start, block):
-    """Place the player at the upper border, with a block at the lower border."""
+    """Place the player at the upper border, and `block` at the lower border of the same column."""
     start.position = np.array([0, 20])
     start.map[1, 20], start.map[47, 20] = Block.PATH, block
     start.change["player_direction"] = UP
@@ -44,7 +44,7 @@ def necromancer(start):
 
 
 def naked(start):
-    """Place the player at a table, wearing only an enchanted helmet."""
+    """Place the player at an ice enchantment table, wearing only a helmet enchanted with ice."""
     start.change |= {"player_direction": RIGHT, "player_mana": 9}
     start.put(tuple(start.position + AHEAD), Block.ENCHANTMENT_TABLE_ICE)
     start.items |= {"sapphire": 1, "armour": np.array([1, 0, 0, 0])}
@@ -52,20 +52,20 @@ def naked(start):
 
 
 def enchanted(start):
-    """Place the player at an ice table, with all armour enchanted, one piece with fire."""
+    """Place the player at an ice enchantment table; the chestplate has fire, other armour ice."""
     naked(start)
     start.change["armour_enchantments"] = np.array([2, 1, 2, 2])
 
 
 def hoard(start):
-    """Put a chest ahead of a player with the best tools."""
+    """Put a chest ahead of a player who has the best pickaxe and sword."""
     start.change["player_direction"] = RIGHT
     start.put(tuple(start.position + AHEAD), Block.CHEST)
     start.items |= {"pickaxe": 4, "sword": 4}
 
 
 def beaten(start):
-    """Put a zombie that is about to strike ahead of a player at full health."""
+    """Put a zombie, which is about to strike, ahead of a player who has full health."""
     empty(start)
     cell = start.position + AHEAD
     start.put(tuple(cell), Block.PATH)
@@ -83,7 +83,7 @@ def learned(start):
 
 
 def twins(start):
-    """Put a live snail two cells above, and a dead one in a later slot on the same cell."""
+    """Put a live snail two cells above the player, and a dead snail in a later slot there too."""
     cell = start.position - 2 * BELOW
     start.put(tuple(cell), Block.PATH)
     start.mob("passive", 0, cell, type=2)
@@ -94,7 +94,7 @@ def twins(start):
 
 
 def empty(start):
-    """Remove all mobs, and all cells where a mob could appear."""
+    """Fill the floor with walls, except for the player's cell, so that no mob can appear."""
     start.map[:] = Block.WALL
     start.map[tuple(start.position)] = Block.PATH
 
@@ -190,7 +190,7 @@ QUIRKS = {  # quirk -> edit, floor, action, and a check of craftax's states befo
         lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.sword == 4,
     ),
 }
-# Seeds whose chests in craftax hold a tool of level 1, 2 or 3.
+# For each tool, a seed with which craftax's chest holds this tool, of level 1, 2 or 3.
 LUCK = {"pickaxe": 41, "sword": 71}
 SEEDS = [
     next((seed for tool, seed in LUCK.items() if tool in name), row)
@@ -234,7 +234,7 @@ def test_quirk(name):
     assert not [field for field, differs in found.items() if differs[row]]
     for tool in (tool for tool in LUCK if tool in name):
         assert 0 < getattr(loot, tool)[row] < 4
-    if "hides" in name:  # observation channel 52 (a snail) of the cell two rows above the player
+    if "hides" in name:  # flag 52 (a snail) of the cell two rows above the player is 0
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 

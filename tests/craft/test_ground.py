@@ -1,4 +1,4 @@
-"""Tests of sets of blocks, also of more blocks than a 32-bit word has bits."""
+"""Tests of code for sets of blocks, including sets that need more than one 32-bit word."""
 
 import jax.numpy as jnp
 import numpy as np

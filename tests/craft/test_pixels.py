@@ -27,7 +27,7 @@ def world(**changes: object) -> World:
 
 
 def placed(slot, at: tuple[int, int], **more: int):
-    """Return a live slot at a cell of the view."""
+    """Return the given slot, alive and on the cell `at` of the view."""
     row, column = at[0] - MIDDLE[0] + PLAYER_AT[0], at[1] - MIDDLE[1] + PLAYER_AT[1]
     numbers = {name: jnp.int32(n) for name, n in {**more, "row": row, "column": column}.items()}
     return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))
@@ -60,7 +60,7 @@ def draw(world: World, blocks: jax.Array, light: jax.Array, time: jax.Array) -> 
 def picture(
     world: World, blocks: jax.Array | None = None, light: float = 1.0, time: int = 0
 ) -> np.ndarray:
-    """Return the picture of a world, as integers; by default all grass."""
+    """Return the picture of a world, as integers; by default, the view shows only grass."""
     blocks = all_of(Block.GRASS) if blocks is None else blocks
     return np.asarray(draw(world, blocks, jnp.float32(light), jnp.int32(time))).astype(int)
 
@@ -82,7 +82,7 @@ def everybody(rng: np.random.Generator) -> World:
     return made._replace(mobs=mobs, projectiles=arrows)
 
 
-# Tests of sprites.
+# The following tests check sprites.
 
 
 @pytest.mark.parametrize("size", [7, 16])
@@ -118,7 +118,7 @@ def test_the_atlas_is_read_only_and_cached():
         atlas[0] = 0
 
 
-# Tests of the places and the order of layers.
+# The following tests check the places and the order of layers.
 
 
 def test_by_day_a_picture_is_its_tiles():
@@ -198,7 +198,7 @@ def test_the_inventory_is_in_upstreams_order_and_hides_what_is_not_there():
             assert lit.sum() == (count > 0) and (count == 0 or lit[place]), (name, count)
 
 
-# Tests of night and sleep.
+# The following tests check night and sleep.
 
 
 def test_a_small_picture_is_what_the_arithmetic_of_a_large_one_gives(monkeypatch):
@@ -246,7 +246,7 @@ def test_a_sleeper_sees_grey():
     assert seen.mean() < 0.7 * picture(world())[: ROWS * 7].mean()
 
 
-# Tests of the environment's observation.
+# The following tests check the environment's observation.
 
 
 @pytest.fixture(scope="module")

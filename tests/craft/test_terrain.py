@@ -71,7 +71,8 @@ def check_counts(maps):
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
         # For normally distributed counts, the standard error of a deviation is 0.71 times the
-        # standard error of the mean. These counts are not normal, so allow more.
+        # standard error of the mean. These counts are not normal, so use the larger standard error
+        # of the mean for the deviation too.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")
@@ -94,7 +95,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """Return for each kind of goal whether the player can walk to a cell next to such a goal."""
+    """Return, for each block in GOALS, whether the player can walk to a cell next to one."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):

@@ -1,4 +1,7 @@
-"""Barriers of XLA, with a name for each purpose. They return their arguments unchanged."""
+"""Functions that apply XLA's optimization barrier, one function for each purpose.
+
+They return their arguments unchanged.
+"""
 
 from typing import TypeVar
 

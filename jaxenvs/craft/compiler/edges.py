@@ -71,7 +71,7 @@ def _repacked(
     """Pack a world and unpack it again, so that XLA computes its words only once.
 
     Return the world, its words for `words_of`, and the int32 scalars `more`, which XLA then also
-    computes only once. This holds on GPUs as well as on CPUs.
+    computes only once. Unlike `once`, this function has the effect on GPUs too.
     """
     # Besides the packed words, pass the player's row, column and floor as separate scalars, because
     # some kernels need only one of these values.

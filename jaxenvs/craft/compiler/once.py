@@ -13,7 +13,7 @@ from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
 # Returns a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory; otherwise it
-# could compute them again in each operation that uses them. On a GPU, it has no effect.
+# could compute them again in each operation that uses them. On a GPU, `once` has no effect.
 once = settled
 
 

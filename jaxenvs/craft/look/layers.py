@@ -32,7 +32,7 @@ from .sprites import ASLEEP, LARGE, RIM
 STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-DIGIT = 0.56  # scale of the digits in large tiles, relative to the tile
+DIGIT = 0.56  # factor by which digits of a whole tile's size are shrunk in large tiles
 SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
@@ -56,7 +56,7 @@ class Place(NamedTuple):
     column: int
     name: str  # name of an item, vital, attribute or spell, or `floor`
     icons: tuple[str, ...]  # icons for counts of 1, 2, ...; higher counts have the last icon
-    numbered: bool = True  # whether the count is drawn as well
+    numbered: bool = True  # whether the count is drawn over the icon
     # Key under which `World.charms` stores the enchantment of the item.
     # None: the item cannot be enchanted.
     charm: str | None = None
@@ -137,10 +137,10 @@ def numbers(rules: Rules) -> Numbers:
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
-    """Return the icons of a place for counts 0, 1, 2, ...
+    """Return the icons that an inventory cell shows for the counts 0, 1, 2, ...
 
-    A place is a cell of the inventory. If its item can be enchanted, all of these icons follow
-    again with sparks of fire, then of ice.
+    If the cell's item can be enchanted, all of these icons follow again with sparks of fire, and
+    then again with sparks of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -217,9 +217,9 @@ def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
 
 @functools.lru_cache(maxsize=32)
 def _small_digit(number: int, place: int) -> Shape:
-    """Return the shape of a digit for small tiles, at a place as in `_digit`.
+    """Return the shape of a digit for small tiles, 3 tenths of a tile wide and 4 tenths high.
 
-    The digit is 3 tenths of a tile wide and 4 tenths high.
+    `place` 0 is the tile's lower right corner, `place` 1 is left of it.
     """
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place

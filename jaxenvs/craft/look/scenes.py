@@ -129,10 +129,10 @@ def shades(
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
 ) -> Shade:
-    """Return how bright, noisy and night-coloured each cell of the picture is.
+    """Return the `Shade` of the picture: the view and, below it, the inventory.
 
-    The picture shows the view and, below it, the inventory, which has full brightness. `light` is
-    the light of each cell of the view, `daylight` the daylight, both from 0 to 1.
+    The inventory always has full brightness. `light` is the light of each cell of the view,
+    `daylight` the daylight, both from 0 to 1.
     """
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
