@@ -208,18 +208,18 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return a bit mask of the cell at an offset (rows, columns) from a ball.
+    """Return a bit mask of the cell that is `rows` and `columns` away from a ball.
 
-    It is 0 if the cell is outside the 3x3 neighbourhood of the ball.
+    The mask is 0 if this cell is outside the 3x3 neighbourhood of the ball.
     """
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return a mask of the set bit of `bits` that has `number` set bits below it.
+    """Return a mask of set bit `number` of `bits`; set bits are counted from 0, the lowest first.
 
-    It is 0 if there is no such bit. `bits` has at most eight set bits.
+    The mask is 0 if `bits` has no such bit. `bits` has at most eight set bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

@@ -63,7 +63,7 @@ class GridEnv(GridWorld):
     # Mission of all episodes; a class with several missions overrides `mission_words`.
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
-    word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids that missions may have
+    word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids in the observation space
     # Whether the observation `full` determines the state. `full` does not show the carried object,
     # the tile below the agent, the contents of boxes and the mission. This field is True only where
     # all of these can be inferred.
@@ -73,7 +73,8 @@ class GridEnv(GridWorld):
     has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
     level_solver: ClassVar[str] = "jaxenvs.grid.oracle"
-    # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
+    # Whether the agent starts with an object in its hands. The level's grid has this object in a
+    # cell.
     starts_carrying: ClassVar[bool] = False
 
     # Methods that subclasses define or override.
@@ -142,7 +143,7 @@ class GridEnv(GridWorld):
 
     @property
     def default_params(self) -> Params:
-        """MiniGrid's time limit for this level."""
+        """Parameters with MiniGrid's time limit for this level."""
         return Params(max_steps_in_episode=np.int32(self.max_steps))
 
     @property
@@ -285,7 +286,7 @@ class SquareGridEnv(GridEnv):
     size: int = 8  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 4
-    max_size: ClassVar[int] = 127  # 127 is the most that a position, an int8, can represent
+    max_size: ClassVar[int] = 127  # largest value of a row or a column, which is an int8
     # Number of steps of the time limit per cell: the limit divided by size**2.
     steps_per_cell: ClassVar[int] = 4
 

@@ -36,10 +36,10 @@ class LockedRoom(FixedGridEnv):
     mission_length: ClassVar[int] = 18
 
     def generate(self, key: Key) -> Level:
-        """Draw the rooms, the door colours, the goal, the key and the agent.
+        """Draw which rooms have the goal and the key, the colours of the doors, and the agent.
 
-        The level's task is two colours: of the locked door, and of the door of the room with the
-        key.
+        The level's task has two colours: that of the locked door, and that of the door of the room
+        with the key.
         """
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)
