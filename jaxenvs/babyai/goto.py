@@ -128,7 +128,7 @@ class LockedMaze(BabyEnv):
     unless `key_outside` is true.
     """
 
-    key_outside: bool = False  # whether the key and other objects lie outside the locked room
+    key_outside: bool = False  # whether the locked room contains neither its key nor other objects
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES
