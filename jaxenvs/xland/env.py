@@ -227,7 +227,7 @@ class XLand(GridWorld):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the view, farthest row first; 0: unseen or outside the grid."""
+        """Return the tile bytes of the view, farthest row first; 0 if unseen or outside the map."""
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:

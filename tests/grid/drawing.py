@@ -26,7 +26,7 @@ AGENT = ">v<^"
 
 
 def code(word):
-    """Return the tile byte of a cell's word without the agent's character."""
+    """Return the tile byte of a word; the word must not begin with the agent's character."""
     return PLAIN[word] if word in PLAIN else KINDS[word[0]] | COLOURS[word[1]] << 4
 
 
