@@ -111,7 +111,7 @@ class BabyEnv(RoomGrid):
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
         """Return the time limit in steps for the mission of a state.
 
-        It is proportional to the number of places that the mission sends the agent to.
+        The limit is proportional to the number of places to which the mission sends the agent.
         """
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:

@@ -24,8 +24,8 @@ class Aim(NamedTuple):
     actions: ArrayLike  # least number of actions until success after facing a cell
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns by which the bound is reduced, where the agent only has to stand next to a
-    # cell and need not face it.
+    # Number of turns subtracted from the bound; more than 0 where the agent only has to stand next
+    # to a cell and need not face it.
     slack: int = 0
     # Bit mask of the actions that success takes at least once; bit `Action.PICKUP` stands for a
     # pick-up.
@@ -42,7 +42,7 @@ class Aim(NamedTuple):
 def cell(
     shape: tuple[int, ...], row: ArrayLike, column: ArrayLike, reach: int = 0
 ) -> Bool[Array, "height width"]:
-    """Return a mask of a cell, or of all cells at most `reach` rows and columns from it."""
+    """Return a mask of a cell, and of all cells at most `reach` rows and columns from this cell."""
     rows, columns = jnp.arange(shape[0])[:, None], jnp.arange(shape[1])[None, :]
     return (abs(rows - row) <= reach) & (abs(columns - column) <= reach)
 

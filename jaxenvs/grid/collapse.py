@@ -20,7 +20,7 @@ from ..core.platforms import by_platform
 from ..core.random import Key, below, hashed
 
 ATTEMPTS = 1000  # attempts per level, at most; each ends with a complete grid or a contradiction
-RANK_BITS = 12  # bits of a cell's rank in the random order of cells
+RANK_BITS = 12  # number of bits of a cell's rank in the random order of cells
 NOWHERE = np.int32(1 << 30)  # larger than the priority and the index of every cell
 _ALL, _NONE = np.uint32(0xFFFFFFFF), np.uint32(0)
 
@@ -43,7 +43,7 @@ class Catalogue(NamedTuple):
     """The patterns of a preset, their weights, and the rules for neighbouring patterns."""
 
     patterns: np.ndarray  # uint8 (patterns, width, width): 0 wall, 1 and 2 free
-    weights: np.ndarray  # int32 (patterns,): number of orientations with the pattern, 1 to 4
+    weights: np.ndarray  # int32 (patterns,): in how many orientations of the image, 1 to 4
     # (axis, step along this axis to the neighbour, rules) for each of the four sides of a cell.
     sides: tuple[tuple[int, int, tuple[Rule, ...]], ...]
     wraps: bool

@@ -116,7 +116,7 @@ class GridEnv(GridWorld):
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def aims(self, state: GridState) -> tuple[Aim, ...] | None:
-        """Return conditions that are necessary for success; None if there is no success.
+        """Return the necessary conditions of success; None if success does not exist.
 
         By default, the agent must walk onto a goal. A subclass that overrides `judge` overrides
         this method too.
@@ -174,7 +174,7 @@ class GridEnv(GridWorld):
         return Transition(after, reward, success | failure, self.info(after))
 
     def info(self, state: GridState) -> dict[str, Array]:
-        """Return `level_rejected` if the class can reject levels, else an empty dictionary.
+        """Return a dict with the flag `level_rejected`; empty if the class never rejects levels.
 
         The flag is True if `level_budget` drawn levels were all rejected.
         """
@@ -209,9 +209,10 @@ class GridEnv(GridWorld):
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """Convert an observation of MiniGrid to this environment's observation, `image` or `dict`.
+        """Convert MiniGrid's observation `shown` to the format of this environment's observation.
 
-        Raises `KeyError` for an unknown word in the mission, and `ValueError` for any other `obs`.
+        This environment must have the observation `image` or `dict`; any other raises `ValueError`.
+        A word in the mission that is unknown raises `KeyError`.
         """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
@@ -232,7 +233,10 @@ class GridEnv(GridWorld):
         return steps_to_goal(level.grid, level.pose) if self.has_static_map else None
 
     def optimal_return(self, level: Level, params: Params) -> Float32[Array, ""] | None:
-        """Return the return of the shortest plan; 0 if it exceeds the time limit or none exists."""
+        """Return the return of the shortest plan; None if the map is not static.
+
+        The result is 0 if the plan exceeds the time limit, or if no plan exists.
+        """
         steps = self.optimal_steps(level)
         if steps is None:
             return None

@@ -22,9 +22,10 @@ DEPTH, WIDTH = 5, 6  # number of rows and columns of free cells in a room
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway: a locked one has the goal, another one has the key.
+    """Take the key from one of six rooms, unlock another room, and walk to the goal in it.
 
-    The mission names the colours of both rooms' doors; no two doors share a colour.
+    There are three rooms on each side of a hallway. The mission names the colours of the doors of
+    both rooms; no two doors share a colour.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 190 steps.
     """

@@ -50,7 +50,7 @@ def where(grids, *codes):
 
 
 def whole(sample):
-    """Return every row, every column and the whole grid, for levels with few random objects."""
+    """Return features for levels with few random objects: each row, each column, the whole grid."""
     grids = sample.grids
     found = {f"row {i}": [g[i].tobytes() for g in grids] for i in range(grids.shape[1])}
     found |= {f"column {i}": [g[:, i].tobytes() for g in grids] for i in range(grids.shape[2])}
@@ -180,7 +180,7 @@ def of_ways(sample):
 
 
 def of_rooms(sample, room_size):
-    """Return the rooms of the agent and of the first objects, in grids of equal rooms."""
+    """Return features of grids of equal rooms: the rooms of the agent and of the first objects."""
     pitch = room_size - 1
     _, rows, columns = sample.grids.shape
     across = (columns - 1) // pitch
@@ -260,7 +260,7 @@ def of_chain(sample):
 
 
 def of_hallway(sample):
-    """Return features of Memory: the length of the hallway, the agent's column, and the objects."""
+    """Return features of Memory: the hallway's last column, the agent's column, and the objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
     # Column of the first wall in the row below the border.

@@ -1,4 +1,4 @@
-"""Convert missions of MiniGrid to `task`, and to other fields of this library's levels."""
+"""Compute the fields `task` and `accepted` of this library's levels for levels of MiniGrid."""
 
 import functools
 
@@ -25,7 +25,7 @@ def cell(position):
 
 
 def locked_room(env):
-    """Return the task of LockedRoom: the colours of the locked door and of the door to the key."""
+    """Return the task of LockedRoom: the colours of the locked door and of the key room's door."""
     locked = next(room for room in env.rooms if room.locked)
     for room in env.rooms:
         (x, y), (width, height) = room.top, room.size

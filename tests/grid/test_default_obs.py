@@ -30,7 +30,7 @@ def test_a_varying_mission_is_observed_unless_it_names_the_only_object_of_its_ki
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if issubclass(k, PickUpWorld)])
 def test_a_pick_up_world_needs_no_mission(kind):
-    """A level has only one object of the target's kind, so the agent can pick it up unasked."""
+    """The target is the only object of its kind in a level, so the agent needs no mission."""
     env = jaxenvs.make(KINDS[kind])
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), LEVELS))
     wanted = (np.asarray(levels.task) & 15).astype(np.uint8)
@@ -39,7 +39,7 @@ def test_a_pick_up_world_needs_no_mission(kind):
 
 
 def test_the_default_observation_contains_the_mission():
-    """The default observation distinguishes two levels of Fetch that differ only in the mission."""
+    """Observations differ, by default, for two levels of Fetch that differ only in the mission."""
     env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
 
     @jax.jit

@@ -117,12 +117,12 @@ THINGS = {".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k"
 BALL, BOX, KEY = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
 NONE = jnp.uint32(0)
 TOURS = {
-    # It is shorter to carry the ball along than to come back for it.
+    # The shortest plan carries the ball along, instead of coming back for it.
     "then": ("x....>b", (m.go_to(BOX), NONE, m.go_to(BALL))),
     "after": ("x....>b", (m.go_to(BALL), NONE, m.go_to(BOX) | jnp.uint32(1 << m.AFTER))),
     # One pick-up serves both instructions.
     "serves": (">b..x", (m.put_next(BALL, BOX), m.pick_up(BALL))),
-    # It is shorter to put the box near the ball first.
+    # The shortest plan puts the box near the ball first.
     "swap": (">x....b/.......", (m.put_next(BALL, BOX),)),
     "both": ("k.>bx", (m.put_next(BALL, BOX), NONE, m.go_to(KEY))),
 }

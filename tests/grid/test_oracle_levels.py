@@ -59,7 +59,7 @@ def compare(env, levels):
 def test_red_and_blue_doors_may_be_open_locked_or_many():
     env = jaxenvs.make("Grid-RedBlueDoors-6x6-v0", size=4)
     pictures = (
-        ".r..B. .#..#.",  # the agent closes the blue door, opens the red one, then the blue one
+        ".r..B. .#..#.",  # the agent must close the blue door, then open it again
         ".r..l. .#.q#.",  # the blue door is locked
         ".R..b. .#.r#.",  # a red door in another column does not count
         ".R..b. .r..#.",  # one red door is open

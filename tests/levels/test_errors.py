@@ -15,7 +15,8 @@ FUZZED_IN_FULL = ("BabyAI-BossLevel-v0", "BabyAI-KeyInBox-v0", "Grid-Dynamic-Obs
 FUZZED_IN_FULL += ("Grid-ObstructedMaze-1Dlhb-v0", "XLand-R1-9x9-v0")
 
 
-NOISE = ("", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é")  # of mutated texts
+# Strings that random edits of a text insert.
+NOISE = ("", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é")
 
 
 def picture(**rows):
