@@ -123,8 +123,8 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """Base class of mazes with a locked room.
 
-    MiniGrid wants to keep the key out of the locked room, but compares room indices with `is`
-    instead of `==`; so the key and other objects may lie in the locked room. This is reproduced
+    MiniGrid means to keep the key out of the locked room, but compares room indices with `is`
+    instead of `==`; so the key and other objects may lie in the locked room. The same happens here
     unless `key_outside` is true.
     """
 

@@ -65,8 +65,8 @@ class GridEnv(GridWorld):
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
     word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids in the observation space
     # Whether the observation `full` determines the state. `full` does not show the carried object,
-    # the tile below the agent, the contents of boxes and the mission. This field is True only where
-    # all of these can be inferred.
+    # the tile below the agent, the contents of boxes and the mission, so the field is True only
+    # where all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
     # Whether levels have only walls, lava and goals, and the agent must walk onto a goal. A flood
     # fill then finds the shortest plan.
@@ -245,10 +245,10 @@ class GridEnv(GridWorld):
         return jnp.where(steps <= limit, best, 0.0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level with a goal in front of the agent, and an action that walks onto the goal.
+        """Return a level and an action that ends its episode in success.
 
-        The action ends the level's episode. Environments with another task, such as picking up an
-        object, override this method.
+        The goal is in front of the agent, and the action walks onto it. Environments with another
+        task, such as picking up an object, override this method.
         """
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 

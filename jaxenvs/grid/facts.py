@@ -135,8 +135,8 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
     for pose, rows in surroundings.groups(inputs["agent"]):
         frame, some = surroundings.frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
         if not whole:
-            # In a view, the agent's cell shows the carried object. It is replaced by an empty tile,
-            # so that the text does not list the object as lying in the room.
+            # In a view, the agent's cell shows the carried object. An empty tile replaces this
+            # object, so that the text does not list it as lying in the room.
             some[:, frame.agent] = tiles.EMPTY
         drawings = WRITER.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
         lines = WRITER.lines(some, frame, 4 if whole else 3)

@@ -61,7 +61,7 @@ class LockedRoom(FixedGridEnv):
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Return the mission as word ids.
 
-        It names the colours of the locked door and of the door of the room with the key.
+        The mission names the colours of the locked door and of the door of the room with the key.
         """
         locked, of_key = (
             jnp.asarray(missions.COLOUR_WORDS)[tasks.part(state.task, i)] for i in range(2)

@@ -54,9 +54,9 @@ class ObstructedWorld(RoomGrid):
         return (Aim(state.grid == TARGET, 1),)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the blue ball in front of the agent, and an action that picks it up.
+        """Return a level and an action that ends its episode in success.
 
-        This action ends the level's episode.
+        The blue ball is in front of the agent, and the action picks it up.
         """
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 

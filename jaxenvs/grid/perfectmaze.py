@@ -53,8 +53,8 @@ def tree(side: int, key: Key) -> Bool[Array, "inner inner"]:
     """Return a mask of the free cells of a maze with `side` x `side` rooms; a room is one cell.
 
     The mask has 2 * side - 1 cells per side, without the outer wall. The depth-first search moves
-    to a random unvisited neighbour, and goes back if there is none. It goes once into, and once
-    back from, each room but the first.
+    to a random unvisited room next to it, and goes back if there is none. The search enters each
+    room but the first once, and goes back from each of them once.
     """
     inner = 2 * side - 1
 

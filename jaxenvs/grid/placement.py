@@ -1,7 +1,7 @@
 """Placement of tiles, objects and agents.
 
-MiniGrid draws positions until one is allowed (rejection sampling). These functions draw directly
-from the resulting distributions, without a loop.
+MiniGrid draws positions until one is allowed (rejection sampling). The functions of this module
+draw directly from the resulting distributions, without a loop.
 """
 
 import jax

@@ -36,7 +36,7 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction. It exists only while JAX traces `generate`.
+    """A level under construction, which exists only while JAX traces `generate`.
 
     Methods have the names of MiniGrid's `RoomGrid`, and sample from the same distributions. Until
     `place_agent` is called, the agent is assumed to be in the centre of the middle room.
@@ -177,9 +177,8 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute for each pair of rooms the smallest threshold whose doors connect the two rooms.
-        # It is the minimum, over all paths between the rooms, of the largest cost of an edge on the
-        # path.
+        # For each pair of rooms, the smallest threshold whose doors connect the two rooms: the
+        # minimum, over all paths between the rooms, of the largest cost of an edge on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):

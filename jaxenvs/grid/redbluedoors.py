@@ -38,8 +38,8 @@ class RedBlueDoors(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The observation `full` determines the state. It does not show a door in whose cell the agent
-    # stands, but such a door must be open, and its colour follows from the side of the room.
+    # The observation `full` determines the state. `full` does not show a door in whose cell the
+    # agent stands, but such a door must be open, and its colour follows from the side of the room.
     full_shows_all: ClassVar[bool] = True
 
     @property

@@ -239,7 +239,8 @@ def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> S
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in a scan.
 
-    On CPU, XLA would recompute unrolled rules for each of their outputs; a scan computes them once.
+    On a CPU, XLA would compute unrolled rules again for each output; a scan computes each rule
+    once.
     """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:

@@ -214,7 +214,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 def _step(recipe: Recipe) -> int:
     """Return the number of random uint32 between the start positions of successive lanes.
 
-    It is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
+    This is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
     """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]

@@ -166,7 +166,7 @@ class Trials(Wrapper):
         return state.replace(time=time, episode=episode)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start a trial in the given level."""
+        """Start a trial in `level`; return its first observation and state."""
         checks.level_like(level, lambda: self.level_shape, "Trials.reset_to")
         params = self.checked_params(params, "reset_to")
         obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))

@@ -77,9 +77,9 @@ class Ways:
         return play
 
     def late(self, player):
-        """Follow a player after waiting, so that it succeeds in the last step before truncation.
+        """Wait, then follow a player so that it succeeds in the last step before truncation.
 
-        This step terminates the episode and does not truncate it.
+        The last step terminates the episode and does not truncate it.
         """
 
         def play(env):

@@ -72,7 +72,7 @@ def test_the_whole_grid_determines_the_state(id):
 
 @pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Grid-UnlockPickup-v0"])
 def test_elsewhere_the_whole_grid_is_not_enough(id):
-    """For these ids the observation `full` does not determine the state.
+    """The observation `full` does not determine the state of these ids.
 
     It lacks the mission, or the colour of the door in which the agent stands.
     """

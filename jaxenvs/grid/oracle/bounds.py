@@ -25,9 +25,9 @@ class Level(NamedTuple):
     # has a locked door.
     locked: Distances | None
     doors: Int32[Array, " doors"]  # row-major indices of the locked doors, padded with -1
-    # Mask of the cells of each aim in the first state, and the result of `tour.between` for them.
-    # Both are None if there is only one aim.
+    # Mask of the cells of each aim in the first state; None if there is only one aim.
     cells: Bool[Array, "aims cells"] | None = None
+    # Result of `tour.between` for `cells`; None if there is only one aim.
     apart: Int32[Array, "aims aims"] | None = None
 
 

@@ -37,8 +37,8 @@ def first_actions(
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 
     def timeless(state: Any) -> Any:
-        # A node does not store the time, so every state of the search has the time of the first
-        # state. It is set to 0, because success at a late time could have no reward.
+        # A node does not store the time, so every state of the search has the same time as the
+        # first state. The time is set to 0, because success at a late time could have no reward.
         return state.replace(time=jnp.zeros_like(state.time))
 
     def search(rows: Array) -> tuple[Array, Array]:

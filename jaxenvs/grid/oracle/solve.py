@@ -1,7 +1,7 @@
 """Exact solutions of levels: the fewest steps to success, with a plan and a proof.
 
-The search is A* over the states of the environment. It calls the step function of the environment,
-so both have the same rules. One compiled program solves a batch of levels.
+The search is A* over the states of the environment. The search calls the environment's own step
+function, so both have the same rules. One compiled program solves a batch of levels.
 """
 
 import dataclasses
