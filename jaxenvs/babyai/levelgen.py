@@ -177,7 +177,9 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # doors are no objects to move
+        # `OPEN` needs a door; `PICK_UP`, and `PUT_NEXT` for its first object, need an object that is no
+        # door.
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
         plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()

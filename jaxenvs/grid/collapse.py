@@ -43,7 +43,7 @@ class Catalogue(NamedTuple):
     """The patterns of a preset, their weights, and the rules for neighbouring patterns."""
 
     patterns: np.ndarray  # uint8 (patterns, width, width): 0 wall, 1 and 2 free
-    weights: np.ndarray  # int32 (patterns,): in how many orientations of the image, 1 to 4
+    weights: np.ndarray  # int32 (patterns,): number of image orientations with the pattern, 1 to 4
     # (axis, step along this axis to the neighbour, rules) for each of the four sides of a cell.
     sides: tuple[tuple[int, int, tuple[Rule, ...]], ...]
     wraps: bool

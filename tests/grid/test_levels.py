@@ -127,7 +127,7 @@ def check_as_often(id, count):
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
-# Two BabyAI ids are enough by default, because MiniGrid draws their levels slowly, one by one.
+# Only two BabyAI ids are compared here, because MiniGrid draws their levels slowly, one by one.
 AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 

@@ -49,8 +49,8 @@ def missions(env: BabyEnv) -> tuple[str, ...]:
 def unpacked(env: BabyEnv, block: Block) -> Picture:
     """Convert a block to a picture, as `painting.unpacked` does.
 
-    If all boxes have the same contents, one header `contents` has the name of this object, and no
-    header names the cell of a box.
+    If the mission stores what all boxes contain (`shared_contents`), one header `contents` has the
+    name of this object, and no header names the cell of a box.
     """
     if not shared_contents(env):
         return painting.unpacked(env, block)
