@@ -177,8 +177,8 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        # `OPEN` needs a door; `PICK_UP`, and `PUT_NEXT` for its first object, need an object that is no
-        # door.
+        # `OPEN` needs a door; `PICK_UP`, and `PUT_NEXT` for its first object, need an object that
+        # is no door.
         of_kind = jnp.where(verb == m.OPEN, door, ~door)
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)

@@ -68,7 +68,7 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """What the condition of a kind of rule or goal names, and the encoding of this kind."""
+    """Tiles or position in the condition of a kind of rule or goal, and the kind's encoding."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
     flags: int  # highest byte of the packed uint32, which encodes the kind of the condition

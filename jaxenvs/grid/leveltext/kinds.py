@@ -35,7 +35,7 @@ KINDS = {
 
 
 def of(env: Any) -> tuple[Kind, ...] | None:
-    """Return the kinds of objects in levels of `env`; None if its class is not in `KINDS`."""
+    """Return the kinds of objects in levels of `env`; None if `KINDS` does not list its class."""
     return next((KINDS[name] for name in classes(env) if name in KINDS), None)
 
 

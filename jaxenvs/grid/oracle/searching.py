@@ -54,7 +54,7 @@ def _padded(actions: np.ndarray, width: int) -> np.ndarray:
 
 
 class Searcher(NamedTuple):
-    """Settings of exact searches; every search of one batch of levels has the same array shapes."""
+    """Exact searches of batches of levels; all searches of a batch have equally many rows."""
 
     env: GridEnv
     doors: int  # length to which the array of locked doors is padded
