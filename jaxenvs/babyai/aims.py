@@ -11,19 +11,22 @@ from ..grid.aims import Aim
 from ..grid.state import Action
 from . import mission as m
 
-# For each verb, the bit mask of the actions that accomplishing it takes, if the object is not held.
+# Bit mask, for each verb, of the actions that accomplish an instruction if the agent does not carry
+# its object.
 _ACTS = np.array(
     (0, 0, 1 << Action.TOGGLE, 1 << Action.PICKUP, 1 << Action.PICKUP | 1 << Action.DROP), np.int32
 )
 
 
 def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
-    """Return the necessary conditions of success: an aim for each instruction, or two if `puts`.
+    """Return the necessary conditions of success: one aim per instruction, or two if `puts`.
 
-    puts: whether instructions can have the verb `PUT_NEXT`, whose second aim is the other object.
+    puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is the
+        object next to which the first object has to be put.
 
-    An instruction of the second side is accomplished after the first side. Its object may have been
-    picked up before, but a door or an object that stays in its cell is faced after it.
+    The agent has to accomplish the first side of a mission before the second side. It may pick up
+    an object of the second side earlier. But it must face a door of the second side, or an object
+    that stays in its cell, after it has accomplished the first side.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):
@@ -37,7 +40,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
         kinds, after = jnp.asarray(_ACTS)[verb.astype(jnp.int32)], jnp.where(is_faced, earlier, 0)
         found.append(Aim(first, acts, active, acts=kinds, after=after))
         if puts:
-            # To move the second object, the agent must face it; otherwise a cell next to it.
+            # The agent must face the second object to move it away. Otherwise it must face a cell
+            # next to this object, to drop the first object there.
             there = second | (_beside(second) & (state.grid != tiles.WALL))
             moved = (state.progress >> (9 + 2 * i) & 1) != 0
             active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i
@@ -47,9 +51,10 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
 
 
 def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
-    """Return the bit mask of the aims of the first side, if this instruction is of the second.
+    """Return a bit mask of the aims that come before instruction `number` of a mission.
 
-    each: number of aims of an instruction.
+    These are the aims of the first side for an instruction of the second side, and none for an
+    instruction of the first side. each: number of aims per instruction.
     """
     left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)
     is_first = (number < 2) != comes_after
@@ -57,6 +62,6 @@ def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[
 
 
 def _beside(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
-    """Return a mask of the cells that are next to one of the given cells."""
+    """Return a mask of the cells that are next to a cell of the mask `cells`."""
     padded = jnp.pad(cells, 1)
     return padded[:-2, 1:-1] | padded[2:, 1:-1] | padded[1:-1, :-2] | padded[1:-1, 2:]

@@ -31,8 +31,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .aims import mission_aims
 
-# Largest number of levels drawn for a reset (`level_budget`) in classes that reject some levels.
-# The class that rejects the largest fraction of its levels rejects three of four.
+# Largest number of levels that a reset draws (`level_budget`), for classes that reject levels. Each
+# of these classes rejects at most three quarters of its levels.
 TRIES = 200
 # Bit masks of the instructions on the two sides of a mission, see the module `mission`.
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
@@ -53,8 +53,8 @@ class BabyState(GridState):
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
     # or the object that was taken from the cell.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions that are accomplished. Bits 4-7: instructions that an earlier step has
-    # checked. Bits 8-15: marks of the carried object.
+    # Bits 0-3: flags of the instructions that are accomplished. Bits 4-7: flags of the instructions
+    # that an earlier step has checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -63,13 +63,14 @@ class BabyEnv(RoomGrid):
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): as in every grid world (`GridEnv`). In `dict`, `mission` is uint8
-        (76,), the word ids of the mission. Each part of the sentence has a fixed place, which is 0
-        if the part is absent.
+        (76,), the word ids of the mission. Each part of the sentence has fixed positions in this
+        array, with word id 0 if the part is absent.
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
     Episode ends: on success, in some levels on the wrong action, or at the time limit. Some levels
-        have a fixed time limit. In the others it is room_size**2 * rooms for each place that the
-        mission sends the agent to; the param `max_steps_in_episode` is then the limit of missions
-        with the most places, and missions with fewer places have a proportional limit.
+        have a fixed time limit. In the other levels, the time limit is room_size**2 * rooms steps
+        for each place to which the mission sends the agent. The param `max_steps_in_episode` is
+        then the limit of missions with the most places; the limit of other missions is proportional
+        to their number of places.
     """
 
     room_size: int = 8
@@ -110,7 +111,7 @@ class BabyEnv(RoomGrid):
     def time_limit(self, state: Any, params: Params) -> ArrayLike:
         """Return the time limit in steps for the mission of a state.
 
-        It is proportional to the number of places that the mission sends the agent to.
+        The limit is proportional to the number of places to which the mission sends the agent.
         """
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
@@ -131,10 +132,10 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with `marks`: which descriptions of its mission fit which object.
+        """Return the level with `marks`: which objects fit the descriptions of its mission.
 
-        In each cell, bit d is set if description d fits the object in the cell. The bits `UNIQUE`
-        of the mission are set too.
+        In each cell of `marks`, bit d is set if description d fits the object in the cell. The bits
+        `UNIQUE` of the mission are also set where exactly one object fits.
         """
         # The code below reads the level once for each description of the mission. Without the
         # barrier XLA would fuse level generation into each of these reads, and so generate the
@@ -162,7 +163,7 @@ class BabyEnv(RoomGrid):
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
         """Apply the action; then check whether the mission is accomplished or has failed.
 
-        The marks of an object, which tell the descriptions that fit it, move with the object.
+        The marks of an object show which descriptions fit it; they move with the object.
         """
         after, _ = act(state, action, self.contents(state))
         after, scene = _moved_marks(state, after, action)
@@ -177,7 +178,7 @@ class BabyEnv(RoomGrid):
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that accomplish its mission, for `jaxenvs check`.
 
-        The level is an empty room with the objects of a mission of one instruction.
+        The level is an empty room with the objects of a mission that has one instruction.
         """
         ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
         red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
@@ -205,7 +206,7 @@ class BabyEnv(RoomGrid):
     def _check(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Check the instructions whose turn it is.
+        """Check the first side of the mission; once it is accomplished, check the second side, too.
 
         Returns the state with new progress, whether the mission is accomplished, and whether it has
         failed.
@@ -228,7 +229,8 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        # Bit mask of the instructions that are joined to another one by "and": they cannot fail.
+        # Bit mask of the instructions that "and" joins to another one. Such instructions cannot
+        # fail.
         joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
@@ -282,7 +284,7 @@ class TwoRooms(BabyEnv):
 
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
-    """Return the tile of one of the given objects, drawn uniformly."""
+    """Return the tile of an object that is drawn uniformly from `things`."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
 
@@ -310,10 +312,10 @@ class _Scene:
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Move the marks of the object that the action picked up or dropped along with the object.
+    """Let an object that the action picked up or dropped keep its marks.
 
     The marks of an object are the descriptions of the mission that fit it. Returns the state with
-    the new marks, and a `_Scene`: what `_check_one` needs to know about the step.
+    the new marks, and a `_Scene` with the facts about the step that `_check_one` needs.
     """
     height, width = after.grid.shape
     d_row, d_column = direction_vector(after.direction)
@@ -353,5 +355,5 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
 
 
 def level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
-    """Return a class decorator that registers a level under MiniGrid's id, `BabyAI-` and `name`."""
+    """Return a class decorator that registers a level as `BabyAI-<name>`, MiniGrid's id."""
     return register(f"BabyAI-{name}", **fields)

@@ -123,12 +123,12 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """Base class of mazes with a locked room.
 
-    MiniGrid wants to keep the key out of the locked room, but compares room indices with `is`
-    instead of `==`; so the key and other objects may lie in the locked room. This is reproduced
+    MiniGrid means to keep the key out of the locked room, but compares room indices with `is`
+    instead of `==`; so the key and other objects may lie in the locked room. The same happens here
     unless `key_outside` is true.
     """
 
-    key_outside: bool = False  # whether the key and other objects lie outside the locked room
+    key_outside: bool = False  # whether the locked room contains neither its key nor other objects
 
     rooms_allowed: ClassVar[Ranges] = ((2, 8), (2, 8))
     level_budget: ClassVar[int] = TRIES

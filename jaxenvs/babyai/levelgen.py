@@ -46,7 +46,7 @@ SEQUENCE, JOINED = "seq", "and"
 @level("BossLevel-v0")
 @level("BossLevelNoUnlock-v0", locked_prob=0.0, implicit_unlock=False)
 class LevelGen(BabyEnv):
-    """A maze of rooms, of which one may be locked, and a mission of one to four instructions."""
+    """Follow a mission of one to four instructions in a maze of rooms; one room may be locked."""
 
     num_dists: int = 18  # number of objects in the maze
     locked_prob: float = 0.5  # probability that one room is locked
@@ -144,9 +144,10 @@ class LevelGen(BabyEnv):
         return words if count < 4 else words.at[2].add(after.astype(jnp.uint32) << m.AFTER)
 
     def _shape(self, plan: Plan) -> tuple[Bool[Array, " n"], Bool[Array, ""]]:
-        """Draw the form of the mission.
+        """Draw the number of instructions of the mission, and how they are joined.
 
-        Returns whether each instruction exists, and whether the sequence is "left after right".
+        Returns a mask of the instructions that exist, and whether the mission has the form "left
+        side after right side".
         """
         index = jnp.asarray([SHAPES.index(s) for s in self.shapes])[plan.below(len(self.shapes))]
         one, sequence = index == SHAPES.index("action"), index == SHAPES.index(SEQUENCE)
@@ -157,10 +158,10 @@ class LevelGen(BabyEnv):
     def _descriptions(
         self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
     ) -> UInt32[Array, " two_n"]:
-        """Draw two descriptions per instruction, from the descriptions that fit an object.
+        """Draw two descriptions per instruction, each from those that fit an object of the level.
 
-        Only the descriptions where `needed` is true are used. The level is rejected if one of these
-        cannot be drawn, because no possible description fits an object.
+        needed: mask of the descriptions that the mission uses. The level is rejected if one of them
+            cannot be drawn, because no possible description fits an object.
         """
         # A description names no place with probability 1/2, else one of four places.
         # Four copies of `ANYWHERE` make it as probable as the four other places together.
@@ -176,7 +177,9 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # doors cannot be picked up or put down
+        # `OPEN` needs a door; `PICK_UP`, and `PUT_NEXT` for its first object, need an object that
+        # is no door.
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
         plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()
@@ -186,11 +189,10 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return, for each instruction, whether it is a `PUT_NEXT` that makes the level invalid.
+    """Return a mask of the instructions that make the level invalid; all have the verb `PUT_NEXT`.
 
-    Such a level is rejected. It is invalid if an object fits both descriptions of the instruction,
-    or if an object that fits the first description is adjacent to an object that fits the second
-    one.
+    An instruction does so if an object fits both of its descriptions, or if an object that fits the
+    first description is adjacent to an object that fits the second description.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

@@ -48,13 +48,13 @@ def description(
 
 
 def like(tile: UInt8[Array, "*batch"], place: ArrayLike = ANYWHERE) -> UInt32[Array, "*batch"]:
-    """Return the description of objects that have the kind and colour of the given tile."""
+    """Return the packed description of objects with the kind and the colour of `tile`."""
     triple = tiles.encode(tile)
     return description(triple[..., 0], triple[..., 1], place)
 
 
 def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
-    """Return the description of objects of the given tile's kind, in any colour."""
+    """Return the packed description of objects with the kind of `tile`, in any colour."""
     return description(tiles.encode(tile)[..., 0])
 
 
@@ -63,7 +63,7 @@ def instruction(
 ) -> UInt32[Array, "*batch"]:
     """Return a packed instruction about the object that `first` describes.
 
-    For `PUT_NEXT`, `second` describes the object next to which the first one has to be put.
+    For `PUT_NEXT`, `second` describes the object next to which the first object has to be put.
     """
     word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
     return word if second is None else word | (second << SECOND)
@@ -114,9 +114,9 @@ def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile that the boxes (`Kind.BOX`) of the level contain.
+    """Return the tile that the boxes (`Kind.BOX`) of the level contain; `EMPTY` if they are empty.
 
-    It is part of the encoded mission; `tiles.EMPTY` if the mission has none.
+    The encoded mission stores this tile.
     """
     tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
     return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
@@ -131,7 +131,10 @@ def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
 
 
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
-    """Return the number of places that the mission sends the agent to: 2 for each `PUT_NEXT`."""
+    """Return the number of places to which the mission sends the agent.
+
+    It is 2 for an instruction with the verb `PUT_NEXT`, and 1 for any other instruction.
+    """
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
         dtype=jnp.int32
@@ -141,8 +144,8 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
     """Return the descriptions of objects in a mission: two for each instruction, in order.
 
-    Only `PUT_NEXT` uses the second one. It describes the object next to which the first object has
-    to be put.
+    Only `PUT_NEXT` uses the second description of an instruction, that of the object next to which
+    the first object has to be put.
     """
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
@@ -182,7 +185,8 @@ def fits(
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
     """Return the kind and the colour of each tile in MiniGrid's encoding.
 
-    It has one kind for all doors and one for all boxes, while `tiles.Kind` has several.
+    This encoding has one kind for all doors and one kind for all boxes, while `tiles.Kind` has
+    several of each.
     """
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
@@ -269,7 +273,7 @@ def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
 def _noun(what: UInt32[Array, ""], present: Array) -> UInt8[Array, "7"]:
     """Return the word ids of a description: article, colour, kind and place.
 
-    All of them are 0 if `present` is false: then the mission does not contain the description.
+    The result is 0 everywhere if `present` is false: the mission then lacks the description.
     """
     index = [(what >> shift & mask).astype(jnp.int32) for shift, mask in ((UNIQUE, 1), (3, 7))]
     kind, place = (what & 7).astype(jnp.int32), (what >> 6 & 7).astype(jnp.int32)

@@ -50,7 +50,7 @@ class OpenRedDoor(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Add the red door and place the agent in the left room; return the mission to open it."""
+        """Add the red door and the agent in the left room; return the mission to open this door."""
         door = plan.add_door(0, RIGHT, Colour.RED, locked=False)
         plan.place_agent(0)
         return m.single(m.open_door(m.like(door.tile)))
@@ -66,7 +66,7 @@ class OpenDoor(BabyEnv):
     # How the mission names the door: "color", or "loc" for its place, such as "on your left".
     # "any" is "color" or "loc" with equal probability.
     select_by: str = "any"
-    # Whether the mission fails if the agent toggles another door than the one to open.
+    # Whether the mission fails if the agent toggles a door that it does not have to open.
     debug: bool = False
 
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -80,7 +80,7 @@ class OpenDoor(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Add four doors of different colours to the middle room, and place the agent there.
 
-        Return the mission to open one of the doors, which it names by colour or by place.
+        Return the mission to open one of the doors; it names the door by colour or by place.
         """
         colours = plan.colours(4)
         doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
@@ -99,9 +99,9 @@ class OpenTwoDoors(BabyEnv):
     """Open the left door of a room, then the right door; the mission names their colours."""
 
     room_size: int = 6
-    first_color: str = "any"  # colour of the left door; "any": random
-    second_color: str = "any"  # colour of the right door; "any": random
-    strict: bool = False  # whether toggling the second door before the first fails the mission
+    first_color: str = "any"  # colour of the left door; "any" draws it
+    second_color: str = "any"  # colour of the right door; "any" draws it
+    strict: bool = False  # whether the mission fails if the right door is toggled first
 
     steps_per_cell: ClassVar[int] = 20
     rooms_allowed: ClassVar[Ranges] = ((3, 8), (3, 8))
@@ -138,7 +138,7 @@ class OpenDoorsOrder(BabyEnv):
 
     room_size: int = 6
     num_doors: int = 2  # number of doors of the room; their colours differ
-    # Whether the mission fails if the agent toggles another door than the one to open next.
+    # Whether the mission fails if the agent toggles a door other than the one to open next.
     debug: bool = False
 
     steps_per_cell: ClassVar[int] = 20

@@ -29,8 +29,8 @@ class ActionObjDoor(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Place five objects, four doors and the agent in the middle room; return the mission.
 
-        Its target is one of the objects and doors. Its verb is `GO_TO` with probability 1/2;
-        otherwise it is `OPEN` for a door and `PICK_UP` for an object.
+        The target of the mission is one of the objects or doors. The verb is `GO_TO` with
+        probability 1/2; otherwise it is `OPEN` for a door and `PICK_UP` for an object.
         """
         objects = plan.add_distractors(5, plan.middle)
         doors = [plan.add_door(plan.middle, locked=False) for _ in range(4)]

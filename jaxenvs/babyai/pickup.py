@@ -18,13 +18,14 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 @level("Pickup-v0")
 @level("UnblockPickup-v0", num_dists=20, unblock=True)
 class Pickup(BabyEnv):
-    """Pick up an object in a maze; with `unblock`, some objects block the agent's way to others.
+    """Pick up an object in a maze of rooms.
 
-    With `unblock`, the agent cannot reach all objects without moving one of them out of its way.
+    With `unblock`, some objects block the agent's way to others, so the agent cannot reach every
+    object without moving another one out of its way.
     """
 
     num_dists: int = 18  # number of objects in the maze
-    unblock: bool = False  # whether some object can be reached only by moving others
+    unblock: bool = False  # whether the agent can reach some object only by moving others
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
@@ -56,7 +57,8 @@ class PickupDist(OneRoom):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Place the agent and five objects that differ in kind or colour.
 
-        Return the mission to pick up one of the objects, which it names by kind, colour or both.
+        Return the mission to pick up one of the objects; it names the object by kind, colour or
+        both.
         """
         objects = plan.add_distractors(5, 0)
         plan.place_agent(0)

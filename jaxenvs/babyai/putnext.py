@@ -78,8 +78,8 @@ class PutNext(OpenRooms):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Place the agent and objects; return the mission to put one object next to another.
 
-        One of the two objects is in the left room, the other one in the right room. Which of the
-        two has to be moved is random.
+        One of the two objects is in the left room, the other one in the right room. Which of them
+        the agent has to move is random.
         """
         left, right = self.both(plan)
         a, b = left[plan.below(len(left))], right[plan.below(len(right))]
@@ -92,7 +92,7 @@ class PutNext(OpenRooms):
 @level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
 class PutNextCarrying(PutNext):
-    """`PutNext`, but at the start the agent already carries the object that it has to put down.
+    """Put an object that the agent already carries at the start next to another object (`PutNext`).
 
     MiniGrid's reset makes the first observation before it gives the object to the agent, so the
     first observation still shows the object on the floor. MiniGrid's observation wrappers (`full`,
@@ -104,7 +104,7 @@ class PutNextCarrying(PutNext):
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Return the initial state, in which the agent already carries the object to put down.
 
-        It is the object that fits the mission's first description (bit 0 of the marks).
+        This is the object that fits the mission's first description (bit 0 of the marks).
         """
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
@@ -117,7 +117,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation.
+        """Return the observation of a state.
 
         If `obs` is "image", "dict" or "onehot", the first observation of an episode shows the
         object that the agent carries as if it still lay on the floor.
@@ -135,7 +135,7 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object of the left room next to an object of the right room, then do the reverse.
+    """Put an object of the left room next to one of the right room, then an object the other way.
 
     The second instruction names two other objects: it asks to put an object of the right room next
     to an object of the left room.
@@ -147,11 +147,11 @@ class MoveTwoAcross(OpenRooms):
     bounds: ClassVar[dict[str, tuple[int, int]]] = {"objs_per_room": (2, 9)}
 
     def draw(self, plan: Plan) -> UInt32[Array, "3"]:
-        """Place the agent and objects; return the mission, which consists of two instructions.
+        """Place the agent and objects; return a mission with two instructions.
 
-        The first one is to put an object of the left room next to an object of the right room. The
-        second one is to put another object of the right room next to another object of the left
-        room.
+        The first instruction is to put an object of the left room next to an object of the right
+        room. The second instruction is to put another object of the right room next to another
+        object of the left room.
         """
         left, right = self.both(plan)
         a, d = m.like(left[plan.sample(self.objs_per_room, 2)])

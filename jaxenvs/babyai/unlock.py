@@ -73,8 +73,8 @@ class KeyInBox(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Add a locked door to the middle room; place the agent and a box with the key there.
 
-        Return the mission to open the door. It also stores the tile of the key, which the box
-        contains.
+        Return the mission to open the door. The mission also stores the tile of the key, which is
+        in the box.
         """
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.BOX)
@@ -92,7 +92,8 @@ class KeyInBox(BabyEnv):
 class UnlockPickup(TwoRooms):
     """Open the locked door between two rooms and pick up the box in the other room.
 
-    The time limit is 72 steps by default, as in MiniGrid, which computes 288 but never uses it.
+    The default time limit is 72 steps, as in MiniGrid. MiniGrid also computes a limit of 288 steps,
+    but never uses it.
     """
 
     room_size: int = 6
@@ -101,9 +102,9 @@ class UnlockPickup(TwoRooms):
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Place a box in the right room, a locked door between the rooms, and key and agent left.
+        """Place a box in the right room, and the key and the agent in the left room.
 
-        Return the mission to pick up the box.
+        Between the rooms is a locked door. Return the mission to pick up the box.
         """
         box = plan.add_object(1, Kind.BOX)
         lock(plan)
@@ -115,7 +116,7 @@ class UnlockPickup(TwoRooms):
 
 @level("BlockedUnlockPickup-v0")
 class BlockedUnlockPickup(TwoRooms):
-    """`UnlockPickup` with a ball that blocks the door and has to be moved first."""
+    """Move a ball out of the way, unlock the door and pick up the box in the other room."""
 
     room_size: int = 6
 

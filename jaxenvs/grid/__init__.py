@@ -9,7 +9,8 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-# A module that only gives old names, with a warning, and a package that needs `jaxenvs.search`.
+# Modules without levels: `view` has only deprecated names, whose import warns; `oracle` needs
+# `jaxenvs.search`.
 NO_LEVELS = ("view", "oracle")
 
 for _module in pkgutil.iter_modules(__path__):  # importing a module registers the ids of its levels

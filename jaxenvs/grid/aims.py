@@ -1,7 +1,8 @@
-"""Aims: conditions that an agent must still meet for success, from which bounds are computed.
+"""Aims: conditions that are still necessary for success, from which lower bounds are computed.
 
-An aim names cells; to succeed, the agent must face one of them, now or later. A search adds up the
-turns and moves that this takes, which gives a lower bound on the number of steps to success.
+An aim has a set of cells. To succeed, the agent must face one of the cells, now or later. A search
+adds up the turns and moves that this takes, which gives a lower bound on the number of steps to
+success.
 """
 
 from typing import NamedTuple
@@ -17,32 +18,36 @@ from .tiles import Kind
 class Aim(NamedTuple):
     """A necessary condition of success: at some time the agent faces one of `cells`."""
 
-    # Cells where the things of the aim are now. If things are moved later, the agent has to face
-    # one of these cells before.
+    # Mask of the cells that now contain the aim's objects. Before the agent can move one of the
+    # objects, it must face one of these cells.
     cells: Bool[Array, "height width"]
-    actions: ArrayLike  # number of further actions that success takes after facing a cell, at least
+    actions: ArrayLike  # least number of actions until success after facing a cell
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns that may be saved, because success requires only a place next to a cell.
+    # Number of turns subtracted from the bound; more than 0 where the agent only has to stand next
+    # to a cell and need not face it.
     slack: int = 0
-    # Bit mask of the actions (bit `Action.PICKUP` ...) that success takes at least once.
+    # Bit mask of the actions that success takes at least once; bit `Action.PICKUP` stands for a
+    # pick-up.
     acts: ArrayLike = 0
-    # Bit mask of other aims, by their index. Cells of those must be faced before a cell of this
-    # one, unless the agent picks up a thing of this aim and puts it into another cell.
+    # Bit mask of the aims that precede this aim: bit i stands for aim i. The agent must face a cell
+    # of each of them before a cell of this aim, unless it moves an object of this aim to another
+    # cell.
     after: ArrayLike = 0
-    # Whether `acts` has the pick-up and the drop of another object, so moving takes two more.
+    # Whether the pick-up and the drop in `acts` are those of another object. If the agent also
+    # moves an object of this aim, success then takes two more actions.
     twice: ArrayLike = False
 
 
 def cell(
     shape: tuple[int, ...], row: ArrayLike, column: ArrayLike, reach: int = 0
 ) -> Bool[Array, "height width"]:
-    """Return a mask of a cell, or of all cells at most `reach` rows and columns from it."""
+    """Return a mask of a cell, and of all cells at most `reach` rows and columns from this cell."""
     rows, columns = jnp.arange(shape[0])[:, None], jnp.arange(shape[1])[None, :]
     return (abs(rows - row) <= reach) & (abs(columns - column) <= reach)
 
 
 def has(things: UInt8[Array, "*cells"], wanted: UInt8[Array, ""]) -> Bool[Array, "*cells"]:
-    """Return which tiles are the wanted object, or a box with the wanted key."""
+    """Return a mask of the tiles that are the object `wanted`, or a box with the key `wanted`."""
     box = (wanted & jnp.uint8(0xF0)) | jnp.uint8(Kind.KEY_BOX)
     return (things == wanted) | ((tiles.kind(wanted) == Kind.KEY) & (things == box))

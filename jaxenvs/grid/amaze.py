@@ -24,7 +24,7 @@ from .state import Level
 
 
 class MazeEnv(SquareGridEnv):
-    """Base class of mazes of walls and one goal, with a view of 5 x 5 through walls."""
+    """Base class of mazes with walls and one goal; the view is 5 x 5 cells, also through walls."""
 
     size: int = 15  # number of cells per side of the grid, outer wall included
     view_size: int = 5
@@ -32,7 +32,7 @@ class MazeEnv(SquareGridEnv):
     obs: str = "dict"
 
     mission: ClassVar[str] = "get to the green goal square"
-    package: ClassVar[str] = ""  # minigrid does not have these levels
+    package: ClassVar[str] = ""  # empty, because the package minigrid lacks these levels
     full_shows_all: ClassVar[bool] = True
     has_static_map: ClassVar[bool] = True
 
@@ -58,7 +58,7 @@ class AMaze(MazeEnv):
 
     @property
     def max_steps(self) -> int:
-        """The time limit of jaxued and minimax, for every size."""
+        """Time limit in steps, the same for every size, as in jaxued and minimax."""
         return 250
 
     def generate(self, key: Key) -> Level:
@@ -71,7 +71,10 @@ class AMaze(MazeEnv):
 
 
 def placed(is_wall: Bool[Array, "inner inner"], word: UInt32[Array, "3"]) -> Level:
-    """Return a level with these walls inside an outer wall, and agent and goal on free cells."""
+    """Return a level with the walls `is_wall` inside an outer wall.
+
+    Agent and goal are on free cells that are drawn with the random uint32 `word`.
+    """
     inner = is_wall.shape[1]
     free = ~is_wall.reshape(-1)
     agent = nth(free, below(word[0], free.sum(dtype=jnp.int32)))
@@ -84,5 +87,5 @@ def placed(is_wall: Bool[Array, "inner inner"], word: UInt32[Array, "3"]) -> Lev
 
 
 def nth(mask: Bool[Array, " n"], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the index of true entry `number` of a mask, counted from 0."""
+    """Return the index of True entry `number` of a mask; True entries are counted from 0."""
     return (jnp.cumsum(mask, dtype=jnp.int32) <= number).sum(dtype=jnp.int32)

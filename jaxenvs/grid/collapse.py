@@ -19,9 +19,9 @@ from ..core.carries import varying_like
 from ..core.platforms import by_platform
 from ..core.random import Key, below, hashed
 
-ATTEMPTS = 1000  # attempts of a level; an attempt ends with a complete grid or a contradiction
-RANK_BITS = 12  # bits of a cell's rank in the random order of cells
-NOWHERE = np.int32(1 << 30)  # larger than the priority, and the index, of any cell
+ATTEMPTS = 1000  # attempts per level, at most; each ends with a complete grid or a contradiction
+RANK_BITS = 12  # number of bits of a cell's rank in the random order of cells
+NOWHERE = np.int32(1 << 30)  # larger than the priority and the index of every cell
 _ALL, _NONE = np.uint32(0xFFFFFFFF), np.uint32(0)
 
 # The possible patterns of each cell: bit p % 32 of word p // 32 is set if pattern p is possible.
@@ -29,10 +29,10 @@ Wave = tuple[UInt32[Array, "rows columns"], ...]
 
 
 class Rule(NamedTuple):
-    """Patterns that can be next to each other because they share a strip of cells.
+    """Two sets of patterns that can be neighbours, because they share a strip of cells.
 
-    If a neighbour has one of the patterns `there`, the patterns `here` are possible. Both are sets
-    of patterns, with the words of a `Wave`.
+    The patterns `here` are possible in a cell whose neighbour has one of the patterns `there`. Each
+    set is a tuple of words with one bit per pattern, as in a `Wave`.
     """
 
     there: tuple[int, ...]
@@ -40,11 +40,11 @@ class Rule(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """The patterns of a preset, and how they fit together."""
+    """The patterns of a preset, their weights, and the rules for neighbouring patterns."""
 
     patterns: np.ndarray  # uint8 (patterns, width, width): 0 wall, 1 and 2 free
-    weights: np.ndarray  # int32 (patterns,): number of orientations with the pattern, 1 to 4
-    # Rules for each side of a cell: (axis, step along this axis to the neighbour, rules).
+    weights: np.ndarray  # int32 (patterns,): number of image orientations with the pattern, 1 to 4
+    # (axis, step along this axis to the neighbour, rules) for each of the four sides of a cell.
     sides: tuple[tuple[int, int, tuple[Rule, ...]], ...]
     wraps: bool
 
@@ -62,8 +62,9 @@ class Catalogue(NamedTuple):
 def rules(own: np.ndarray, facing: np.ndarray) -> tuple[Rule, ...]:
     """Return the rules for one side of a cell.
 
-    `own` are the strips of all patterns at this side, `facing` the strips with which neighbours
-    overlap them.
+    own: the strip of each pattern at this side.
+    facing: the strip of each pattern that overlaps `own` when the pattern is in the neighbouring
+        cell.
     """
     own, facing = own.reshape(len(own), -1), facing.reshape(len(facing), -1)
     strips = np.unique(own, axis=0)
@@ -72,7 +73,7 @@ def rules(own: np.ndarray, facing: np.ndarray) -> tuple[Rule, ...]:
 
 
 def _as_set(mask: np.ndarray) -> tuple[int, ...]:
-    """Return the words of the set of patterns where `mask` is true."""
+    """Return the set of patterns that `mask` selects, as words with one bit per pattern."""
     bits = np.pad(mask, (0, -len(mask) % 32)).reshape(-1, 32)
     return tuple(int(word) for word in (bits * (1 << np.arange(32))).sum(axis=1))
 
@@ -99,14 +100,18 @@ def swept(book: Catalogue, wave: Wave) -> Wave:
 
 
 def meets(wave: Wave, patterns: tuple[int, ...]) -> Bool[Array, "rows columns"]:
-    """Return for each cell whether one of these patterns is possible."""
+    """Return a mask of the cells in which at least one of `patterns` is possible."""
     return any_of(word & np.uint32(w) for word, w in zip(wave, patterns, strict=True)) != 0
 
 
 def _shifted(
     word: UInt32[Array, "rows columns"], axis: int, step: int, full: int, wraps: bool
 ) -> UInt32[Array, "rows columns"]:
-    """Return for each cell the word of its neighbour; outside of the level it is `full`."""
+    """Return for each cell the word of the neighbour that is `step` cells away along `axis`.
+
+    If `wraps`, the neighbour of a cell at the edge is the cell at the opposite edge; otherwise its
+    word is `full`.
+    """
     rolled = jnp.roll(word, -step, axis)
     if wraps:
         return rolled
@@ -121,19 +126,20 @@ def counted(wave: Wave) -> Int32[Array, "rows columns"]:
 
 
 def priorities(wave: Wave, rank: Int32[Array, "rows columns"]) -> Int32[Array, "rows columns"]:
-    """Return the order in which cells are reduced to one pattern, the smallest number first.
+    """Return the priority of each cell; the cell with the smallest number is reduced next.
 
-    Cells with fewer patterns come first, equal ones in the order of `rank`. Cells with one pattern
-    or none have the priority `NOWHERE`.
+    Cells with fewer possible patterns come first, and `rank` orders cells with equally many. A cell
+    with one pattern or none has the priority `NOWHERE`.
     """
     count = counted(wave)
     return jnp.where(count > 1, (count << RANK_BITS) + rank, NOWHERE)
 
 
 def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> list[Array]:
-    """Draw one of the possible patterns of a cell by weight, and return the set of this pattern.
+    """Draw one of the possible patterns of a cell by weight; return the set with only this pattern.
 
-    `possible` are the words of the cell; `word` is a random uint32.
+    possible: the words of the cell's set of patterns.
+    word: a random uint32.
     """
     number = np.arange(len(book.weights), dtype=np.int32)
     member = jnp.stack(possible)[number // 32] >> (number % 32).astype(np.uint32) & 1
@@ -145,12 +151,12 @@ def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> li
 
 
 class Progress(NamedTuple):
-    """Carry of the loop that makes a level."""
+    """Carry of the loop in `collapsed`, which makes one level."""
 
     wave: Wave
     sweeps: Int32[Array, ""]
     contradictions: Int32[Array, ""]
-    complete: Bool[Array, ""]  # whether each cell has its pattern
+    complete: Bool[Array, ""]  # whether every cell is reduced to one pattern
 
 
 def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> Progress:

@@ -64,7 +64,7 @@ class Crossing(SquareGridEnv):
         it.
         """
         size, count = self.size, self.crossings
-        places = np.arange(2, size - 2, 2, dtype=np.int32)  # rows and columns where a river can be
+        places = np.arange(2, size - 2, 2, dtype=np.int32)  # possible rows and columns of rivers
         word = words(key, 2 * len(places) + 2 * count)
         of_rivers, of_path, of_openings = jnp.split(word, np.cumsum([2 * len(places), count]))
         chosen = permutation(of_rivers) < count
@@ -100,12 +100,12 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the rivers on both sides of band `number`.
+    """Return the positions of the two rivers that enclose each band in `number`.
 
-    A band is the space between two successive rivers, or between a river and the border. If there
-    is no river on one side, the position of the border is returned.
+    A band is the space between two successive rivers, or between a river and the border. Bands are
+    counted from 0. If a side of the band is the border, the position of the border is returned.
     """
-    # For each place that was chosen for a river, the rank of this river, from 1.
+    # Rank (1, 2, ...) of the river at each chosen position.
     order = jnp.cumsum(chosen, dtype=jnp.int32)
 
     def river(wanted: Array, missing: int) -> Array:

@@ -17,10 +17,10 @@ from .tiles import Colour, Kind
 @register_level("DoorKey-8x8-v0", size=8, representative=True)
 @register_level("DoorKey-16x16-v0", size=16)
 class DoorKey(SquareGridEnv):
-    """A wall splits the room; its locked door opens with the key lying on the agent's side.
+    """A wall splits the room; the key to its locked door lies on the agent's side.
 
-    The door is never in the last row of the room, because MiniGrid's random range is one too short;
-    this is reproduced.
+    The goal is on the other side. The door is never in the last row of the room, because MiniGrid's
+    random range is one too short; this is reproduced.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 10 *
         size**2 steps.

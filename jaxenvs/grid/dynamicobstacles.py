@@ -40,15 +40,16 @@ UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b00
 @register_level("Dynamic-Obstacles-8x8-v0", size=8, obstacles=4, representative=True)
 @register_level("Dynamic-Obstacles-16x16-v0", size=16, obstacles=8)
 class DynamicObstacles(SquareGridEnv):
-    """Before each action every ball moves in turn to a free cell of the eight around it.
+    """Walk to the goal in the bottom right corner without colliding with moving balls.
 
-    Walking forward is a collision if a ball or a wall was ahead of the agent before the balls
+    Before each action the balls move one after another, each to a free cell among the eight around
+    it. Walking forward is a collision if a ball or a wall was ahead of the agent before the balls
     moved, even if the cell is free now. A ball that has just moved to the cell ahead only blocks
     the agent.
 
     Actions: 0 turn left, 1 turn right, 2 forward.
-    Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision. Episode ends: on the goal,
-        on a collision, or after 4 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision.
+    Episode ends: on the goal, on a collision, or after 4 * size**2 steps.
     """
 
     obstacles: int = 4  # number of moving balls
@@ -208,18 +209,18 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return a bit mask of the cell at an offset (rows, columns) from a ball.
+    """Return a bit mask of the cell that is `rows` and `columns` away from a ball.
 
-    It is 0 if the cell is outside the 3x3 neighbourhood of the ball.
+    The mask is 0 if this cell is outside the 3x3 neighbourhood of the ball.
     """
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return a mask of the set bit of `bits` that has `number` set bits below it.
+    """Return a mask of set bit `number` of `bits`; set bits are counted from 0, the lowest first.
 
-    It is 0 if there is no such bit. `bits` has at most eight set bits.
+    The mask is 0 if `bits` has no such bit. `bits` has at most eight set bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

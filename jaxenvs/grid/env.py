@@ -63,17 +63,18 @@ class GridEnv(GridWorld):
     # Mission of all episodes; a class with several missions overrides `mission_words`.
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
-    word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids that missions may have
+    word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids in the observation space
     # Whether the observation `full` determines the state. `full` does not show the carried object,
-    # the tile below the agent, the contents of boxes and the mission. This field is True only where
-    # all of these can be inferred.
+    # the tile below the agent, the contents of boxes and the mission, so the field is True only
+    # where all of these can be inferred.
     full_shows_all: ClassVar[bool] = False
     # Whether levels have only walls, lava and goals, and the agent must walk onto a goal. A flood
     # fill then finds the shortest plan.
     has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
     level_solver: ClassVar[str] = "jaxenvs.grid.oracle"
-    # Whether the agent carries an object at the start, which lies in a cell of the level's grid.
+    # Whether the agent starts with an object in its hands. The level's grid has this object in a
+    # cell.
     starts_carrying: ClassVar[bool] = False
 
     # Methods that subclasses define or override.
@@ -115,7 +116,7 @@ class GridEnv(GridWorld):
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def aims(self, state: GridState) -> tuple[Aim, ...] | None:
-        """Return conditions that are necessary for success; None if there is no success.
+        """Return the necessary conditions of success; None if success does not exist.
 
         By default, the agent must walk onto a goal. A subclass that overrides `judge` overrides
         this method too.
@@ -142,7 +143,7 @@ class GridEnv(GridWorld):
 
     @property
     def default_params(self) -> Params:
-        """MiniGrid's time limit for this level."""
+        """Parameters with MiniGrid's time limit for this level."""
         return Params(max_steps_in_episode=np.int32(self.max_steps))
 
     @property
@@ -173,7 +174,7 @@ class GridEnv(GridWorld):
         return Transition(after, reward, success | failure, self.info(after))
 
     def info(self, state: GridState) -> dict[str, Array]:
-        """Return `level_rejected` if the class can reject levels, else an empty dictionary.
+        """Return a dict with the flag `level_rejected`; empty if the class never rejects levels.
 
         The flag is True if `level_budget` drawn levels were all rejected.
         """
@@ -208,9 +209,10 @@ class GridEnv(GridWorld):
         return _OBSERVE[self.obs](self, state)
 
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
-        """Convert an observation of MiniGrid to this environment's observation, `image` or `dict`.
+        """Convert MiniGrid's observation `shown` to the format of this environment's observation.
 
-        Raises `KeyError` for an unknown word in the mission, and `ValueError` for any other `obs`.
+        This environment must have the observation `image` or `dict`; any other raises `ValueError`.
+        A word in the mission that is unknown raises `KeyError`.
         """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
@@ -231,7 +233,10 @@ class GridEnv(GridWorld):
         return steps_to_goal(level.grid, level.pose) if self.has_static_map else None
 
     def optimal_return(self, level: Level, params: Params) -> Float32[Array, ""] | None:
-        """Return the return of the shortest plan; 0 if it exceeds the time limit or none exists."""
+        """Return the return of the shortest plan; None if the map is not static.
+
+        The result is 0 if the plan exceeds the time limit, or if no plan exists.
+        """
         steps = self.optimal_steps(level)
         if steps is None:
             return None
@@ -240,10 +245,10 @@ class GridEnv(GridWorld):
         return jnp.where(steps <= limit, best, 0.0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level with a goal in front of the agent, and an action that walks onto the goal.
+        """Return a level and an action that ends its episode in success.
 
-        The action ends the level's episode. Environments with another task, such as picking up an
-        object, override this method.
+        The goal is in front of the agent, and the action walks onto it. Environments with another
+        task, such as picking up an object, override this method.
         """
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
@@ -285,7 +290,7 @@ class SquareGridEnv(GridEnv):
     size: int = 8  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 4
-    max_size: ClassVar[int] = 127  # 127 is the most that a position, an int8, can represent
+    max_size: ClassVar[int] = 127  # largest value of a row or a column, which is an int8
     # Number of steps of the time limit per cell: the limit divided by size**2.
     steps_per_cell: ClassVar[int] = 4
 

@@ -1,7 +1,6 @@
-"""Text about grid worlds for people.
+"""Texts about grid worlds for players: action keys, facts, and descriptions of observations.
 
-The module has the keys of the actions, the facts in the panel of the viewer, and descriptions of
-observations in words.
+The facts are shown in the panel of the viewer.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +32,7 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # keys that perform each action, in the o
     ("done", "return"),
 )
 HEADINGS = ("right", "down", "left", "up")
-# Letter of each kind of tile in a text drawing. A letter for the tile's colour follows it.
+# Letter of each kind of tile in a text drawing; the letter of the tile's colour comes after it.
 LETTERS = {
     Kind.FLOOR: "f",
     Kind.DOOR: "D",
@@ -75,9 +74,9 @@ def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
 
 
 def text_inputs(env: "GridEnv", state: GridState) -> dict[str, Array]:
-    """Return the arrays that a text needs: cells in sight, agent, carried object and mission.
+    """Return the arrays from which `texts` writes: cells, agent, carried object and mission.
 
-    If the observation shows the whole grid, the cells are the whole grid.
+    The cells are those in sight, or the whole grid if the observation shows it.
     """
     inputs = {
         **surroundings.inputs_of(env, state, _is_whole(env)),
@@ -89,7 +88,7 @@ def text_inputs(env: "GridEnv", state: GridState) -> dict[str, Array]:
 
 
 def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[str]:
-    """Describe observations in words, followed by a drawing made of characters if full.
+    """Describe observations in words; add a drawing made of characters if `detail` is "full".
 
     A text names the mission, the carried object and the objects in sight. The drawing shows the
     whole grid if the observation does, else the agent's view.
@@ -101,11 +100,11 @@ def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[st
 
 
 class Told(NamedTuple):
-    """The parts of a text about one state."""
+    """The sentences and the drawing that make up the text about one state."""
 
-    mission: str  # sentence, or ""
+    mission: str  # sentence, "" without a mission
     carried: str
-    faces: str  # sentence, or "" if the direction is not observed
+    faces: str  # sentence, "" if the direction is not observed
     things: list[Thing]  # objects in sight
     ahead: str  # sentence about the first tile in each direction
     drawing: str
@@ -116,13 +115,13 @@ class Told(NamedTuple):
         return [*head, surroundings.sighted(self.things), self.ahead, self.drawing]
 
     def short(self) -> list[str]:
-        """Return at most three lines without the drawing."""
+        """Return the lines of the short text: at most three, without the drawing."""
         have = " ".join(filter(None, (self.carried, self.faces, surroundings.sighted(self.things))))
         return [line for line in (self.mission, have, self.ahead) if line]
 
 
 def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return the parts of the texts about a batch; without drawings unless `is_drawn`."""
+    """Return one `Told` per state of a batch; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
     told: list[Any] = [None] * count
     whole = _is_whole(env)
@@ -136,7 +135,8 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
     for pose, rows in surroundings.groups(inputs["agent"]):
         frame, some = surroundings.frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
         if not whole:
-            # In a view, the agent's cell shows the carried object, which does not lie on the floor.
+            # In a view, the agent's cell shows the carried object. An empty tile replaces this
+            # object, so that the text does not list it as lying in the room.
             some[:, frame.agent] = tiles.EMPTY
         drawings = WRITER.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
         lines = WRITER.lines(some, frame, 4 if whole else 3)
@@ -148,7 +148,7 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
 
 
 def changes(env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-    """Describe what changed between two batches of observations."""
+    """Return one text per state: what changed from the observation in `old` to that in `new`."""
     return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
 
 
@@ -169,7 +169,7 @@ def _is_whole(env: "GridEnv") -> bool:
 
 
 def _sign(tile: int) -> str:
-    """Return the characters that stand for a cell in a text drawing."""
+    """Return the characters that stand for a tile in a text drawing."""
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     colour = tiles.shown_colour(tile)

@@ -45,6 +45,9 @@ def steps_to_goal(
 
 
 def _ahead(values: Array, direction: int) -> Array:
-    """Return the value of the cell in front of each cell; the border of the map is wall."""
+    """Return for each cell the value of the next cell in `direction`.
+
+    Values wrap around at the edges of the map, which does not matter because the border is wall.
+    """
     down, right = AHEAD[direction]
     return jnp.roll(values, (-down, -right), (0, 1))

@@ -11,7 +11,8 @@ from .env import FixedGridEnv, register_level
 from .placement import other, put, room
 from .state import Level
 
-# Cells per side of the grid; row and column of the inner walls; cells per side of a room.
+# Number of cells per side of the grid; index of the row and column of the inner walls; number of
+# cells per side of a room.
 SIZE, WALL, SIDE = 19, 9, 8
 ROOM_CELLS = 4 * SIDE * SIDE
 
@@ -33,7 +34,7 @@ class FourRooms(FixedGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the positions of the gaps, the agent and the goal."""
         word = words(key, 7)
-        # Offset of each gap in its wall: upper, lower, left and right wall.
+        # Position of the gap along each inner wall: upper, lower, left and right wall.
         offset = 1 + below(word[:4], SIDE)
         far = offset + jnp.array([0, WALL, 0, WALL], jnp.int32)
         gaps = jnp.stack(

@@ -19,7 +19,7 @@ THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 @register_level("GoToObject-6x6-N2-v0", size=6)
 @register_level("GoToObject-8x8-N2-v0", size=8)
 class GoToObject(SquareGridEnv):
-    """Take action `done` next to the object that the mission names, among different objects.
+    """Take action `done` next to the object that the mission names; no two objects are alike.
 
     The agent must be next to the cell where the object lay at first, even if the object has been
     carried away.

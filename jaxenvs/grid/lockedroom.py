@@ -22,9 +22,10 @@ DEPTH, WIDTH = 5, 6  # number of rows and columns of free cells in a room
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway: a locked one has the goal, another one has the key.
+    """Take the key from one of six rooms, unlock another room, and walk to the goal in it.
 
-    The mission names the colours of both rooms' doors; no two doors share a colour.
+    There are three rooms on each side of a hallway. The mission names the colours of the doors of
+    both rooms; no two doors share a colour.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 190 steps.
     """
@@ -36,10 +37,10 @@ class LockedRoom(FixedGridEnv):
     mission_length: ClassVar[int] = 18
 
     def generate(self, key: Key) -> Level:
-        """Draw the rooms, the door colours, the goal, the key and the agent.
+        """Draw which rooms have the goal and the key, the colours of the doors, and the agent.
 
-        The level's task is two colours: of the locked door, and of the door of the room with the
-        key.
+        The level's task has two colours: that of the locked door, and that of the door of the room
+        with the key.
         """
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)
@@ -60,7 +61,7 @@ class LockedRoom(FixedGridEnv):
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Return the mission as word ids.
 
-        It names the colours of the locked door and of the door of the room with the key.
+        The mission names the colours of the locked door and of the door of the room with the key.
         """
         locked, of_key = (
             jnp.asarray(missions.COLOUR_WORDS)[tasks.part(state.task, i)] for i in range(2)

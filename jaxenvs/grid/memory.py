@@ -97,9 +97,9 @@ class Memory(SquareGridEnv):
         return Ending(level.posed(*pose), (Action.FORWARD,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) of a step, which depend only on the cell where the agent is.
+        """Return (success, failure) of a step, from the agent's cell after it.
 
-        The action does not matter.
+        Success is the cell before the matching object, failure the cell before the other object.
         """
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column

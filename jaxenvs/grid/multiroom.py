@@ -31,9 +31,9 @@ RIGHT, BELOW, LEFT, ABOVE = range(4)  # indices of the four walls of a room
 
 
 class Room(NamedTuple):
-    """A room, walls included, and the door through which it is entered.
+    """A room, walls included, and the door through which the agent enters it.
 
-    `row` and `column` are its upper left corner.
+    `row` and `column` are the cell of the room's upper left corner.
     """
 
     row: Int32[Array, "*tries"]
@@ -54,9 +54,9 @@ class Room(NamedTuple):
 
     @property
     def entry(self) -> Int32[Array, ""]:
-        """Index of the wall that has the entrance.
+        """Index of the wall that has the entrance; the left wall for the first room of a chain.
 
-        The first room of a chain has no entrance; for it, the index of the left wall.
+        The first room has no entrance.
         """
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
@@ -72,9 +72,9 @@ class Room(NamedTuple):
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether this room does not overlap a room that was placed earlier.
+        """Return whether this room does not overlap `earlier`, a room that was placed before it.
 
-        For this test, this room is one cell wider and one cell higher than it really is.
+        As in MiniGrid, this room counts as one cell wider and one cell higher than it is.
         """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
@@ -91,19 +91,19 @@ _ROOM_BITS = sum(_BITS)
 @register_level("MultiRoom-N4-S5-v1", rooms=4, max_room_size=5)
 @register_level("MultiRoom-N6-v0", rooms=6)
 class MultiRoom(FixedGridEnv):
-    """Rooms in a chain, each entered by a door; the goal is in the last room.
+    """Walk through a chain of rooms, each entered by a door, to the goal in the last room.
 
     A door never has the same colour as the previous one. `N4-S5-v0` has six rooms, a bug of
-    MiniGrid reproduced on purpose; `v1` has four.
+    MiniGrid that is reproduced on purpose; `v1` has four.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
-        steps.
+    steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-        0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only
-        for environments that are done, is the reset source on every device: generating for all of
-        them would loop until the last one has an accepted level. If levels may repeat, `pool`
-        avoids the loop.
+    0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only for
+    environments that are done, is the reset source on every device. Generating levels for all
+    environments would loop until the last of them has an accepted level. If levels may repeat,
+    `pool` avoids the loop.
     """
 
     rooms: int = 6  # number of rooms in the chain

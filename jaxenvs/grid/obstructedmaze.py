@@ -39,7 +39,7 @@ class ObstructedWorld(RoomGrid):
     room_size: int = 6
     key_in_box: bool = True  # whether keys are in grey boxes
     blocked: bool = True  # whether a green ball lies in front of each locked door
-    rooms_visited: int = 2  # number of rooms that the time limit assumes the agent to visit
+    rooms_visited: int = 2  # number of rooms to visit, from which the time limit is computed
 
     min_room_size: ClassVar[int] = 5
     mission: ClassVar[str] = "pick up the blue ball"
@@ -54,9 +54,9 @@ class ObstructedWorld(RoomGrid):
         return (Aim(state.grid == TARGET, 1),)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the blue ball in front of the agent, and an action that picks it up.
+        """Return a level and an action that ends its episode in success.
 
-        This action ends the level's episode.
+        The blue ball is in front of the agent, and the action picks it up.
         """
         return Ending(level.facing(TARGET), (Action.PICKUP,))
 
@@ -80,7 +80,7 @@ class ObstructedWorld(RoomGrid):
 @register_level("ObstructedMaze-1Dlh-v0", blocked=False)
 @register_level("ObstructedMaze-1Dlhb-v0")
 class ObstructedDoor(ObstructedWorld):
-    """One locked door between the agent and the blue ball.
+    """Open one locked door and pick up the blue ball behind it.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
     agent's hands, or after 4 * room_size**2 * rooms_visited steps.
@@ -120,14 +120,14 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    Each quarter of the maze is a room next to the middle one. Two locked doors lead from this room
-    to the two corner rooms next to it.
+    A quarter of the maze is one of the four rooms next to the middle room. Two locked doors lead
+    from this room to the two corner rooms next to it.
 
     In version 0 of the mazes, a green ball that blocks a door may overwrite a key or box that was
-    placed before it, and such a maze has no solution. `keys_last` fixes this.
+    placed before it, and such a maze has no solution. `keys_last` prevents this.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
-        agent's hands, or after 4 * room_size**2 * rooms_visited steps.
+    agent's hands, or after 4 * room_size**2 * rooms_visited steps.
     """
 
     quarters: int = 4  # number of quarters of the maze that have doors, from 1 to 4

@@ -34,7 +34,7 @@ class PerfectMaze(MazeEnv):
     """
 
     min_size: ClassVar[int] = 5
-    reset_source: ClassVar[str] = "exact"  # a level takes two iterations per room
+    reset_source: ClassVar[str] = "exact"  # costly levels: two loop iterations per room
     steps_per_cell: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
@@ -44,16 +44,17 @@ class PerfectMaze(MazeEnv):
             raise ValueError(f"PerfectMaze: size={self.size} must be odd, such as 15")
 
     def generate(self, key: Key) -> Level:
-        """Draw a spanning tree of the corridors' cells, then the agent and the goal."""
+        """Draw a maze whose free cells form a tree, then the agent and the goal."""
         key_tree, key_place = jax.random.split(key)
         return placed(~tree((self.size - 1) // 2, key_tree), words(key_place, 3))
 
 
 def tree(side: int, key: Key) -> Bool[Array, "inner inner"]:
-    """Return the free cells of a maze with `side` x `side` rooms, (2 * side - 1) cells per side.
+    """Return a mask of the free cells of a maze with `side` x `side` rooms; a room is one cell.
 
-    A depth-first search walks to a random unvisited neighbour, and goes back if there is none. It
-    visits each room, and leaves each but the first, once.
+    The mask has 2 * side - 1 cells per side, without the outer wall. The depth-first search moves
+    to a random unvisited room next to it, and goes back if there is none. The search enters each
+    room but the first once, and goes back from each of them once.
     """
     inner = 2 * side - 1
 

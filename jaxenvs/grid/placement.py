@@ -1,7 +1,7 @@
 """Placement of tiles, objects and agents.
 
-MiniGrid draws positions until one is allowed (rejection sampling). These functions draw directly
-from the resulting distributions, without a loop.
+MiniGrid draws positions until one is allowed (rejection sampling). The functions of this module
+draw directly from the resulting distributions, without a loop.
 """
 
 import jax
@@ -15,7 +15,7 @@ from . import tiles
 
 
 def room(height: int, width: int) -> np.ndarray:
-    """Return an empty grid with walls along its border; an array of tile bytes, uint8."""
+    """Return a room without objects, with walls along its border: an array of tile bytes, uint8."""
     grid = np.full((height, width), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.EMPTY
     return grid
@@ -85,7 +85,7 @@ def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
 
 
 def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
-    """Return one independent uniform integer below each bound, all from one random uint32.
+    """Return one uniform integer below each bound, all independent, from one random uint32.
 
     The probability of each value has an error below 2**-32 times the product of the bounds.
     """

@@ -23,12 +23,12 @@ from .tiles import Colour, Kind
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects that can be drawn at random
 NUM_COLOURS = len(Colour)
 STRIDE = 4  # number of iterations of the reachability search between two tests for convergence
-# Cost, in `connect_all`, of a door in a wall that must not get one.
+# Cost, in `connect_all`, of an edge whose wall must not get a door.
 NEVER = np.uint32(0xFFFFFFFF)
 
 
 class Thing(NamedTuple):
-    """An object or a door of a level: scalars, or arrays with one entry per object."""
+    """Tile and cell of an object or a door: scalars, or arrays with one entry per object."""
 
     tile: UInt8[Array, "*things"]
     row: Int32[Array, "*things"]
@@ -36,7 +36,7 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction. It exists only while JAX traces `generate`.
+    """A level under construction, which exists only while JAX traces `generate`.
 
     Methods have the names of MiniGrid's `RoomGrid`, and sample from the same distributions. Until
     `place_agent` is called, the agent is assumed to be in the centre of the middle room.
@@ -101,11 +101,11 @@ class Plan:
         return self.below(NUM_COLOURS)
 
     def colours(self, count: int) -> Int32[Array, " {count}"]:
-        """Return distinct colours in random order."""
+        """Return `count` distinct colours in random order."""
         return self.sample(NUM_COLOURS, count)
 
     def sample(self, bound: int, count: int) -> Int32[Array, " {count}"]:
-        """Return distinct integers in [0, bound) in random order."""
+        """Return `count` distinct integers in [0, bound) in random order."""
         return distinct(self.words(count), bound)
 
     # Methods that change walls and doors.
@@ -177,9 +177,8 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute for each pair of rooms the smallest threshold whose doors connect the two rooms.
-        # It is the minimum, over all paths between the rooms, of the largest cost of an edge on the
-        # path.
+        # For each pair of rooms, the smallest threshold whose doors connect the two rooms: the
+        # minimum, over all paths between the rooms, of the largest cost of an edge on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -314,7 +313,8 @@ class Plan:
         wide = jnp.pad(self.grid, 1, constant_values=tiles.WALL)
         around = jax.lax.dynamic_slice(wide, (row, column), (size + 2, size + 2))
         fine = (around == tiles.EMPTY) | (around == tiles.WALL)
-        # Whether the cell ahead is free or a wall, for an agent facing right, down, left or up.
+        # Masks of the cells where an agent that faces right, down, left or up has a free cell or a
+        # wall ahead.
         ahead = jnp.stack([fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]])
         pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
         self.direction, cell = pose // size**2, pose % size**2
@@ -323,7 +323,7 @@ class Plan:
     # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects, then one door for each edge (tile 0 for an edge without a door)."""
+        """Return all objects, then one entry per edge: its door, or tile 0 if it has no door."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(
@@ -339,7 +339,7 @@ class Plan:
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
-        """Return which objects are in the room or in its walls; none if the room is -1."""
+        """Return a mask of the objects in the room or in its walls; all False if the room is -1."""
         row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
         rows, columns = things.row - row, things.column - column
         pitch = self.env.room_size - 1
@@ -388,7 +388,7 @@ def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
 
 
 def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
-    """Return the cells above, below, left and right of the given cells; packed as by `_bits`."""
+    """Return a mask of the neighbours of the cells in `bits`; both are packed as by `_bits`."""
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
     if bits.shape[1] > 1:  # shift the bits at the ends of a word into the neighbouring words

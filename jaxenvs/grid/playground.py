@@ -14,7 +14,7 @@ from .placement import digits, item, put_all, room
 from .state import GridState, Level
 from .tiles import Kind
 
-# Number of cells per side of the grid; number of cells from one wall to the next.
+# Number of cells per side of the grid; number of rows or columns from one wall to the next.
 SIZE, PITCH = 19, 6
 SIDE = PITCH - 1  # number of free cells per side of a room
 # Number of objects; number of (kind, colour) pairs from which they are drawn.
@@ -27,7 +27,7 @@ INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
 
 @register_level("Playground-v0")
 class Playground(FixedGridEnv):
-    """Nine rooms with a closed door between every two neighbours, and twelve objects.
+    """Walk among nine rooms, with a closed door between neighbouring rooms, and twelve objects.
 
     Reward: none. Episode ends: after 100 steps.
     """
@@ -40,7 +40,7 @@ class Playground(FixedGridEnv):
         return None
 
     def aims(self, state: GridState) -> None:
-        """Return None: the level has no mission."""
+        """Return None, because levels have no mission."""
         return None
 
     def ending(self, level: Level) -> None:

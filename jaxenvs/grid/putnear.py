@@ -99,7 +99,7 @@ class PutNear(SquareGridEnv):
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Return the mission as word ids.
 
-        It names the colours and kinds of the object to move and of the target.
+        The mission names the colours and kinds of the object to move and of the target.
         """
         moved, target = tasks.tile(state.task, 3), tasks.tile(state.task, 2)
         return missions.sentence(

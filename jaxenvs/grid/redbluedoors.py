@@ -25,21 +25,21 @@ SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
 @register_level("RedBlueDoors-6x6-v0", size=6)
 @register_level("RedBlueDoors-8x8-v0", size=8)
 class RedBlueDoors(SquareGridEnv):
-    """A room with a red door on its left and a blue one on its right; open red before blue.
+    """Open the red door on the left of a room, then the blue door on its right.
 
     The red door must still be open when the blue door opens. The grid is twice as wide as high.
 
     Reward: 1 - 0.9 * steps / max_steps when the blue door opens while the red door is open. Episode
-        ends: when the blue door opens, or after 20 * size**2 steps.
+    ends: when the blue door opens, or after 20 * size**2 steps.
     """
 
-    size: int = 8  # number of rows of the grid; the room in its middle has as many columns
+    size: int = 8  # number of rows of the grid, and of rows and columns of the room
 
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The observation `full` determines the state. It does not show a door in whose cell the agent
-    # stands, but such a door must be open, and its colour follows from the side of the room.
+    # The observation `full` determines the state. `full` does not show a door in whose cell the
+    # agent stands, but such a door must be open, and its colour follows from the side of the room.
     full_shows_all: ClassVar[bool] = True
 
     @property
@@ -61,10 +61,10 @@ class RedBlueDoors(SquareGridEnv):
         return Level.of(grid, row, left + column, below(word_turn, 4))
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to open both doors.
+        """Return the necessary conditions of success: to open the red door and the blue door.
 
-        Levels of `generate` have one closed door of each colour. In other levels, a blue door that
-        is open can be closed, and then opened for success.
+        Levels of `generate` have one closed door of each colour. In other levels, the blue door may
+        be open at the start; the agent then closes it, and opens it for success.
         """
         left = np.arange(state.grid.shape[1]) == self.size // 2
         is_red = (state.grid == SHUT_RED) | (state.grid == LOCKED_RED)
@@ -81,9 +81,9 @@ class RedBlueDoors(SquareGridEnv):
         return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) of a step that opens the blue door.
+        """Return (success, failure) of a step; both are False unless it opens the blue door.
 
-        It is success if the red door is open, else failure.
+        Opening the blue door is success if the red door is open, else failure.
         """
         opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
         red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()

@@ -81,9 +81,9 @@ class PickUpWorld(RoomGrid):
         return (Aim(has(state.grid, target), 1, ~has(state.carried, target)),)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level with the target in front of the agent, and an action that picks it up.
+        """Return a level and an action that ends its episode in success.
 
-        This action ends the level's episode.
+        The target is in front of the agent, and the action picks it up.
         """
         return Ending(level.facing(level.task), (Action.PICKUP,))
 

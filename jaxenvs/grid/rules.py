@@ -31,7 +31,7 @@ def act(
     moves = (action == Action.FORWARD) & tiles.is_walkable(front)
     picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
     drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
-    # Tile that is in front of the agent after the action.
+    # Tile in front of the agent after the action.
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)

@@ -1,4 +1,4 @@
-"""Sprites of grid worlds, drawn by code."""
+"""Sprites of the tiles of grid worlds, drawn by code."""
 
 from ..core import looks
 from ..core.gridworld import Sprites

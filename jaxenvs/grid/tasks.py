@@ -31,15 +31,18 @@ def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
 def offset(
     row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return the row distance and the column distance between a cell and the task's cell.
+    """Return the distances, in rows and in columns, between a cell and the task's cell.
 
-    Bytes 0 and 1 of the task are the row and the column of its cell.
+    Bytes 0 and 1 of the task are the row and the column of the task's cell.
     """
     return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
 
 
 def aim_stop(state: GridState) -> Aim:
-    """Return the condition of missions that end with `done` next to a cell: get there."""
+    """Return the necessary condition of missions that end with `done` next to the task's cell.
+
+    The condition is to stand next to this cell; the agent need not face it.
+    """
     where = cell(state.grid.shape, part(state.task, 0), part(state.task, 1))
     return Aim(where, 1, slack=2)
 

@@ -47,7 +47,7 @@ class Colour(IntEnum):
 
 NUM_CODES = 128
 EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # tile bytes of kinds that have only one colour
-# Names of tiles that are named without a colour.
+# Names of tiles whose name does not include a colour.
 _NAMES = {EMPTY: "", GOAL: "goal", LAVA: "lava", WALL: "wall"}
 _DOOR_STATES = {Kind.DOOR: "open ", Kind.CLOSED_DOOR: "closed ", Kind.LOCKED_DOOR: "locked "}
 
@@ -69,7 +69,7 @@ def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
 
 
 def is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
-    """Return whether a tile has one of these kinds; a single bit test covers all of them."""
+    """Return a mask of the tiles of the kinds `kinds`, by a single bit test for all kinds."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
 

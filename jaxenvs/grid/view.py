@@ -1,4 +1,4 @@
-"""Old name of two functions, which works for one release, with a warning."""
+"""Deprecated name of a module with two functions; importing it gives a warning."""
 
 import warnings
 

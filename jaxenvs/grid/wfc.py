@@ -35,7 +35,7 @@ from .state import GridState, Level
 
 
 class Preset(NamedTuple):
-    """A level style of MiniGrid."""
+    """Parameters and image of a style of levels of MiniGrid."""
 
     width: int  # cells per side of a pattern
     wraps: bool  # whether patterns at an edge of the level must fit those at the opposite edge
@@ -108,7 +108,7 @@ PRESETS = {
 
 @functools.cache
 def catalogue(preset: str) -> Catalogue:
-    """Return the catalogue of a preset, derived from its image."""
+    """Return the patterns that occur in the image of a preset, their weights and their rules."""
     width, wraps, image = PRESETS[preset]
     pixels = np.array([["#.,".index(pixel) for pixel in row] for row in image.split()], np.uint8)
     turned = np.rot90(np.fliplr(pixels), axes=(1, 0))
@@ -136,9 +136,9 @@ def _windows(pixels: np.ndarray, width: int) -> np.ndarray:
 
 
 def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns"]:
-    """Return the largest set of free cells that are connected through their four sides.
+    """Return a mask of the largest set of free cells that are connected through their four sides.
 
-    Among equally large ones it is the one with the first cell, column by column.
+    Among sets of the same size, the set that has the first cell, column by column, is returned.
     """
     cells = np.arange(free.size, dtype=np.int32).reshape(free.shape[::-1]).T
 
@@ -146,7 +146,8 @@ def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns
         padded = jnp.pad(labels, 1, constant_values=NOWHERE)
         near = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
         least = functools.reduce(jnp.minimum, near, labels)
-        # The label of a cell is another cell of its area, whose label is at most as large.
+        # A label is the index of a cell of the same area, so a cell also takes the label of this
+        # cell, which is smaller or equal. Labels then spread in fewer iterations.
         far = least.T.reshape(-1).at[least].get(mode="clip")
         return jnp.where(free, jnp.minimum(least, far), NOWHERE)
 
@@ -186,12 +187,12 @@ class WFC(SquareGridEnv):
     size: int = 25  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 6
-    max_size: ClassVar[int] = 66  # so that the ranks of the cells inside fit into `RANK_BITS`
+    max_size: ClassVar[int] = 66  # limit so that the ranks of all inner cells fit into `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
     # On a CPU, `exact` generates one level at a time in batches of up to 4,096 environments. More
     # lanes would also generate levels for environments that need none.
     rows_per_lane: ClassVar[int] = 4096
-    levels_at_once: ClassVar[int] = 512  # more levels at a time save nothing
+    levels_at_once: ClassVar[int] = 512  # larger batches are not faster per level
     mission: ClassVar[str] = "traverse the maze to get to the goal"
     word_count: ClassVar[int] = len(missions.WORDS)
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
@@ -209,7 +210,10 @@ class WFC(SquareGridEnv):
         return 20 * self.size
 
     def mosaic(self, key: Key) -> tuple[Bool[Array, "rows columns"], Bool[Array, ""]]:
-        """Draw a mosaic: its free cells without the outer wall, and whether it is complete."""
+        """Draw a mosaic; return a mask of its free cells, and whether every cell got a pattern.
+
+        The mask has no outer wall.
+        """
         book, side = catalogue(self.preset), self.size - 2
         rank = permutation(words(key, side**2)).reshape(side, side)
         made = collapsed(book, rank, jax.random.fold_in(key, 1))
@@ -235,6 +239,6 @@ class WFC(SquareGridEnv):
 
 
 def _cell(area: Bool[Array, "rows columns"], number: Array) -> tuple[Array, Array]:
-    """Return (row, column) in the grid of the cell with this number in the area."""
+    """Return (row, column) in the grid of cell `number` of the area, counted from 0, row by row."""
     place = (area.reshape(-1).cumsum(dtype=jnp.int32) <= number).sum(dtype=jnp.int32)
     return 1 + place // area.shape[1], 1 + place % area.shape[1]

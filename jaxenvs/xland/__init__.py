@@ -16,7 +16,7 @@ from .tiles import Colour, Kind
 from .trials import Trials, episode_returns
 from .words import describe
 
-if TYPE_CHECKING:  # at run time, `__getattr__` imports these on first use
+if TYPE_CHECKING:  # for type checkers only; at run time, `__getattr__` imports both
     from .solver import Solution, solve
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
     "solve",
 ]
 
-if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would accept any name
+if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept every attribute
 
     def __getattr__(name: str) -> Any:
         """Import `solve` and `Solution` on first use, because they import the search package."""

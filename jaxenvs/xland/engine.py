@@ -2,8 +2,8 @@
 
 Rules can only change the pocket and eight cells: the four neighbours of the agent (one of them is
 the cell in front of the agent) and the four neighbours of the cell in front (one of them is the
-agent's cell). A step reads these cells into two uint32, lets all rules change them in registers,
-and writes them back together.
+agent's cell). A step reads these cells into two uint32, lets all rules change the two words in
+registers, and writes the cells back together.
 
 Indexing beyond the grid follows xminigrid. A cell above or left of the grid stands for the cell on
 the opposite side of the grid. A cell below or right of the grid is empty, and writes to it are
@@ -45,12 +45,12 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-# Bit offset of the tile byte of each of these eight cells in its uint32; four cells share a uint32.
+# Bit offset of the tile byte of each of the eight cells within its uint32, which has four cells.
 _SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)
 
 
 class Front(NamedTuple):
-    """The cell in front of the agent, as it is before the action."""
+    """Position and tile of the cell in front of the agent, before the action."""
 
     row: Int32[Array, ""]
     column: Int32[Array, ""]
@@ -60,7 +60,7 @@ class Front(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Action and direction of the agent in a step, in the form that the rules and the goal need."""
+    """Flags, masks and bit offsets of a step, from the action and the agent's direction."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`
@@ -239,7 +239,8 @@ def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> S
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in a scan.
 
-    On CPU, XLA would recompute unrolled rules for each of their outputs; a scan computes them once.
+    On a CPU, XLA would compute unrolled rules again for each output; a scan computes each rule
+    once.
     """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
@@ -265,9 +266,9 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return where the condition of a rule or goal holds.
+    """Return the neighbours and the pocket for which the condition of a rule or goal holds.
 
-    Returns a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
+    These are a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
     cell in front, and whether the condition holds for the object in the pocket.
     """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
@@ -320,7 +321,7 @@ def _place_reached(
 
 
 def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
-    """Return the bits of `new` where the mask is set, else the bits of `old`."""
+    """Return the bits of `new` where `mask` has set bits, else the bits of `old`."""
     return old ^ ((old ^ new) & mask)
 
 

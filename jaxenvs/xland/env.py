@@ -35,8 +35,8 @@ from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
-# The default task: put the ball next to the square, so that a rule turns the two into a pyramid,
-# and pick up the pyramid.
+# The default task: put the ball next to the square, so that a rule turns both into a pyramid, and
+# pick up the pyramid.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
     rules=[
@@ -54,7 +54,7 @@ def _register_all(env_class: World) -> World:
             register(
                 f"XLand-{name}-v0",
                 aliases=(f"XLand-MiniGrid-{name}",),
-                # Benchmarks and pictures use this id for all layouts, because papers train on it.
+                # Benchmarks and pictures of XLand use only this id, because papers train on it.
                 representative=name == "R4-13x13",
                 layout=layout,
                 size=size,
@@ -64,7 +64,7 @@ def _register_all(env_class: World) -> World:
 
 @_register_all
 class XLand(GridWorld):
-    """A grid world whose rules and goal are data: rules turn objects into other objects.
+    """Act in a grid world whose goal and rules are data; rules turn objects into other objects.
 
     A rule applies when the agent picks an object up, steps next to it, or puts it next to another
     one. The task (goal, rules, initial objects) is part of the params, so the environments of a
@@ -83,10 +83,11 @@ class XLand(GridWorld):
     """
 
     layout: str = "R1"  # "R1", "R2", "R4", "R6" or "R9", by the number of rooms
-    size: int = 9  # cells on a side of the grid, walls included
+    size: int = 9  # number of cells per side of the grid, walls included
     num_rules: int = 18  # largest number of rules of a task; a lower limit speeds up CPU steps
     num_tiles: int = 23  # largest number of tiles on the map at the start
-    # Default task, as text for `parse_ruleset`; `;` also ends a line. "": a small example task.
+    # Default task, as text for `parse_ruleset`, in which `;` also ends a line; "" selects
+    # `EXAMPLE`.
     task: str = ""
     view_size: int = 5
     see_through_walls: bool = True
@@ -137,7 +138,7 @@ class XLand(GridWorld):
 
     @property
     def default_params(self) -> XLandParams:
-        """xminigrid's time limit, and the task that the field `task` describes.
+        """Params with xminigrid's time limit, and with the task that the field `task` describes.
 
         If `task` is empty, the task is `EXAMPLE`.
         """
@@ -150,13 +151,16 @@ class XLand(GridWorld):
 
     @property
     def tile_space(self) -> Space:
-        """Space of the symbolic observation named by `obs`; `observation_space` handles pixels."""
+        """Space of the symbolic observation that `obs` selects.
+
+        For observations made of pixels, see `observation_space`.
+        """
         kind, colour, last = max(Kind), max(Colour), self.size - 1
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        # In goals, a pair of bytes is a tile (kind, colour) or a cell (row, column). These are the
-        # largest values of such a pair.
+        # Largest values of a pair of bytes in a goal: a tile (kind, colour) or a cell (row,
+        # column).
         place = [max(number, last) for number in pair]
         task = {
             "pocket": Box(0, pair, (2,), np.uint8),
@@ -189,13 +193,16 @@ class XLand(GridWorld):
         return Transition(after, reward, reached)
 
     def observe_tiles(self, state: XLandState, params: Any) -> PyTree[Array]:
-        """Return the symbolic observation that `obs` names (`observe` handles pixels)."""
+        """Return the symbolic observation that `obs` selects.
+
+        Observations made of pixels are returned by `observe`.
+        """
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return the environment wrapped in RL² trials, whose tasks are part of a task set.
+        """Return the environment wrapped in RL² trials, which draw tasks from a part of a task set.
 
-        `tasks` names the task set; `part` is explained at `sets.part`.
+        `tasks` is the name of the task set; `sets.part` explains `part`.
         """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
@@ -205,9 +212,10 @@ class XLand(GridWorld):
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level that one action wins: the default task's pyramid is in front of the agent.
+        """Return a level of the default task that one action wins, and this action.
 
-        Returns the level and the action that picks the pyramid up; None for any other task.
+        The agent has the pyramid in front, and picks it up. Return None if the environment has
+        another task.
         """
         if self.task:
             return None
@@ -219,7 +227,7 @@ class XLand(GridWorld):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the view, farthest row first; 0: unseen or outside the grid."""
+        """Return the tile bytes of the view, farthest row first; 0 if unseen or outside the map."""
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:

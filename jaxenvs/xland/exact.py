@@ -27,14 +27,14 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-# Number of lanes, which draw tasks in parallel from different positions of the random numbers;
-# number of tasks that each lane draws.
+# Number of lanes, which draw tasks in parallel from different positions of the stream of random
+# uint32; number of tasks that each lane draws.
 LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
 # Each lane starts before the expected end of the previous lane's random numbers, by this many
 # standard deviations of the number of random uint32 that the tasks of a lane need.
 SLACK = 4.0
-FAR = 2048  # more random uint32 than any task needs
+FAR = 2048  # upper bound on the number of random uint32 that a task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
 
 Pair = tuple[int, int]
@@ -52,7 +52,7 @@ class WordDraws(NamedTuple):
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return `randrange(bound)`, which rejects raw uint32 until one is small enough."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
-        shift = jax.lax.clz(bound)  # equals 32 - bound.bit_length()
+        shift = jax.lax.clz(bound)  # number of leading zeros: 32 - bound.bit_length()
 
         def is_large(at: Array) -> Array:
             return (self.words[at] >> shift >= bound) & (at < self.words.shape[0] - 1)
@@ -77,7 +77,7 @@ class WordDraws(NamedTuple):
 
 
 class Stream:
-    """The raw uint32 that CPython's Mersenne Twister outputs for a seed."""
+    """Stream of the raw uint32 that CPython's Mersenne Twister outputs for a seed."""
 
     def __init__(self, seed: int) -> None:
         """Copy the state of `random.Random(seed)` to NumPy's Mersenne Twister."""
@@ -92,7 +92,10 @@ class Stream:
 
 
 class Serial(random.Random):
-    """A `random.Random` whose raw uint32 are given, so that CPython's own methods use them."""
+    """A `random.Random` that draws from a given array of raw uint32.
+
+    CPython's own methods convert the uint32 to random numbers.
+    """
 
     def __init__(self, words: np.ndarray, at: int = 0) -> None:
         """Draw from `words`, uint32, beginning at index `at`.
@@ -211,7 +214,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 def _step(recipe: Recipe) -> int:
     """Return the number of random uint32 between the start positions of successive lanes.
 
-    It is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
+    This is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
     """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
@@ -297,7 +300,7 @@ def _follow_chain(
 
 
 def _packed(trees: list[Tree], recipe: Recipe) -> PackedRuleset:
-    """Return the tasks as one ruleset with leading axis (len(trees),)."""
+    """Convert generated tasks to one ruleset with leading axis (len(trees),)."""
 
     def table(rows: list[bytes], *shape: int) -> np.ndarray:
         size = int(np.prod(shape))

@@ -23,7 +23,7 @@ from .tiles import Colour, Kind
 if TYPE_CHECKING:
     from .env import XLand
 
-KEYS: tuple[ActionKeys, ...] = keyed(  # (action, keys) in the order of `Action`
+KEYS: tuple[ActionKeys, ...] = keyed(  # keys that perform each action, in the order of `Action`
     ("forward", "up, w"),
     ("right", "right, d"),
     ("left", "left, a"),
@@ -33,9 +33,9 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # (action, keys) in the order of `Action`
 )
 HEADINGS = ("up", "right", "down", "left")
 HIDDEN = "Your task is not part of this observation; obs='dict' states it."
-# First letter of a cell in a text drawing, by kind; the letter of the colour follows.
+# Letter of each kind of tile in a text drawing; the letter of the tile's colour comes after it.
 LETTERS = {
-    Kind.FLOOR: "f",  # floor in a colour other than black, which only handmade levels have
+    Kind.FLOOR: "f",  # coloured floor; only handmade levels have it
     Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",
@@ -59,7 +59,7 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return pairs (index, meaning) that document the observations of a `size` x `size` view."""
+    """Return pairs (index, meaning) that explain the arrays of a `size` x `size` view."""
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (
@@ -84,9 +84,9 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
 def effects(
     env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
 ) -> Effects:
-    """Return the effects of a step, to highlight: fired rules, a reached goal and changed cells.
+    """Return the effects of a step to highlight: fired rules, a reached goal and changed cells.
 
-    Rules and goal are given as indices into `facts`: 0 is the goal, the non-empty rules follow.
+    Rules and goal are given as indices into `facts`: 0 is the goal, then come the non-empty rules.
     The result is empty if `action` does not lead from `before` to `after`, because another action
     was played or `after` belongs to the next episode.
     """
@@ -97,7 +97,7 @@ def effects(
         return Effects()
     changed = np.diff(states.grid, axis=0) != 0
     fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
-    # Indices of the non-empty rules. In `facts` they follow the goal, which is fact 0.
+    # Indices of the non-empty rules. `facts` has the goal at index 0 and these rules from index 1.
     stated = np.flatnonzero(ruleset.rules)
     rules = (1 + np.flatnonzero(fired[stated])).tolist()
     cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
@@ -123,9 +123,12 @@ def _rule_by_rule(
 
 
 def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array]:
-    """Return the arrays that a text needs: cells in sight, agent, pocket, and an observed task."""
+    """Return the arrays from which `texts` writes: cells in sight, agent, pocket, and a shown task.
+
+    The task is included only if the observation contains it.
+    """
     inputs = surroundings.inputs_of(env, state, _is_whole(env))
-    if env.obs in ("dict", "heading", "rgb_full"):  # only these contain the direction
+    if env.obs in ("dict", "heading", "rgb_full"):  # only these observations show the direction
         inputs["direction"] = state.direction
     if env.obs == "dict":
         packed = (env.default_params if params is None else params).ruleset
@@ -134,18 +137,21 @@ def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array
 
 
 def texts(env: "XLand", inputs: dict[str, np.ndarray], detail: str) -> list[str]:
-    """Describe observations: task, pocket, direction and objects in sight; if full, a drawing."""
+    """Describe observations in words; add a drawing made of characters if `detail` is "full".
+
+    A text has the task, the pocket, the direction and the objects in sight.
+    """
     if detail == "full":
         return ["\n".join(one.lines()) for one in told_of(env, inputs)]
     return ["\n".join(one.short()) for one in told_of(env, inputs, is_drawn=False)]
 
 
 class Told(NamedTuple):
-    """The parts of a text about one state."""
+    """The sentences and the drawing that make up the text about one state."""
 
-    task: tuple[str, ...]  # a sentence for the goal and for each rule, or one that it is hidden
+    task: tuple[str, ...]  # sentences about goal and rules, or that the task is hidden
     holds: str
-    faces: str  # sentence, or "" if the direction is not observed
+    faces: str  # sentence, "" if the direction is not observed
     things: list[Thing]  # objects in sight
     stands: str  # sentence about the floor below the agent
     drawing: str
@@ -156,13 +162,13 @@ class Told(NamedTuple):
         return [*head, surroundings.sighted(self.things), self.stands, self.drawing]
 
     def short(self) -> list[str]:
-        """Return three lines without the drawing."""
+        """Return the lines of the short text: three, without the drawing."""
         have = " ".join(filter(None, (self.holds, self.faces, self.stands)))
         return [" ".join(self.task), have, surroundings.sighted(self.things)]
 
 
 def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return the parts of the texts about a batch; without drawings unless `is_drawn`."""
+    """Return one `Told` per state of a batch; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
     told: list[Any] = [None] * count
     cells, writer = inputs["cells"].reshape(count, -1), _writer(env.see_through_walls)
@@ -182,7 +188,7 @@ def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) 
 
 
 def changes(env: "XLand", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-    """Describe what changed between two batches of observations."""
+    """Return one text per state: what changed from the observation in `old` to that in `new`."""
     return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
 
 
@@ -219,7 +225,10 @@ def _is_whole(env: "XLand") -> bool:
 
 @functools.cache
 def _writer(see_through_walls: bool) -> Writer:
-    """Return the writer of texts; its words for tile 0 depend on what hides cells."""
+    """Return the writer of texts.
+
+    It calls tile 0 "not seen", or "outside the grid" if the agent sees through walls.
+    """
     unseen = "outside the grid" if see_through_walls else "not seen"
     is_object = np.array([tile not in PLAIN_SIGNS for tile in range(256)])
     return Writer(

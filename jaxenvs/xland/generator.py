@@ -32,9 +32,9 @@ _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds of goals and rules. xminigrid's script draws the index of a kind, so the order is the
-# script's: one kind for a held object, then five for an object next to the agent, then five for two
-# adjacent objects.
+# Kinds of goals and rules, in the order of xminigrid's script, which draws the index of a kind. One
+# kind is for a held object, the next five for an object next to the agent, and the last five for
+# two adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -43,7 +43,7 @@ RULES = (
     Rule.HOLD, Rule.AGENT_NEAR, Rule.AGENT_UP, Rule.AGENT_DOWN, Rule.AGENT_LEFT, Rule.AGENT_RIGHT,
     Rule.NEAR, Rule.UP, Rule.DOWN, Rule.LEFT, Rule.RIGHT,
 )  # fmt: skip
-FIRST_PAIR = 6  # index of the first kind in `GOALS` and `RULES` that names two tiles
+FIRST_PAIR = 6  # index of the first entry of `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
 # The script draws from a Python `set` of the tiles that the task does not use yet. If the task uses
 # at least this many tiles, CPython iterates over the set in an order that differs from `_LISTED`.
@@ -133,7 +133,8 @@ class Draws(Protocol):
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniformly distributed integer in [0, bound), and the next position.
 
-        A stream of CPython's random numbers gives `floor(random() * bound)`, as `random.choices`.
+        A stream of CPython's random numbers gives `floor(random() * bound)`, as `random.choices`
+        does.
         """
         ...
 
@@ -158,10 +159,11 @@ class KeyDraws(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Generated task, and where its random numbers end."""
+    """Generated task, and the position in the random source after it."""
 
     ruleset: PackedRuleset
-    # Whether a tile was drawn while CROWDED or more tiles were used; the script may draw another.
+    # Whether a tile was drawn while the task used `CROWDED` or more tiles. The script may then draw
+    # another tile.
     crowded: Bool[Array, ""]
     end: Array  # position after the last random number of this task
 
@@ -241,7 +243,10 @@ def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
 
 
 def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
-    """Draw a goal; return it packed, its two tiles (the second may be 0), the next position."""
+    """Draw a goal; return its packed uint32, its two tiles, and the next position.
+
+    The second tile is 0 if the goal names only one.
+    """
     number, at = draws.below(at, jnp.int32(len(GOALS)))
     a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
     b, after = draws.below(at, jnp.int32(len(RIGHT)))
@@ -251,7 +256,10 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Return the state at depth 1: tiles a and b of the goal (b may be 0) still need rules."""
+    """Return the initial state, at depth 1, in which the goal's tiles a and b still need rules.
+
+    `b` is 0 if the goal names only one tile.
+    """
     nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
     zero = jnp.int32(0)
     return _Drawing(
@@ -271,7 +279,7 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Take the last tile of this depth that lacks a rule; draw a rule that makes it.
+    """Take the last tile of the current depth that lacks a rule, and draw a rule that makes it.
 
     With probability `prune` the tile is put on the map instead.
     """
@@ -391,9 +399,10 @@ def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
 
 
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
-    """Append `value` if `when` is True; return the values and the new number of values.
+    """Append `value` if `when` is True; return the array of values and the new number of values.
 
-    Compares the index of every entry with `count`: XLA vectorises this better than a scatter.
+    The code compares the index of every entry with `count`, because XLA vectorises this better than
+    a scatter.
     """
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

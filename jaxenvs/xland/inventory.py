@@ -115,9 +115,10 @@ def _fact(word: int) -> _Fact:
 
 
 class _Task:
-    """The task without positions: only the objects that exist (the inventory) matter.
+    """The task without positions: its state is the inventory, the objects that exist.
 
-    Computes which inventories can follow from an inventory, and from which the goal is reached.
+    The methods compute which inventories can follow from an inventory, and from which inventories
+    the goal can be reached.
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class _Task:
         )
 
     def _changes(self, inventory: Inventory) -> Iterator[tuple[Inventory, str]]:
-        """Yield each inventory that can follow this one, and a sentence about what changes."""
+        """Yield each inventory that can follow `inventory`, and a sentence about what changes."""
         for tile in set(inventory):
             for other in self.fate(tile).tiles - {tile}:
                 yield _changed(inventory, (tile,), (other,)), f"{_a(tile)} becomes {_a(other)}"
@@ -263,7 +264,10 @@ class _Task:
 
 
 def _pairs(inventory: Inventory) -> Iterator[tuple[int, int]]:
-    """Yield the ordered pairs (a, b) of tile bytes; (a, a) only if the inventory has two of a."""
+    """Yield the ordered pairs (a, b) of tile bytes of two objects in the inventory.
+
+    A pair (a, a) requires that the inventory has two objects with byte a.
+    """
     distinct = sorted(set(inventory))
     for first in distinct:
         for second in distinct:

@@ -144,7 +144,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test for this direction
+    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test, such as `above`
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 

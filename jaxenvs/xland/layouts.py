@@ -21,13 +21,13 @@ from . import tiles
 from .state import Level
 from .tiles import Kind
 
-LARGEST = 127  # largest size: positions have to fit into int8
+LARGEST = 127  # largest size of a grid; a row or a column must fit into int8
 
 
 class Doors(NamedTuple):
-    """Positions among which the position of one door is drawn.
+    """Cells among which the position of one door is drawn.
 
-    They are `cells` adjacent cells of a wall, from (row, column) downwards or to the right.
+    These are `cells` adjacent cells of a wall, from (row, column) downwards or to the right.
     """
 
     row: int
@@ -49,7 +49,7 @@ class Layout(NamedTuple):
     """Arrangement of rooms: a function from the size of the grid to a `Plan`, and allowed sizes."""
 
     plan: Callable[[int], Plan]
-    smallest: int  # smallest allowed size of the grid, in cells on a side
+    smallest: int  # smallest allowed number of cells per side of the grid
     odd: bool = False  # whether the size of the grid must be odd
 
 
@@ -100,10 +100,10 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # layouts by name, which is R and the number of rooms
+LAYOUTS = {  # name, which is R and the number of rooms -> layout
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
-    "R4": Layout(_four_rooms, 5, odd=True),  # even sizes would put a door into the border
+    "R4": Layout(_four_rooms, 5, odd=True),  # an even size puts a door into the border
     "R6": Layout(_six_rooms, 9),
     "R9": Layout(_nine_rooms, 7),
 }
@@ -150,7 +150,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
 def _put_together(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles to distinct cells by one scatter, which skips tiles that are 0."""
+    """Write tiles to distinct cells by one scatter, which ignores tiles that are 0."""
     nowhere = grid.size + np.arange(index.shape[0], dtype=np.int32)
     index = jnp.where(tile == tiles.NOTHING, nowhere, index)
     cells = grid.reshape(-1).at[index].set(tile, mode="drop", unique_indices=True)

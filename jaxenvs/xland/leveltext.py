@@ -1,7 +1,8 @@
-"""Levels of XLand as text: a picture of two characters per cell, and the task's lines.
+"""Reader and writer of levels of XLand as text: a picture, and lines with the task.
 
-The first character is the kind of a tile, the second its colour; lines `legend: Br red ball` name
-them, and may define other pairs. Lines `task:` have the language of `parse_ruleset`.
+The picture has two characters per cell: the kind and the colour of a tile. Lines such as `legend:
+Br red ball` explain the pairs of characters, and may define other pairs. Lines `task:` have the
+language of `parse_ruleset`.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from .state import Level, XLandState
 from .tiles import Colour, Kind
 
 FORMS = (None,)
-AGENT = ("^^", ">>", "VV", "<<")  # the agent's direction is the index
+AGENT = ("^^", ">>", "VV", "<<")  # pair of characters for each direction of the agent
 KINDS = {
     Kind.FLOOR: "F",
     Kind.WALL: "W",
@@ -48,12 +49,15 @@ WALKABLE = {name: code for name, code in NAMES.items() if code & 15 in tiles.WAL
 
 
 def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers, and the names that may be repeated."""
+    """Return the header names that are allowed once, and those that are allowed repeatedly."""
     return ("under", "time", "pocket"), ("task", "legend")
 
 
 def fields(env: XLand, block: Block) -> dict[str, Any]:
-    """Return the constructor field `task`, if the block has a task; raise `LevelError`."""
+    """Return the constructor field `task` as a dict, which is empty if the block has no task.
+
+    Raises `LevelError` if the task is invalid.
+    """
     lines = block.all("task")
     if not lines:
         return {}
@@ -67,7 +71,7 @@ def fields(env: XLand, block: Block) -> dict[str, Any]:
 
 
 def read(env: XLand, block: Block, *, strict: bool) -> Level | XLandState:
-    """Return the level or state of a block; raise `LevelError`."""
+    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
     known = {pair: code for code, pair in PAIRS.items()} | _legend(block)
     rows = [_pairs(block, number, known) for number in range(len(block.picture))]
     shape = (len(rows), len(rows[0]))
@@ -102,7 +106,7 @@ def _value(block: Block, grid: np.ndarray, pose: tuple[int, int, int]) -> Level 
 
 
 def _legend(block: Block) -> dict[str, int]:
-    """Return the pairs that the block defines, with their tile bytes."""
+    """Return the pairs of characters that the block's lines `legend:` define -> tile bytes."""
     found = {}
     for header in block.all("legend"):
         pair, name = header.value[:2], header.value[2:]
@@ -113,7 +117,7 @@ def _legend(block: Block) -> dict[str, int]:
 
 
 def _pairs(block: Block, number: int, known: dict[str, int]) -> list[str]:
-    """Return the pairs of one row of the picture; raise `LevelError`."""
+    """Split row `number` of the picture into pairs of characters; raise `LevelError` if invalid."""
     line, width, place = block.picture[number], len(block.picture[0]), block.line + number
     if len(line) % 2 or len(line) != width:
         raise LevelError(
@@ -134,7 +138,7 @@ def _pairs(block: Block, number: int, known: dict[str, int]) -> list[str]:
 
 
 def write(env: XLand, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers and the picture of a level or state."""
+    """Return the headers (name, value) and the picture's rows of a level or state."""
     value = jax.device_get(value)
     is_state, grid = isinstance(value, AgentState), np.asarray(value.grid)
     row, column, direction = pose_of(value)

@@ -68,7 +68,7 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Form of a kind of rule or goal: the tiles or position in its condition, and its encoding."""
+    """Tiles or position in the condition of a kind of rule or goal, and the kind's encoding."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
     flags: int  # highest byte of the packed uint32, which encodes the kind of the condition
@@ -103,9 +103,9 @@ class Ruleset(Struct):
     """Task: a goal, rules, and the objects on the map at the start."""
 
     goal: UInt8[Any, "*batch 5"]
-    # In the order in which they apply. Entries of kind 0 contain no rule (padding).
+    # Rules, in the order in which they apply. Entries of kind 0 are padding.
     rules: UInt8[Any, "*batch rules 7"]
-    # (kind, colour) of each object; (0, 0) in entries that contain no object (padding).
+    # (kind, colour) of each object; entries (0, 0) are padding.
     init_tiles: UInt8[Any, "*batch tiles 2"]
 
     @classmethod
@@ -150,7 +150,7 @@ class PackedRuleset(Struct):
     # The flags are `BESIDE_AGENT` and the constants after it.
     goal: UInt32[Any, "*batch"]
     rules: UInt32[Any, "*batch rules"]
-    # Tile byte of each object; 0 in entries that contain no object (padding).
+    # Tile byte of each object; entries 0 are padding.
     init_tiles: UInt8[Any, "*batch tiles"]
 
     def unpacked(self) -> Ruleset:
@@ -194,14 +194,14 @@ def _module(array: Any) -> Any:
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """Look up attribute `of` of the `Form` of each kind; too large kinds count as the last."""
+    """Return attribute `of` of the `Form` of each kind; too large kinds are clipped to the last."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]
 
 
 def _joined(table: Any, at: int) -> Any:
-    """Return tile bytes, as uint32, from columns `at` (kind) and `at + 1` (colour) of a table."""
+    """Return tile bytes, as uint32, from columns `at` (kind) and `at + 1` (colour) of `table`."""
     columns = table[..., at : at + 2].astype(np.uint32) & np.uint32(15)
     return columns[..., 0] | columns[..., 1] << np.uint32(4)
 
@@ -262,7 +262,7 @@ def _unpacked_goal(word: Any) -> Any:
 
 
 def _kind(forms: tuple[Form, ...], flags: Any) -> Any:
-    """Return the kinds (`Rule` or `Goal`) that have the given flags."""
+    """Return the `Rule` or `Goal` for each value of `flags`, the highest byte of a uint32."""
     kinds = np.zeros(256, np.uint32)
     kinds[[form.flags for form in forms]] = np.arange(len(forms))
     return _module(flags).asarray(kinds)[flags.astype(np.int32)]

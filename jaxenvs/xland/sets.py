@@ -30,7 +30,7 @@ from . import exact
 from .generator import Recipe
 from .rulesets import PackedRuleset, Ruleset
 
-CHUNK = 2**16  # number of rulesets that are unpacked at once, which limits memory
+CHUNK = 2**16  # largest number of rulesets that are unpacked at once, to limit memory
 _WORD = np.dtype("<u4")
 
 
@@ -95,7 +95,7 @@ SETS = {
 
 @struct
 class Benchmark(Struct):
-    """Set of tasks, with xminigrid's methods to draw and split them; a pytree.
+    """Task set, with xminigrid's methods to draw and split tasks; a pytree.
 
     Pass the set to jitted functions as an argument. If a function captures it instead, XLA stores
     all tasks as constants in the compiled program.
@@ -123,13 +123,14 @@ class Benchmark(Struct):
         return _any_task(self.rulesets, key)
 
     def shuffle(self, key: Key) -> "Benchmark":
-        """Return the tasks in a random order."""
+        """Return the task set in a random order."""
         return self._rows(jax.random.permutation(key, self.num_rulesets))
 
     def split(self, share: float) -> tuple["Benchmark", "Benchmark"]:
-        """Return the first fraction `share` of the tasks, rounded to a whole number, and the rest.
+        """Return two sets: the first fraction `share` of the tasks, and all other tasks.
 
-        Raises `ValueError` if either part would be empty.
+        The number of tasks in the first set is rounded to a whole number. Raises `ValueError` if
+        either set would be empty.
         """
         count = self.num_rulesets
         first = round(count * share)
@@ -143,7 +144,7 @@ class Benchmark(Struct):
     def filter_split(
         self, keep: Callable[[Array, Array], Bool[Any, ""] | bool]
     ) -> tuple["Benchmark", "Benchmark"]:
-        """Return the tasks for which `keep(goal, rules)` is True, and the other tasks.
+        """Return two sets: the tasks for which `keep(goal, rules)` is True, and all other tasks.
 
         `keep` is traced with the arrays of one task in the encoding of `Ruleset`: goal uint8 (5,)
         and rules uint8 (rules, 7). Cannot be called inside `jit`.
@@ -251,10 +252,11 @@ def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
 
 
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
-    """Return the tasks in a file, or None if it is missing, damaged or has other tasks.
+    """Return the tasks in a file; None if the file is missing, damaged or has other tasks.
 
-    A file contains the raw bytes of the arrays of goals, rules and initial tiles, without a header.
-    Any file of the right size can be read, so the checksums decide whether it has the right tasks.
+    The file contains the raw bytes of the arrays of goals, rules and initial tiles, without a
+    header. Any file of the right size can be read, so the checksums decide whether it has the right
+    tasks.
     """
     rows = wanted.num_rulesets
     sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]

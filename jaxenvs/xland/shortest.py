@@ -36,7 +36,7 @@ def solve_levels(
 
 
 def _solution(task: Ruleset, level: Any, limit: int, node_budget: int, batch_size: int) -> Solution:
-    """Return the solution of one level with this time limit."""
+    """Return the solution of `task` in one level, where episodes end after `limit` steps."""
     found = solve(task, level, shortest=True, node_budget=node_budget, batch_size=batch_size)
     unsolvable, steps = found.winnable is False, found.steps
     best = None

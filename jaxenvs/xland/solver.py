@@ -22,7 +22,7 @@ from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, PackedRuleset, Ruleset
 from .state import Action, Level, XLandState
 from .tiles import Kind
 
-# Number of rules to which rulesets are padded, so that most of them use the same compiled program.
+# Number of rules to which rulesets are padded, so that most rulesets use the same compiled program.
 NUM_RULES = 18
 # The heuristic follows chains of at most this many rules; in a chain, each rule makes an input of
 # the next rule.
@@ -174,13 +174,13 @@ class _Facts(NamedTuple):
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    # Tile bytes that the condition of the goal and of each rule names; 0 if it names fewer than
-    # two.
+    # Tile bytes that the conditions of the goal and of each rule name; 0 pads conditions with fewer
+    # than two tiles.
     tiles: UInt32[Array, "facts 2"]
     # For each entry of `tiles`, Manhattan distance from the agent to the nearest tile of this byte.
     # 0 if the agent carries such a tile, infinite if the board has no such tile.
     away: Float32[Array, "facts 2"]
-    # Manhattan distance between the two nearest tiles to which the distances in `away` lead.
+    # Manhattan distance between the two tiles, nearest to the agent, from which `away` is measured.
     apart: Float32[Array, " facts"]
 
 
@@ -203,7 +203,7 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     """Return a lower bound on the number of steps to the goal, at least 1 unless the task is won.
 
-    The bound uses only the tiles that the goal names and no rule makes. The agent has to come
+    The bound uses only the tiles that the goal names and that no rule makes. The agent has to come
     within two cells of such a tile, so the distance from agent to tile minus 1 is a lower bound.
     """
     facts = _facts(ruleset, board)
@@ -214,9 +214,9 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Estimate the number of steps to the goal as a sum over the rules that the goal needs.
+    """Return an estimate of the number of steps to the goal: a sum over the rules that it needs.
 
-    Not admissible. The estimate is infinite if a missing tile cannot be made.
+    The estimate is not admissible. It is infinite if a missing tile cannot be made.
     """
     facts = _facts(ruleset, board)
     pair = (facts.flags & BESIDE_TILE) != 0
@@ -227,8 +227,8 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
     # `makes`, bool (facts, 2, rules): whether the rule makes the tile that the goal or another rule
-    # names. Each iteration below computes the estimated steps until a missing tile exists from the
-    # estimates of the rules that make it.
+    # names. Each iteration below estimates the number of steps until a missing tile exists, from
+    # the estimates of the rules that make the tile.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

@@ -66,12 +66,12 @@ def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
 
 
 def is_any(code: Array, kinds: tuple[Kind, ...]) -> Bool[Array, "..."]:
-    """Return whether each tile byte is of one of the given kinds; costs a single bit test."""
+    """Return a mask of the tile bytes whose kind is in `kinds`, by a single bit test."""
     table = jnp.uint32(sum(1 << k for k in kinds))
     return ((table >> (code.astype(jnp.uint32) & jnp.uint32(15))) & jnp.uint32(1)) != 0
 
 
-@functools.partial(jax.jit, inline=True)  # jitted so that JAX traces it only once per shape
+@functools.partial(jax.jit, inline=True)  # `jit` caches the trace: one trace of `encode` per shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 2"]:
     """Return the pairs (kind, colour) of tile bytes, as in xminigrid's observations."""
     return jnp.stack([code & jnp.uint8(15), code >> jnp.uint8(4)], axis=-1)

@@ -51,7 +51,7 @@ class TrialLevel(Struct):
 class TrialState(Struct):
     """State of `Trials`: the wrapped environment's state, the task and the trial's progress."""
 
-    time: Int32[Array, ""]  # steps since the trial began
+    time: Int32[Array, ""]  # number of steps since the trial began
     env: Any
     task: Int32[Array, ""]
     episode: Int32[Array, ""]  # number of finished episodes
@@ -70,14 +70,14 @@ class Trials(Wrapper):
     whether this step ended the episode; and `solved`, whether this step reached the goal.
     """
 
-    episodes: int = 10  # episodes per trial; 0: no limit
-    steps: int = 0  # steps per trial; 0: no limit
+    episodes: int = 10  # number of episodes per trial; 0: no limit
+    steps: int = 0  # number of steps per trial; 0: no limit
     num_tasks: int = 1  # number of tasks in the params
     task_set: str = ""  # name of the task set to draw from; "": always the default task
     # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
     part: tuple[float, float] = (0.0, 1.0)
 
-    # None, because an environment whose episodes are trials cannot be wrapped in trials again.
+    # Empty, because an environment whose episodes are trials cannot be wrapped in trials again.
     task_sets = ()
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class Trials(Wrapper):
 
     @property
     def episode_is(self) -> str:
-        """Name for an episode of this wrapper in result reports: `trial of 10 episodes`."""
+        """Name of an episode of this wrapper in reports, such as `trial of 10 episodes`."""
         unit = f"{self.episodes} episodes" if self.episodes else f"{self.steps} steps"
         return f"trial of {unit}"
 
@@ -123,7 +123,7 @@ class Trials(Wrapper):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """False: the observation shows neither the task nor the index of the episode."""
+        """Always False, because the observation shows neither the task nor the episode's index."""
         return False
 
     def inner(self, state: TrialState) -> Any:
@@ -147,7 +147,7 @@ class Trials(Wrapper):
         return self.level_of(key_level, task, params)
 
     def level_of(self, key: Key, task: ArrayLike, params: TrialParams | None = None) -> TrialLevel:
-        """Draw the level of a trial under the task with index `task`."""
+        """Draw the first level of a trial whose task has the index `task` in the params."""
         index = jnp.asarray(task, jnp.int32)
         given = self.params_of(index, params)
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
@@ -156,7 +156,7 @@ class Trials(Wrapper):
         """Return None: no known sequence of actions ends a whole trial."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return `state` with step and episode counts at the fraction `share` of their limits.
+        """Return `state` with `time` and `episode` at the fraction `share` of their limits.
 
         Learners give each environment of a batch a different fraction, so that the trials of the
         batch do not all end in the same step.
@@ -166,7 +166,7 @@ class Trials(Wrapper):
         return state.replace(time=time, episode=episode)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start a trial in the given level."""
+        """Start a trial in `level`; return its first observation and state."""
         checks.level_like(level, lambda: self.level_shape, "Trials.reset_to")
         params = self.checked_params(params, "reset_to")
         obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))
@@ -211,7 +211,7 @@ class Trials(Wrapper):
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
     def shortest_limit(self, params: TrialParams) -> int:
-        """Return the step limit that truncates a trial, or the largest int32 if `steps` is 0."""
+        """Return the number of steps that truncates a trial; the largest int32 if `steps` is 0."""
         return self.steps or np.iinfo(np.int32).max
 
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
@@ -245,9 +245,9 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # JAX may be tracing a function when this is called. In the tracing thread JAX would add the
-    # jitted functions that `sets.rulesets` calls to the trace, instead of running them.
-    # Therefore a separate thread calls `sets.rulesets`.
+    # Load the tasks in a separate thread. The calling thread may be tracing a function, and JAX
+    # would then add the jitted functions that `sets.rulesets` calls to the trace, instead of
+    # running them.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)

@@ -151,7 +151,7 @@ def _is_any(code: np.ndarray, kinds: tuple[Kind, ...]) -> np.ndarray:
 
 
 def _in_layouts(code: np.ndarray) -> np.ndarray:
-    """Return whether a layout can contain the tile: floor, wall, or a closed or open door."""
+    """Return a mask of the tiles that layouts contain: floor, wall, or a closed or open door."""
     door = _is_any(code, (Kind.CLOSED_DOOR, Kind.OPEN_DOOR)) & np.isin(
         code >> 4, tiles.DOOR_COLOURS
     )
@@ -165,6 +165,9 @@ def _check_found(wrong: np.ndarray, tile: np.ndarray, why: str) -> None:
 
 
 def _refuse(wrong: np.ndarray, text: str) -> NoReturn:
-    """Raise `ValueError` about the first wrong ruleset; the message has its index in a batch."""
+    """Raise `ValueError` about the first ruleset for which `wrong` is True.
+
+    For a batch, the message has the ruleset's index.
+    """
     which = f"ruleset {wrong.argmax()}" if wrong.size > 1 else "the ruleset"
     raise ValueError(f"{which}: {text}")

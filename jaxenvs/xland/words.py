@@ -62,8 +62,8 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    # A rule `HOLD` whose product is floor does not make the object vanish: the agent then carries
-    # the floor. Other rules with this product do.
+    # A rule `HOLD` with the product floor puts floor into the agent's pocket. With other kinds of
+    # rules, this product means that the object vanishes.
     if kind == Rule.HOLD:
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")
@@ -89,5 +89,5 @@ def _a(pair: Sequence[int]) -> str:
 
 
 def _some(name: str, count: int) -> str:
-    """Return a name with an article or a count: `a red hex`, `2 red hexes`."""
+    """Return a name with an article, or in the plural with a count: `a red hex`, `2 red hexes`."""
     return a(name) if count == 1 else f"{count} {name}{'es' if name.endswith('x') else 's'}"

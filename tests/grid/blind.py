@@ -1,14 +1,14 @@
-"""Blind search through `env.step`, without bounds and with whole states, to test the oracle."""
+"""Blind search through `env.step`, to test the oracle; no bounds, and nodes are whole states."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-BATCH = 1024  # number of states that are stepped together
+BATCH = 1024  # number of states per call of the compiled step
 
 
 class TooLargeError(Exception):
-    """The level has more states than allowed."""
+    """Error: a level has more states than the caller allows."""
 
 
 class Blind:
@@ -30,7 +30,7 @@ class Blind:
     def shortest(self, level, most=20_000):
         """Return the fewest steps to success in a level; None if success is impossible.
 
-        Raises `TooLargeError` if more than `most` states are reached before.
+        Raises `TooLargeError` if the search reaches more than `most` states before success.
         """
         front = [jax.tree.map(np.asarray, jax.device_get(self.begin(level)))]
         seen, depth = {key_of(front[0])}, 0
@@ -55,10 +55,10 @@ class Blind:
         return None
 
     def distances(self, level, most=20_000):
-        """Return all states of a level before its end, and their fewest steps to success.
+        """Return all states of a level before its end, and the fewest steps from each to success.
 
-        Stacked states, and an int array in which -1 stands for states without success. Raises
-        `TooLargeError` if there are more than `most` states.
+        The states are stacked. The steps are an int array, with -1 for states from which success is
+        impossible. Raises `TooLargeError` if there are more than `most` states.
         """
         states = [jax.tree.map(np.asarray, jax.device_get(self.begin(level)))]
         number, into, wins, at = {key_of(states[0]): 0}, [[]], [], 0
@@ -78,7 +78,10 @@ class Blind:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *states), _backward(into, wins)
 
     def _stepped(self, states, at):
-        """Yield the results of all actions in each of the next states: (number, *results)."""
+        """Yield (index of a state, results of all actions in this state) for up to `BATCH` states.
+
+        The first of these states is `states[at]`.
+        """
         part = states[at : at + BATCH]
         rows = [*part, *[part[0]] * (BATCH - len(part))]
         found = jax.device_get(self.step(jax.tree.map(lambda *x: np.stack(x), *rows), self.actions))
@@ -87,7 +90,11 @@ class Blind:
 
 
 def _backward(into, wins):
-    """Return the fewest steps to success of each state, given the states before each state."""
+    """Return the fewest steps to success of each state; -1 if success is impossible.
+
+    into: for each state, the indices of the states from which one action leads to it.
+    wins: indices of the states from which one action succeeds.
+    """
     steps = np.full(len(into), -1)
     front, depth = sorted(set(wins)), 1
     steps[front] = depth

@@ -26,7 +26,7 @@ AGENT = ">v<^"
 
 
 def code(word):
-    """Return the tile byte of a cell's word without the agent's character."""
+    """Return the tile byte of a word; the word must not begin with the agent's character."""
     return PLAIN[word] if word in PLAIN else KINDS[word[0]] | COLOURS[word[1]] << 4
 
 
@@ -40,7 +40,7 @@ def word(byte):
 
 
 def parse(drawing):
-    """Return the level of a drawing."""
+    """Convert a drawing to a level."""
     lines = [line.split() for line in drawing.strip().splitlines()]
     grid = np.full((len(lines) + 2, len(lines[0]) + 2), tiles.WALL, np.uint8)
     pose = None
@@ -54,7 +54,7 @@ def parse(drawing):
 
 
 def draw(state):
-    """Return the drawing of a state."""
+    """Convert the grid and the agent of a state to a drawing."""
     grid = np.asarray(state.grid)
     rows, columns = grid.shape
     lines = []
@@ -69,5 +69,5 @@ def draw(state):
 
 
 def tidy(drawing):
-    """Return a drawing with single spaces."""
+    """Return a drawing with one space between words, and without empty lines at its ends."""
     return "\n".join(" ".join(line.split()) for line in drawing.strip().splitlines())

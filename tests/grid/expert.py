@@ -1,4 +1,4 @@
-"""Scripted players that see MiniGrid's whole environment, to succeed or to fail on purpose."""
+"""Scripted players that succeed or fail on purpose in MiniGrid; they see the whole environment."""
 
 import copy
 
@@ -29,7 +29,7 @@ PATIENCE = 100  # largest number of searches that MiniGrid's bot may make per ac
 
 
 def plan(env, player):
-    """Return a player's actions until the episode or the player ends; None if it is stuck.
+    """Return a player's actions until the episode or the player ends; None if the player is stuck.
 
     The player acts in a copy of the environment, with the same random numbers.
     """
@@ -77,7 +77,7 @@ def done_next_to_the_target(env):
 
 
 def drop_where(env, wanted):
-    """Drop the object to move on a free cell for which `wanted(distance to the target)` is true."""
+    """Drop the object to move on a free cell; `wanted` decides by its distance to the target."""
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
 
@@ -90,7 +90,7 @@ def drop_where(env, wanted):
 
 
 def near_the_target(env):
-    """Carry one object next to another."""
+    """Carry the object to move next to the target, and drop it there."""
     yield from drop_where(env, lambda distance: distance <= 1)
 
 
@@ -106,7 +106,7 @@ def onto(env, cell):
 
 
 def hunting(wanted):
-    """Return a player that walks into an object of this kind and replans before every step."""
+    """Return a player that walks into an object of kind `wanted` and replans before every step."""
 
     def hunt(env):
         while True:
@@ -154,7 +154,7 @@ def toggle_the_target(env):
 
 
 def done_elsewhere(env):
-    """Take action `done` on the current cell, or on another one if that would succeed."""
+    """Take action `done` in a cell where it fails: the current cell, or else another one."""
     while abs(np.subtract(env.agent_pos, env.target_pos)).sum() == 1:
         x, y, direction = pose_of(env)
         way = [(x, y, (direction + i) % 4) for i in range(4)]
@@ -185,8 +185,8 @@ def red_closed_again(env):
     yield from toggle(env, lambda thing: thing is env.blue_door)
 
 
-# `upstream.family` -> players that succeed, and players that fail. In other families players
-# succeed by entering the goal.
+# Result of `upstream.family` -> (players that succeed, players that fail). In families that are not
+# listed, players succeed by entering the goal.
 PLAYERS = {
     **{name: ([to_the_goal], [into_lava]) for name in ("LavaCrossing", "LavaGap", "DistShift")},
     "Unlock": ([through_the_door], []),
@@ -209,7 +209,7 @@ PLAYERS = {
 
 
 def reward_of(env, actions):
-    """Return the reward of the last of the actions, played in a copy of the environment."""
+    """Return the reward of the last action in `actions`, played in a copy of the environment."""
     env, reward = copy.deepcopy(env), 0.0
     for action in actions:
         _, reward, *_ = env.step(action)
@@ -229,7 +229,10 @@ def players(env):
 
 
 def atoms(instr):
-    """Return the simple instructions of a compound instruction, in the order of its sentence."""
+    """Return the simple instructions of a compound instruction, in the order of its sentence.
+
+    A simple instruction is returned as the only entry of a list.
+    """
     if hasattr(instr, "instr_a"):
         return [*atoms(instr.instr_a), *atoms(instr.instr_b)]
     return [instr]
@@ -238,7 +241,7 @@ def atoms(instr):
 class Bot(BabyAIBot):
     """MiniGrid's expert for BabyAI, limited to `PATIENCE` searches, because it can loop forever."""
 
-    searches = 0  # number of searches for the current action
+    searches = 0  # number of searches so far for the current action
 
     def replan(self, action_taken=None):
         self.searches = 0
@@ -252,18 +255,18 @@ class Bot(BabyAIBot):
 
 
 def the_bot(env):
-    """Act like MiniGrid's expert, which raises in some levels."""
+    """Act like MiniGrid's expert; raise `StuckError` in levels where the expert raises an error."""
     bot, action = Bot(env), None
     while True:
         try:
             action = bot.replan(action)
-        except Exception as error:  # the expert raises errors of many kinds
+        except Exception as error:  # the expert raises many types of errors
             raise StuckError from error
         yield action
 
 
 def instructed(env):
-    """Follow the instruction by its simple instructions, one after the other."""
+    """Carry out the simple instructions of the mission, one after the other."""
     yield from follow(env, env.instrs)
 
 
@@ -282,7 +285,7 @@ def follow(env, instr):
 def go_to(env, instr):
     cells = {tuple(int(i) for i in cell) for cell in instr.desc.obj_poss}
     yield from face(env, cells.__contains__)
-    yield Action.DONE  # On the target cell any action succeeds.
+    yield Action.DONE  # Any action succeeds in front of the target.
 
 
 def open_it(env, instr):
@@ -290,7 +293,7 @@ def open_it(env, instr):
 
 
 def lying(env, desc):
-    """Return the cells of the described objects that are not carried."""
+    """Return the cells of the objects that fit `desc` and are not carried."""
     return things(env, lambda thing: any(thing is one for one in desc.obj_set))
 
 
@@ -306,7 +309,7 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    yield Action.LEFT  # an object that is carried from the start counts only after the first step
+    yield Action.LEFT  # an object carried from the start counts only from the second step
     yield from face(env, free.__contains__)
     yield Action.DROP
 
@@ -320,7 +323,7 @@ OBEY = {
 
 
 def against_the_instruction(env):
-    """Open another door or pick up another object, which a strict instruction forbids."""
+    """Toggle a wrong door or pick up a wrong object, so that a strict instruction fails."""
     for atom in atoms(env.instrs):
         if getattr(atom, "strict", False):
             doors = type(atom).__name__ == "OpenInstr"

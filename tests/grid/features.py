@@ -1,6 +1,7 @@
-"""Features of a sample of levels, to compare distributions: a name, and a value for each level.
+"""Features of a sample of levels, by which distributions are compared.
 
-A sample is grids (levels, rows, columns) as tile bytes, poses (levels, 3) and missions as text.
+A feature has a name and one value for each level. A sample is grids (levels, rows, columns) as tile
+bytes, poses (levels, 3) and missions as text.
 """
 
 import re
@@ -37,19 +38,19 @@ class Sample(NamedTuple):
 
 
 def joint(*columns):
-    """Join several columns of features to one value per level."""
+    """Return a list of tuples: for each level, its values in all `columns`."""
     return list(zip(*(np.asarray(column).tolist() for column in columns), strict=True))
 
 
 def where(grids, *codes):
-    """Return the flat index of the only cell with one of the codes."""
+    """Return for each grid the flat index of the only cell whose tile byte is in `codes`."""
     found = np.isin(grids, codes).reshape(len(grids), -1)
     assert (found.sum(axis=1) == 1).all()
     return found.argmax(axis=1)
 
 
 def whole(sample):
-    """Return every row, every column and the whole grid, for levels with few random objects."""
+    """Return features for levels with few random objects: each row, each column, the whole grid."""
     grids = sample.grids
     found = {f"row {i}": [g[i].tobytes() for g in grids] for i in range(grids.shape[1])}
     found |= {f"column {i}": [g[:, i].tobytes() for g in grids] for i in range(grids.shape[2])}
@@ -76,7 +77,7 @@ def kind_in_front(sample):
 
 
 def of_things(sample):
-    """Return the count of each kind of object, and place and colour of the first and last one."""
+    """Return the number of objects of each kind, and cell and colour of the first and last one."""
     count, rows, columns = sample.grids.shape
     flat = sample.grids.reshape(count, -1)
     found = {"walls": (flat == tiles.WALL).sum(axis=1).tolist()}
@@ -88,7 +89,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            # Signed, because -1 means that there is none.
+            # A signed integer, because -1 will stand for levels without such an object.
             colour = flat[np.arange(count), index].astype(int) >> 4
             for part, value in zip(
                 ("row", "column", "colour"),
@@ -102,7 +103,7 @@ def of_things(sample):
 
 
 def of_pairs(sample, firsts):
-    """Return relative positions of agent and objects, and which objects have the same colour."""
+    """Return relative positions of agent and objects, and which objects share a colour."""
     found, row, column = {}, sample.poses[:, 0], sample.poses[:, 1]
     for name, (exists, r, c) in firsts.items():
         apart = [np.where(exists, np.clip(x, -3, 3), 9) for x in (r - row, c - column)]
@@ -121,7 +122,10 @@ def of_pairs(sample, firsts):
 
 
 def of_mission(sample):
-    """Return the mission's sentence, its form, and the words in the gaps of the form."""
+    """Return features of the missions: the text, its pattern, and the words that fill the pattern.
+
+    The pattern is the text with colours, kinds and places replaced by letters.
+    """
     texts = sample.missions.tolist()
     form = [re.sub(COLOURS, "C", re.sub(rf"\b({KINDS})\b", "K", text)) for text in texts]
     plain = [re.sub(r"\b(a|the) ", "", re.sub(PLACES, "P", text)) for text in form]
@@ -136,7 +140,7 @@ def of_mission(sample):
 
 
 def grown(cells):
-    """Return masks of the cells and their neighbours, for a batch of grids."""
+    """Return, for a batch of grids, a mask of the cells in `cells` and their four neighbours."""
     wider = cells.copy()
     wider[:, 1:] |= cells[:, :-1]
     wider[:, :-1] |= cells[:, 1:]
@@ -146,7 +150,7 @@ def grown(cells):
 
 
 def flooded(passable, start):
-    """Return the cells connected to `start` through passable cells."""
+    """Return a mask of the cells that are connected to `start` through the mask `passable`."""
     seen = start
     while True:
         wider = seen | (grown(seen) & passable)
@@ -162,7 +166,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Return numbers of cells and objects in reach without opening doors, and through all doors."""
+    """Return the numbers of cells and objects in reach, with all doors shut and with all open."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)
@@ -176,7 +180,7 @@ def of_ways(sample):
 
 
 def of_rooms(sample, room_size):
-    """Return the rooms of the agent and of the first objects, in grids of equal rooms."""
+    """Return features of grids of equal rooms: the rooms of the agent and of the first objects."""
     pitch = room_size - 1
     _, rows, columns = sample.grids.shape
     across = (columns - 1) // pitch
@@ -256,10 +260,10 @@ def of_chain(sample):
 
 
 def of_hallway(sample):
-    """Return, for Memory, the end of the hallway, the agent's place in it, the three objects."""
+    """Return features of Memory: the hallway's last column, the agent's column, and the objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
-    # Column of the first wall in the top row.
+    # Column of the first wall in the row below the border.
     end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1
     upper = sample.kinds[np.arange(count), middle - 2, end + 1]
     return {
@@ -270,7 +274,7 @@ def of_hallway(sample):
 
 
 def of_four_doors(sample):
-    """Return, for GoToDoor, the size of the room, and the door of the mission."""
+    """Return features of GoToDoor: the size of the room, and the positions of doors."""
     walls = ~np.isin(sample.grids, (tiles.EMPTY,))
     height, width = walls.any(axis=2).sum(axis=1), walls.any(axis=1).sum(axis=1)
     wanted = [
@@ -303,7 +307,7 @@ SPECIAL = {
 
 
 def features(id, env, sample):
-    """Return the features of an id by name: lists with one hashable value per level."""
+    """Return the features of a sample: a dict name -> list with one hashable value per level."""
     found = of_agent(sample)
     small = any(name in id for name in SMALL)
     if small:

@@ -1,4 +1,4 @@
-"""Convert MiniGrid's missions to the field `task` and further fields of this library's levels."""
+"""Compute the fields `task` and `accepted` of this library's levels for levels of MiniGrid."""
 
 import functools
 
@@ -11,7 +11,7 @@ import jaxenvs
 from jaxenvs.babyai import mission as m
 from jaxenvs.grid import Kind
 
-# Phrases of Fetch's missions, by their index.
+# Phrases of Fetch's missions; a task has the index of its phrase.
 PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 
 
@@ -25,7 +25,7 @@ def cell(position):
 
 
 def locked_room(env):
-    """Return the task of LockedRoom: colours of the locked room and of the room with the key."""
+    """Return the task of LockedRoom: the colours of the locked door and of the key room's door."""
     locked = next(room for room in env.rooms if room.locked)
     for room in env.rooms:
         (x, y), (width, height) = room.top, room.size
@@ -72,12 +72,12 @@ def balls(env):
 
 
 def target(env):
-    """Return the task of levels whose object must be picked up: its tile."""
+    """Return the task of levels in which an object must be picked up: the object's tile."""
     return tile(env.obj.type, env.obj.color)
 
 
-# This library's class -> function from a MiniGrid environment after a reset to the task. Other
-# classes have no task.
+# Name of this library's class -> function that returns the task of a MiniGrid environment after a
+# reset. Classes that are not listed have no task.
 TASKS = {
     "LockedRoom": locked_room,
     "Memory": memory,
@@ -101,14 +101,14 @@ PLACES = {
 
 @functools.cache
 def described(kind, colour, place):
-    """Return the bits of the description of an object."""
+    """Return the packed description of an object; None fits any kind or colour."""
     kind = m.ANY_KIND if kind is None else OBJECT_TO_IDX[kind]
     colour = m.ANY_COLOUR if colour is None else COLOR_TO_IDX[colour]
     return int(m.description(kind, colour, PLACES[place]))
 
 
 def instruction(instr):
-    """Return the 32-bit word of a simple instruction."""
+    """Return a simple instruction of MiniGrid, packed into an integer of 32 bits."""
     verbs = {
         "GoToInstr": m.GO_TO,
         "OpenInstr": m.OPEN,
@@ -123,7 +123,7 @@ def instruction(instr):
 
 
 def mission(env, length):
-    """Return a BabyAI mission as 32-bit words in this library's format."""
+    """Return MiniGrid's mission in this library's encoding: uint32 (length,)."""
     name = type(env.instrs).__name__
     sequence = name in ("BeforeInstr", "AfterInstr")
     words = []
@@ -146,7 +146,10 @@ def counterpart(id):
 
 
 def fields(env):
-    """Return the further fields of this library's level; none for an environment without an id."""
+    """Return the fields `task` and `accepted` of this library's level, where its class has them.
+
+    The dict is empty for an environment without an id.
+    """
     if env.spec is None:
         return {}
     ours, more = counterpart(env.spec.id), {}

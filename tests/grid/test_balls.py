@@ -1,4 +1,4 @@
-"""Tests that moving balls have MiniGrid 3.2.0's distribution (chi-square, p > 1e-4)."""
+"""Tests that balls move with the same probabilities as in MiniGrid 3.2.0 (chi-square, p > 1e-4)."""
 
 import copy
 
@@ -30,7 +30,7 @@ def crowded(seed):
 
 
 def moved_upstream(env, count):
-    """Return the cells of MiniGrid's balls after one step, for `count` random outcomes."""
+    """Return the cells of MiniGrid's balls after one step, drawn `count` times."""
     found = []
     for seed in range(count):
         world = copy.deepcopy(env)
@@ -41,7 +41,10 @@ def moved_upstream(env, count):
 
 
 def moved(env, count):
-    """Return the cells of this library's balls, from the same level; check that the grid agrees."""
+    """Return the cells of this library's balls after one step from the same level.
+
+    Also check that the grid shows the balls in these cells.
+    """
     ours, level = jaxenvs.make(ID), upstream.lift(env)
     state = jax.jit(ours.reset_to)(jax.random.key(0), level).state
     keys = jax.random.split(jax.random.key(1), count)

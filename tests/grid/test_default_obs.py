@@ -1,4 +1,4 @@
-"""Tests that ids whose mission is needed to solve them, or to solve them well, observe it."""
+"""Tests that observations contain the mission by default where a good policy needs it."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,8 @@ def test_a_varying_mission_is_observed_unless_it_names_the_only_object_of_its_ki
     writes_missions = kind.mission_words is not GridEnv.mission_words
     needed = writes_missions and not issubclass(kind, PickUpWorld)
     env = jaxenvs.make(KINDS[kind])
-    # Mazes of curricula show the direction, as jaxued's do.
+    # Mazes show the direction, as in jaxued, so their default is `dict` although no mission is
+    # needed.
     assert env.obs == ("dict" if needed or issubclass(kind, MazeEnv) else "image")
     assert jaxenvs.make(KINDS[kind], obs="image").obs == "image"
     assert issubclass(kind, BabyEnv) <= needed
@@ -29,7 +30,7 @@ def test_a_varying_mission_is_observed_unless_it_names_the_only_object_of_its_ki
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if issubclass(k, PickUpWorld)])
 def test_a_pick_up_world_needs_no_mission(kind):
-    """A level has one object of the target's kind, in another room."""
+    """The target is the only object of its kind in a level, so the agent needs no mission."""
     env = jaxenvs.make(KINDS[kind])
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), LEVELS))
     wanted = (np.asarray(levels.task) & 15).astype(np.uint8)
@@ -38,13 +39,13 @@ def test_a_pick_up_world_needs_no_mission(kind):
 
 
 def test_the_default_observation_contains_the_mission():
-    """The default observation distinguishes two levels of Fetch that differ only in the mission."""
+    """Observations differ, by default, for two levels of Fetch that differ only in the mission."""
     env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
 
     @jax.jit
     def both(key):
         level = env.sample_level(key)
-        other = level.replace(task=level.task ^ jnp.int32(1 << 4))  # the target has another colour
+        other = level.replace(task=level.task ^ jnp.int32(1 << 4))  # changes the target's colour
         return env.reset_to(key, level).obs, env.reset_to(key, other).obs
 
     first, second = both(jax.random.key(0))

@@ -14,13 +14,14 @@ from jaxenvs.grid import Action, Kind, tiles
 
 IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
-# Number of steps to compare for each id with random play; experts play the same number.
+# Number of steps of random play to compare for each id, in slow and in default tests. Experts play
+# as many steps.
 STEPS, FEW_STEPS = 2_000, 400
 RANDOM_LENGTH = 300  # largest number of steps of an episode of random play
-# Probabilities of the actions left, right, forward, pick up, drop, toggle and done.
+# Probabilities of the actions turn left, turn right, forward, pick up, drop, toggle and done.
 UNIFORM = np.full(7, 1 / 7)
 BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
-# Probabilities of actions with which the agent never moves.
+# Action probabilities with which the agent never moves to another cell.
 STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])
 
 NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)
@@ -29,13 +30,13 @@ DONE_ENDS, NOTHING_TO_WIN = ("GoToDoor", "GoToObject"), ("Playground",)
 
 
 class Ways:
-    """Policies: functions from a MiniGrid environment to the actions of an episode."""
+    """Policies: functions that map a MiniGrid environment to the actions of an episode."""
 
     def __init__(self, env, seed):
         self.rng, self.actions = np.random.default_rng(seed), env.action_space.n
         self.family = upstream.family(env)
         by_chance = self.family == "DynamicObstacles"
-        # Action that changes nothing at the start of an episode; a turn where balls move.
+        # Action that changes nothing at the start of an episode; a turn in Dynamic-Obstacles.
         self.wait = Action.DROP if self.family in DONE_ENDS else Action.DONE
         self.wait = Action.LEFT if by_chance else self.wait
         upstream.record(env, [], seed=seed)
@@ -54,11 +55,11 @@ class Ways:
         return lambda env: self.draw(weights, min(env.max_steps, RANDOM_LENGTH))
 
     def idle(self, env):
-        """Wait for the time limit."""
+        """Repeat an action without effect until the time limit."""
         return [self.wait] * env.max_steps
 
     def playing(self, player):
-        """Follow a player, and play at random where the player is stuck."""
+        """Follow a player; play at random if the player is stuck."""
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
@@ -76,7 +77,10 @@ class Ways:
         return play
 
     def late(self, player):
-        """Succeed in the step of the time limit, which terminates and does not truncate."""
+        """Wait, then follow a player so that it succeeds in the last step before truncation.
+
+        The last step terminates the episode and does not truncate it.
+        """
 
         def play(env):
             way = expert.plan(env, player) or []
@@ -86,7 +90,7 @@ class Ways:
         return play
 
     def detour(self, player):
-        """Follow the player with useless turns before each step."""
+        """Follow the player, with two turns that cancel out before each of its actions."""
 
         def play(env):
             around = [Action.LEFT, Action.RIGHT]
@@ -97,7 +101,10 @@ class Ways:
 
 
 def recorded(id, steps, seed=0):
-    """Return episodes of MiniGrid: at least `steps` steps of random play, and of experts."""
+    """Return episodes of MiniGrid, and the policies that played them.
+
+    Random policies play at least `steps` steps in total, and so do the experts.
+    """
     env = upstream.make(id)
     ways = Ways(env, seed)
     episodes = []
@@ -111,7 +118,10 @@ def recorded(id, steps, seed=0):
 
 
 def compare(id, steps, record_property):
-    """Compare this library with MiniGrid over the episodes of an id; report counts of events."""
+    """Check that this library replays MiniGrid's episodes of an id without a difference.
+
+    Also report the numbers of wins, failures and other events.
+    """
     env = jaxenvs.make(id)
     episodes, ways = recorded(id, steps)
     counts, _ = upstream.differences(env, episodes)
@@ -173,7 +183,7 @@ CARRYING = "BabyAI-PutNextS5N2Carrying-v0"
 WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0", CARRYING)
 
 
-# By default each observation is tested on two ids, and each id once or twice.
+# Ids with which each observation is tested by default; each id occurs once or twice.
 SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
@@ -230,7 +240,7 @@ def drawn(rng, rows=8, columns=8):
 
 
 def events(ours, episodes):
-    """Return how often objects were picked up, dropped, opened, closed and unlocked."""
+    """Return the numbers of pick-ups, drops, and openings, closings and unlockings of doors."""
     counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
     held, kinds = ours["carried"], ours["grid"] & 15
     for row, episode in enumerate(episodes):
@@ -253,7 +263,7 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is slightly before the last step; far beyond it MiniGrid's reward is negative.
+    The time limit is 5 % below the number of steps; far beyond it MiniGrid's reward is negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20
@@ -295,7 +305,7 @@ def test_drawn_levels_with_every_object_in_every_view():
 
 
 def test_drawn_levels_with_the_code_for_accelerators(monkeypatch):
-    """Run the code for accelerators where code depends on the platform; results are the same."""
+    """Use, on the CPU, the code that accelerators use; the results must be the same."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

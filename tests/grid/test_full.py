@@ -1,4 +1,4 @@
-"""Tests of `full_shows_all`: the observation `full` determines the state, except for the clock."""
+"""Tests of `full_shows_all`: the observation `full` determines the state, except for the time."""
 
 import functools
 
@@ -12,14 +12,14 @@ import jaxenvs
 from jaxenvs.grid import GridEnv
 
 ROWS, STEPS = 64, 128
-# Ids with objects to carry, to open and to remember, and with lava.
+# Ids with objects that can be carried or opened or must be remembered, and with lava.
 SOME = (
     "Grid-DoorKey-5x5-v0",
     "Grid-LavaCrossingS9N1-v0",
     "Grid-MemoryS7-v0",
     "Grid-RedBlueDoors-6x6-v0",
 )
-# One id of each class whose whole grid determines the state; for Empty, one with random starts.
+# One id of each class with `full_shows_all`; for Empty, an id with random starts.
 EACH = {
     kind: id
     for kind, id in defaults.CLASSES.items()
@@ -31,7 +31,7 @@ MORE = sorted({*EACH.values()} - {*SOME})
 
 @functools.partial(jax.jit, static_argnums=0)
 def played(env, key):
-    """Return observations, states without clocks, and `done` of random play."""
+    """Return the observations, the states without the time, and `done` of random play."""
 
     def row(key):
         key_reset, key_actions, key_steps = jax.random.split(key, 3)
@@ -49,7 +49,7 @@ def played(env, key):
 
 
 def seen_again(env):
-    """Return how often an observation occurred again, and how often it did with another state."""
+    """Return how often an observation occurred again, and how often its state then differed."""
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0
     known, again, other = {}, 0, 0
@@ -72,7 +72,7 @@ def test_the_whole_grid_determines_the_state(id):
 
 @pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Grid-UnlockPickup-v0"])
 def test_elsewhere_the_whole_grid_is_not_enough(id):
-    """For these ids the whole grid does not determine the state.
+    """The observation `full` does not determine the state of these ids.
 
     It lacks the mission, or the colour of the door in which the agent stands.
     """

@@ -79,7 +79,10 @@ def test_the_name_of_a_box_does_not_reveal_the_key_inside():
 
 
 def reader(words):
-    """Act only on the description: pick up the key, open the door and enter the goal."""
+    """Return the next action in DoorKey, chosen from the description alone.
+
+    The agent picks up the key, then opens the door, then enters the goal.
+    """
     lines = words.splitlines()
     cells = {(r, c): x for r, row in enumerate(lines[6:]) for c, x in enumerate(row.split())}
     at, here = next((cell, x) for cell, x in cells.items() if x in drawing.AGENT)

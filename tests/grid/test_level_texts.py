@@ -1,4 +1,4 @@
-"""Tests of pictures of levels by MiniGrid 3.2.0: read and written byte for byte, and played."""
+"""Tests with pictures by MiniGrid 3.2.0: they are read, written byte for byte, and played."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,8 @@ from jaxenvs import levels
 from jaxenvs.babyai import BabyEnv
 from jaxenvs.babyai import mission as m
 
-# Ids by default: instructions and objects of every kind, a box with a key, and `done`.
+# Ids of the default tests: they have all instructions and kinds of objects, a box with a key, and
+# an episode that ends with `done`.
 PICTURED = (
     "BabyAI-PutNextS5N2Carrying-v0",
     "Grid-Dynamic-Obstacles-5x5-v0",
@@ -34,7 +35,7 @@ def cell(env, place):
 
 
 def lines(env, ours):
-    """Return the headers of a level for all that MiniGrid's picture does not show."""
+    """Return the header lines with everything that MiniGrid's picture of a level does not show."""
     found = [f"mission: {env.mission}"]
     things = [(place, it) for place, it in enumerate(env.grid.grid) if it is not None]
     grey = [
@@ -60,7 +61,7 @@ def lines(env, ours):
 
 
 def picture(env):
-    """Return MiniGrid's picture with the colours of open doors."""
+    """Return MiniGrid's picture, with the colours of open doors added."""
     rows = [list(row) for row in env.pprint_grid().split("\n")]
     for place, it in enumerate(env.grid.grid):
         if it is not None and it.type == "door" and it.is_open:
@@ -74,7 +75,7 @@ def text(env, ours):
 
 
 def compare(id, seeds, played):
-    """Compare levels of MiniGrid with their texts; play the first `played` of them."""
+    """Check that MiniGrid's levels and their texts agree; play the first `played` of the levels."""
     env, ours = upstream.make(id), jaxenvs.make(id)
     episodes = []
     for seed in range(seeds):

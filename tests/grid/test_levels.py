@@ -1,6 +1,6 @@
 """Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
-Chi-square tests compare MiniGrid's resets with at least the same number of levels here, for all
+Chi-square tests compare levels of MiniGrid with at least as many levels of this library, for all
 features of `features.py`. A feature fails if p is below 1e-4 in two independent samples, because
 among thousands of features one is that unlikely by chance. With fixed seeds the results are
 reproducible.
@@ -30,7 +30,7 @@ from scipy.stats import chi2_contingency
 import jaxenvs
 from jaxenvs.grid import Kind, tiles
 
-IDS = [id for id in upstream.IDS if "-WFC-" not in id]  # `test_wfc.py` compares these
+IDS = [id for id in upstream.IDS if "-WFC-" not in id]  # `test_wfc.py` covers WFC
 REJECT = 1e-4
 RARE = 8  # values that occur less often than this in both samples together are merged into one
 OF_EACH_MAKE = (
@@ -65,7 +65,7 @@ OF_EACH_MAKE = (
 
 @functools.cache
 def drawn(id, count, seed):
-    """Return `count` levels of this library."""
+    """Return a sample of `count` levels of this library."""
     env = jaxenvs.make(id)
 
     def one(key):
@@ -78,7 +78,7 @@ def drawn(id, count, seed):
 
 
 def drawn_upstream(id, count, seed=0):
-    """Return `count` levels of MiniGrid."""
+    """Return a sample of `count` levels of MiniGrid."""
     env = upstream.make(id)
     grids, poses, missions = [], [], []
     for number in range(count):
@@ -94,7 +94,7 @@ def drawn_upstream(id, count, seed=0):
 def chance(ours, theirs):
     """Return the p-value of the hypothesis that two samples have the same distribution.
 
-    None if all values are the same.
+    Returns None if all values are the same.
     """
     a, b = collections.Counter(ours), collections.Counter(theirs)
     table = {value: (a[value], b[value]) for value in a | b}
@@ -122,12 +122,12 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """Assert that no feature is unlikely both in these samples and in new ones."""
+    """Assert that no feature has a small p-value both in these samples and in new ones."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
-# Other BabyAI levels take long, because MiniGrid draws levels one by one.
+# Only two BabyAI ids are compared here, because MiniGrid draws their levels slowly, one by one.
 AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 
@@ -144,9 +144,9 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """Negative control: a door with uniform row must fail the test.
+    """Check that the comparison rejects a uniform row of the door, as a negative control.
 
-    By a quirk, DoorKey's door is never in the last row.
+    In MiniGrid, DoorKey's door is never in the last row of the room.
     """
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)
@@ -158,10 +158,11 @@ def test_the_comparison_sees_a_wrong_distribution():
     assert chance(moved.tolist(), theirs["door"]) < REJECT
 
 
-# Ids whose levels have no closed border of walls: rooms anywhere in the grid, or doors in the outer
-# wall.
+# Beginnings of ids whose levels have no closed border of walls: rooms anywhere in the grid, or
+# doors in the outer wall.
 NO_BORDER = ("Grid-MultiRoom", "Grid-GoToDoor")
-# Quirks of MiniGrid: in these ids a key can be out of reach, so that the level has no solution.
+# Ends of ids with a quirk of MiniGrid: a key can be out of reach, so that the level has no
+# solution.
 MAY_BE_UNSOLVABLE = (
     "ObstructedMaze-2Dlhb-v0",
     "ObstructedMaze-1Q-v0",
@@ -173,7 +174,7 @@ MAY_BE_UNSOLVABLE = (
 
 
 def reached(sample):
-    """Return the cells that the agent can reach if it moves obstacles and uses every key."""
+    """Return a mask of the cells in reach if the agent moves obstacles and uses every key."""
     grids, kinds = sample.grids, sample.kinds
     movable = np.isin(kinds, (*FREE, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX))
     open_ = movable | np.isin(kinds, (Kind.DOOR, Kind.CLOSED_DOOR))
@@ -191,7 +192,7 @@ def reached(sample):
 
 
 def check_sound(id, sample):
-    """Assert facts that hold in every level of an id, including that it can be solved."""
+    """Assert properties that every level of an id must have, including that it can be solved."""
     grids, poses = sample.grids, sample.poses
     index = np.arange(len(grids))
     row, column = poses[:, 0], poses[:, 1]

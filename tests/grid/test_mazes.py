@@ -1,4 +1,4 @@
-"""Tests of the mazes of curricula: AMaze, PerfectMaze, the named mazes, and their optima."""
+"""Tests of the mazes for curricula: AMaze, PerfectMaze and named mazes, and their optima."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 ID = "Grid-AMaze-13x13-v0"
 KEY = jax.random.key(0)
-# The named mazes of jaxued 0f8f128, and the least number of steps in each.
+# Named mazes of jaxued 0f8f128 -> smallest number of steps to the goal.
 NAMED = {
     "SixteenRooms": 26,
     "SixteenRooms2": 28,
@@ -26,7 +26,7 @@ NAMED = {
     "StandardMaze2": 73,
     "StandardMaze3": 54,
 }
-# Two of them as jaxued writes them.
+# Two of the named mazes, in jaxued's text format.
 LABYRINTH = """.............
 .###########.
 .#.........#.
@@ -56,14 +56,14 @@ STANDARD = """.....#>...#..
 
 
 def drawn(id, count, **fields):
-    """Return an environment and some of its levels, as NumPy arrays."""
+    """Return an environment and `count` of its levels, as NumPy arrays."""
     env = jaxenvs.make(id, **fields)
     keys = jax.random.split(KEY, count)
     return env, jax.device_get(jax.jit(jax.vmap(env.sample_level))(keys))
 
 
 def test_named_mazes_have_their_optimal_steps():
-    """The texts say the numbers of the table, which the flood fill confirms."""
+    """The files and the flood fill have the numbers of steps in `NAMED`."""
     env = jaxenvs.make(ID)
     entries = levels.load("mazes", env)
     assert {e.notes["title"]: int(e.notes["optimal"]) for e in entries} == NAMED
@@ -76,7 +76,7 @@ def test_named_mazes_have_their_optimal_steps():
 
 @pytest.mark.full
 def test_the_oracle_confirms_the_named_mazes():
-    """A search over the states of the environment proves the same numbers."""
+    """An exact search proves that the numbers of steps in `NAMED` are minimal."""
     env = jaxenvs.make(ID)
     for name, steps in NAMED.items():
         (found,) = solve(env, levels.load(f"mazes/{name}", env)[0].level)
@@ -84,7 +84,7 @@ def test_the_oracle_confirms_the_named_mazes():
 
 
 def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkeypatch):
-    """`levels=` takes a set or one level of it; an unknown name is an error that suggests one."""
+    """`levels=` accepts the name of a set or of a level, and suggests a name for a wrong one."""
     assert len(jaxenvs.make(ID, levels="mazes").levels) == 8
     env = jaxenvs.make(ID, levels="mazes/SixteenRooms")
     assert int(env.optimal_steps(env.sample_level(KEY))) == 26
@@ -105,7 +105,7 @@ def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkey
     ],
 )
 def test_the_flood_fill_agrees_with_the_oracle(id, fields):
-    """Steps and returns of 16 levels, also of those that have no plan."""
+    """Compare optimal steps and returns of 16 levels; some of AMaze's levels have no plan."""
     env, many = drawn(id, 16, **fields)
     steps = np.asarray(jax.vmap(env.optimal_steps)(many))
     best = np.asarray(jax.vmap(env.optimal_return, (0, None))(many, env.default_params))
@@ -119,7 +119,7 @@ def test_the_flood_fill_agrees_with_the_oracle(id, fields):
 
 
 def test_a_plan_longer_than_the_time_limit_is_worth_nothing():
-    """The optimal return is 0 from one step below the length of the plan."""
+    """The optimal return is 0 if the time limit is one step shorter than the plan."""
     env = jaxenvs.make(ID, levels="mazes/SixteenRooms")
     level = env.sample_level(KEY)
     for limit, wanted in ((26, 0.1), (25, 0.0)):
@@ -128,14 +128,14 @@ def test_a_plan_longer_than_the_time_limit_is_worth_nothing():
 
 
 def test_other_environments_have_no_fast_optimum():
-    """Doors, keys and other missions need the oracle; wrappers forward the optimum."""
+    """`optimal_steps` is None for a level with a door, and `optimal_return` for CartPole."""
     env = jaxenvs.make("Grid-DoorKey-5x5-v0")
     assert env.optimal_steps(env.sample_level(KEY)) is None
     assert jaxenvs.make("Classic-CartPole-v0").optimal_return((), None) is None
 
 
 def test_amaze_draws_walls_with_replacement():
-    """Compare the number of walls with its expectation, and the places of agent and goal."""
+    """Check the mean number of walls, and that agent and goal are placed uniformly."""
     env, many = drawn(ID, 2000)
     inner = many.grid[:, 1:-1, 1:-1]
     walls = (inner == tiles.WALL).sum(axis=(1, 2))
@@ -154,7 +154,7 @@ def test_amaze_draws_walls_with_replacement():
 
 
 def test_the_smallest_and_the_fullest_maze():
-    """Two free cells remain for agent and goal; one wall more is an error."""
+    """`walls` may leave just two free cells, for agent and goal; one wall more is an error."""
     _, many = drawn(ID, 64, size=4, walls=2)
     assert ((many.grid == tiles.GOAL).sum(axis=(1, 2)) == 1).all()
     with pytest.raises(ValueError, match="walls=3"):
@@ -177,7 +177,7 @@ def test_perfect_mazes_are_trees(size):
 
 
 def test_the_image_is_that_of_jaxued():
-    """The view of 5 x 5 goes through walls; the agent's cell is empty, all outside is wall."""
+    """The 5 x 5 image shows cells behind walls, walls outside the grid, and no agent."""
     env = jaxenvs.make(ID)
     level = levels.read(env, LABYRINTH)
     image = np.asarray(env.reset_to(KEY, level).obs["image"])
@@ -186,15 +186,16 @@ def test_the_image_is_that_of_jaxued():
         (2, 5, 0),
         (8, 1, 0),
     }
-    # The agent is in the lower left corner and looks right. The first axis runs from its left to
-    # its right, so from the top down here; the second runs from far to near.
+    # The agent is in the lower left corner of the maze and looks right. Along the first axis, the
+    # image then runs from the top down. Along the second axis, it runs from the farthest cell to
+    # the nearest, so each row is reversed below.
     shown = np.where(image[..., 0] == 2, "#", ".")
     assert ["".join(row[::-1]) for row in shown] == [".....", "####.", ".....", "#####", "#####"]
 
 
 @pytest.mark.full
 def test_edits_keep_a_maze_a_maze():
-    """Edits toggle walls and move agent and goal; the level stays valid and has one goal."""
+    """After random edits of walls, agent and goal, a level is valid and has one goal."""
     env, many = drawn(ID, 32)
     edit = jax.jit(jax.vmap(lambda key, level: levels.mutate(env, key, level, 20)))
     after = jax.device_get(edit(jax.random.split(KEY, 32), many))

@@ -7,7 +7,7 @@ from minigrid.envs.babyai.core.verifier import BeforeInstr, GoToInstr, ObjDesc
 import jaxenvs
 from jaxenvs.grid import Action
 
-ID = "BabyAI-GoToSeqS5R2-v0"  # its rooms have three by three cells
+ID = "BabyAI-GoToSeqS5R2-v0"  # id whose rooms have 3 x 3 free cells
 
 
 def go_to_a_key_then_to_a_ball(env):
@@ -22,9 +22,10 @@ def go_to_a_key_then_to_a_ball(env):
 
 
 def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
-    """The ball is picked up and the key faced; then the agent faces the ball's old cell.
+    """The agent picks up the ball, faces the key, and then faces the cell where the ball lay.
 
-    For MiniGrid the ball is still there until a drop action, even a failed one.
+    In MiniGrid, the mission still finds the ball in this cell until a drop action, even a failed
+    one.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

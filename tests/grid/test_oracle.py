@@ -1,4 +1,4 @@
-"""Tests of the oracle: shortest plans equal blind search, and succeed when they are played."""
+"""Tests of the oracle: its plans are as short as those of blind search, and succeed when played."""
 
 import functools
 import importlib
@@ -13,16 +13,16 @@ from jaxenvs.grid import tiles
 from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.levels import Solution
 
-# Ids that together have each kind of aim and of bound.
+# Ids that, with `FULL`, have every kind of aim and of bound.
 IDS = (
-    "Grid-DoorKey-5x5-v0",  # a goal behind a locked door
-    "Grid-PutNear-6x6-N2-v0",  # an object that has to be carried near another
+    "Grid-DoorKey-5x5-v0",  # goal behind a locked door
+    "Grid-PutNear-6x6-N2-v0",  # object that must be carried near another
 )
 FULL = (
-    "BabyAI-PutNextS4N1-v0",  # an object that has to be carried next to another
-    "Grid-GoToDoor-5x5-v0",  # a place next to a door
-    "BabyAI-OpenRedBlueDoors-v0",  # instructions in an order
-    "Grid-RedBlueDoors-6x6-v0",  # two doors
+    "BabyAI-PutNextS4N1-v0",  # object that must be carried next to another
+    "Grid-GoToDoor-5x5-v0",  # agent must stand next to a door
+    "BabyAI-OpenRedBlueDoors-v0",  # instructions with a fixed order
+    "Grid-RedBlueDoors-6x6-v0",  # two doors to open
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-GoToObj-v0",
     "BabyAI-KeyInBox-v0",
@@ -51,7 +51,7 @@ def levels_of(env, count, seed=0):
 
 
 def played(env, level, plan):
-    """Return the states of a plan, its last reward, and whether it ends with success."""
+    """Return the states along a plan, the last reward, and whether the plan ends with success."""
     states, step = [env.reset_to(jax.random.key(0), level).state], None
     for action in plan:
         step = env.step(jax.random.key(0), states[-1], action)
@@ -61,7 +61,7 @@ def played(env, level, plan):
 
 @functools.lru_cache(maxsize=1)
 def compiled_bounds(env, doors):
-    """Return a function of (first state of a level, states), padded to `MOST` states."""
+    """Return a compiled function (first state of a level, `MOST` states) -> bounds of states."""
 
     def bounds_of(first, states):
         level = bounds.level_of(env, first, doors)
@@ -71,7 +71,7 @@ def compiled_bounds(env, doors):
 
 
 def lower_bounds(env, states):
-    """Return the search's lower bound for each state of a plan; the first one starts the level."""
+    """Return the search's lower bound for each state of a plan from a level's first state."""
     doors = int((tiles.kind(states[0].grid) == tiles.Kind.LOCKED_DOOR).sum())
     padded = [*states, *states[-1:] * (MOST - len(states))]
     many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
@@ -98,7 +98,7 @@ def test_plans_are_as_short_as_blind_search_finds(id):
         states, reward, succeeds = played(env, level, found.plan)
         assert succeeds and len(found.plan) == found.steps == found.lower
         assert found.optimal_return == pytest.approx(reward, abs=1e-6)
-        # No bound exceeds the number of steps that are left.
+        # A lower bound never exceeds the number of steps that are left.
         for left, bound in enumerate(reversed(lower_bounds(env, states[:-1])), start=1):
             assert bound <= left
     assert compared >= 6

@@ -21,7 +21,7 @@ from jaxenvs.grid.tiles import Kind
 pytestmark = pytest.mark.full
 
 BATCH = 512  # number of states whose bounds are computed together
-LARGEST = 20_000  # largest number of states of a level
+LARGEST = 20_000  # largest number of states of a level that is searched
 IDS = ("Grid-PutNear-6x6-N2-v0",)
 FULL = (
     "BabyAI-GoToLocalS5N2-v0",
@@ -48,13 +48,13 @@ BOTH = [*IDS, *(pytest.param(id, marks=pytest.mark.full) for id in FULL)]
 
 
 def small(id):
-    """Return the environment of an id with the smallest rooms in which its levels fit."""
+    """Return the environment of an id, with small rooms where an exhaustive search needs them."""
     smaller = {"BabyAI-MiniBossLevel-v0": {"num_rows": 1, "room_size": 4}}
     return jaxenvs.make(id, **smaller.get(id, {}))
 
 
 def drawn(env, count, seed=0):
-    """Return levels of the generator; half of them are changed at random."""
+    """Return `count` levels of the generator; every second level has four random edits."""
     keys = jax.random.split(jax.random.key(seed), count)
     change = jax.jit(functools.partial(levels.mutate, env))
     made = [jax.jit(env.sample_level)(key) for key in keys]
@@ -71,7 +71,7 @@ def compiled_bounds(env):
 
 
 def bounds_of(env, states):
-    """Return the bounds of stacked states, of which the first one begins the level."""
+    """Return the lower bounds of stacked states; the first state is the start of the level."""
     count = len(states.grid)
     rows = np.minimum(np.arange(-(-count // BATCH) * BATCH), count - 1).reshape(-1, BATCH)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), states)
@@ -80,7 +80,7 @@ def bounds_of(env, states):
 
 
 def explored(env, count):
-    """Yield levels that have at most `LARGEST` states, with their states and distances."""
+    """Yield (level, states, steps to success) for drawn levels with at most `LARGEST` states."""
     search = blind.Blind(env)
     for level in drawn(env, count):
         try:
@@ -102,9 +102,9 @@ def test_no_bound_exceeds_the_distance_of_any_state(id):
 
 
 def corridor(rows, *mission):
-    """Return a level with an agent that looks right, in a corridor of one or two rows.
+    """Return a level in which the agent looks right, in a corridor of one or two rows.
 
-    Walls fill the rest of the room.
+    Walls fill the rest of the room. rows: the rows of the corridor, separated by "/".
     """
     grid = np.full((ROOM, ROOM), tiles.WALL, np.uint8)
     for number, things in enumerate(rows.split("/"), 1):
@@ -119,12 +119,12 @@ THINGS = {".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k"
 BALL, BOX, KEY = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
 NONE = jnp.uint32(0)
 TOURS = {
-    # It is shorter to carry the ball along than to come back for it.
+    # The shortest plan carries the ball along, instead of coming back for it.
     "then": ("x....>b", (m.go_to(BOX), NONE, m.go_to(BALL))),
     "after": ("x....>b", (m.go_to(BALL), NONE, m.go_to(BOX) | jnp.uint32(1 << m.AFTER))),
     # One pick-up serves both instructions.
     "serves": (">b..x", (m.put_next(BALL, BOX), m.pick_up(BALL))),
-    # It is shorter to put the box near the ball first.
+    # The shortest plan puts the box near the ball first.
     "swap": (">x....b/.......", (m.put_next(BALL, BOX),)),
     "both": ("k.>bx", (m.put_next(BALL, BOX), NONE, m.go_to(KEY))),
 }
@@ -152,7 +152,7 @@ def shared_blind(env):
 
 
 def from_both_sides(env, level, doors=4):
-    """Return the results of the proof from two sides alone."""
+    """Return the results of `sides.prove` for a level that no search has examined before."""
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
     no, one = np.zeros(1, bool), np.ones(1, int)
@@ -184,7 +184,8 @@ def test_a_box_may_contain_a_box_with_the_needed_key():
     grid[1, 1:5] = tiles.EMPTY, Kind.BOX, tiles.EMPTY, Kind.LOCKED_DOOR
     word = m.open_door(m.description(Kind.DOOR)) | jnp.uint32(Kind.KEY_BOX << m.CONTENTS)
     found = from_both_sides(env, env.marked(Level.of(grid, 1, 1, 0, task=m.single(word))))
-    # Two toggles and a pick-up for the key, two steps to the door, and a toggle.
+    # A plan with six actions: two toggles and a pick-up for the key, two steps to the door, a
+    # toggle.
     assert found.lower[0] <= 6 and not found.unsolvable[0]
 
 

@@ -1,4 +1,4 @@
-"""Tests of the oracle's actions for states in the middle of episodes."""
+"""Tests of `first_actions`: optimal actions for states in the middle of episodes."""
 
 import blind
 import jax
@@ -25,7 +25,7 @@ COUNT = 8
 
 
 def visited(env, steps, seed=0):
-    """Return states after random play, and the compiled step of a batch."""
+    """Return the states of a batch after random play, and the compiled step of the batch."""
     venv = jaxenvs.make_vec(env, COUNT)
     step = jax.jit(lambda state, action: venv.step(jax.random.key(7), state, action))
     state = jax.jit(venv.reset)(jax.random.key(seed)).state
@@ -63,7 +63,7 @@ def test_labels_lead_to_success_in_as_few_steps_as_blind_search_needs(id):
 
 
 def test_any_number_of_states_can_be_labelled():
-    """States are searched in groups of equal size, so some states are searched twice."""
+    """65 states are searched in two groups of equal size, so some states are searched twice."""
     env = jaxenvs.make("Grid-Empty-Random-5x5-v0")
     levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 65))
     states = jax.vmap(env.reset_to)(jax.random.split(jax.random.key(1), 65), levels).state
@@ -75,7 +75,7 @@ def test_any_number_of_states_can_be_labelled():
         state = jax.tree.map(lambda leaf, i=row: leaf[i], states)
         away = goal - [int(state.row), int(state.column)]
         ahead = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)][int(state.direction)])
-        assert (action == 2) == bool(away @ ahead > 0)  # forward, exactly if that leads nearer
+        assert (action == 2) == bool(away @ ahead > 0)  # forward if it leads nearer, else a turn
 
 
 @pytest.mark.full

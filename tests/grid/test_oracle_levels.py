@@ -1,4 +1,4 @@
-"""Tests of the oracle on levels that no generator makes: bounds never exceed the true distance."""
+"""Tests of the oracle on handmade levels: its bounds never exceed the true number of steps."""
 
 import importlib
 
@@ -38,14 +38,14 @@ module = importlib.import_module("jaxenvs.grid.oracle.searching")
 
 
 def level_of(picture, row, column, direction=0, task=None):
-    """Return a level from rows of signs, without the walls around them."""
+    """Return the level of a picture with one sign per cell; walls are added around it."""
     grid = np.array([[SIGNS[sign] for sign in line] for line in picture.split()], np.uint8)
     grid = np.pad(grid, 1, constant_values=tiles.WALL)
     return Level.of(grid, row, column, direction, task=task)
 
 
 def compare(env, levels):
-    """Check the oracle's answers about levels against blind search; return the shortest plans."""
+    """Check the oracle's solutions of levels against blind search; return the fewest steps."""
     search = blind.Blind(env)
     shortest = [search.shortest(level) for level in levels]
     many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *levels)
@@ -59,7 +59,7 @@ def compare(env, levels):
 def test_red_and_blue_doors_may_be_open_locked_or_many():
     env = jaxenvs.make("Grid-RedBlueDoors-6x6-v0", size=4)
     pictures = (
-        ".r..B. .#..#.",  # the blue door has to be closed, then opened
+        ".r..B. .#..#.",  # the agent must close the blue door, then open it again
         ".r..l. .#.q#.",  # the blue door is locked
         ".R..b. .#.r#.",  # a red door in another column does not count
         ".R..b. .r..#.",  # one red door is open
@@ -83,7 +83,7 @@ def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
     tables = bounds.level_of(env, state, 0)
     state, _, _, _ = env.step_state(jax.random.key(0), state, jnp.int32(3), params)
     assert state.carried == Kind.KEY_BOX
-    assert bounds.lower_bound(env, tables, state) <= 3  # drop, toggle, pick up
+    assert bounds.lower_bound(env, tables, state) <= 3  # actions: drop, toggle, pick up
 
 
 def test_an_agent_may_start_in_a_locked_doorway():
@@ -99,7 +99,7 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
-    assert 350 < bound < 500  # the way to the key, back to the door, and on to the goal
+    assert 350 < bound < 500  # steps to the key, back to the door, and on to the goal
 
 
 def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
@@ -114,7 +114,7 @@ def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
     level = env.marked(
         level_of("o.# ..# X.#", 1, 2, 2, task=task).replace(accepted=jnp.bool_(True))
     )
-    # The only mark of a key is in an empty cell. It is gone when the ball has been put down.
+    # The mark of the key is in an empty cell only. Dropping the ball removes this mark.
     stale = level.replace(marks=level.marks.at[3, 2].set(np.uint8(1 << 4)))
     task = jnp.stack([right, none, left, none])
     first = stale.replace(task=task, marks=_swapped(stale.marks))

@@ -18,7 +18,7 @@ from jaxenvs import levels
 
 LEVELS = 17
 STATES = 250  # largest number of states of a blind search in MiniGrid
-SEARCHED = 5  # levels of each id that are searched blindly
+SEARCHED = 5  # number of levels of each id that are searched blindly
 # Ids whose missions can have two or more instructions.
 SEVERAL = (
     "BabyAI-GoToRedBlueBall-v0",
@@ -91,7 +91,7 @@ IDS = (
 
 
 def key_of(env):
-    """Return everything that decides how an episode of MiniGrid goes on, as a hashable value."""
+    """Return a hashable value with everything that decides how an episode of MiniGrid goes on."""
     held = env.carrying and (env.carrying.type, env.carrying.color)
     inside = tuple(
         place for place, thing in enumerate(env.grid.grid) if thing and thing.contains is not None
@@ -123,14 +123,17 @@ def _mission(instruction, env):
 
 
 def blind(env):
-    """Search breadth first in MiniGrid; return the fewest steps, or the searched depth and None."""
+    """Search breadth-first in MiniGrid; return (fewest steps, True) if the search reaches success.
+
+    Otherwise return (n, False): no plan with up to n steps succeeds.
+    """
     front, seen, depth = [env], {key_of(env)}, 0
     while front:
         after = []
         for state in front:
             for action in range(7):
                 child = copy.deepcopy(state)
-                child.step_count = 0  # no time limit
+                child.step_count = 0  # prevents truncation
                 _, reward, terminated, _, _ = child.step(action)
                 if terminated and reward > 0:
                     return depth + 1, True
@@ -140,11 +143,11 @@ def blind(env):
             if len(seen) > STATES:
                 return depth, False
         front, depth = after, depth + 1
-    return 1 << 30, False  # every state was visited
+    return 1 << 30, False  # all states were visited without success
 
 
 def played(env, plan):
-    """Return the last reward of a plan in MiniGrid, and whether only the last step ends it."""
+    """Return the last reward of a plan in MiniGrid, and whether only its last step terminates."""
     reward, terminated, over = 0.0, False, False
     for action in plan:
         over = over or terminated
@@ -170,7 +173,7 @@ def test_plans_succeed_and_are_shortest_in_minigrid(id):
             counts["compared"] += is_goal
             if is_goal:
                 assert found.lower <= steps and (found.steps == steps or not found.proven)
-            else:  # no plan has up to this many steps
+            else:  # no plan with up to `steps` steps succeeds
                 assert found.unsolvable or found.steps is None or found.steps > steps
             upstream.record(theirs, [], seed=seed)
         if found.steps is not None:

@@ -1,4 +1,4 @@
-"""Tests of `levels.distances` and of `info["optimal"]`."""
+"""Tests of `levels.distances` and of `info["optimal"]`: steps to success of every state."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ import jaxenvs
 from jaxenvs import levels, wrappers
 
 DOOR = "Grid-DoorKey-6x6-v0"
-COMPARED = ["Grid-PutNear-6x6-N2-v0"]  # objects that are carried, and episodes that fail
+COMPARED = ["Grid-PutNear-6x6-N2-v0"]  # an object to carry, and episodes that fail
 COMPARED += with_full(DOOR, "BabyAI-OpenRedBlueDoors-v0", "BabyAI-KeyInBox-v0")
 
 
@@ -23,7 +23,7 @@ def drawn(env, count):
 
 @pytest.fixture(scope="module")
 def door():
-    """Return an environment of two levels with `info["optimal"]`, and these levels."""
+    """Return an environment with two levels and with `info["optimal"]`; also return the levels."""
     env = jaxenvs.make(DOOR)
     two = drawn(env, 2)
     table = levels.distances(env, two)
@@ -60,7 +60,7 @@ def test_xland_has_the_distance_of_its_solver():
 
 
 def test_a_level_that_begins_solved_takes_one_step():
-    """The environment ends an episode only after a step; `solve` needs no action there."""
+    """An episode ends only after a step, so the distance is 1; `solve` needs no action."""
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=0, size=2)
     level = env.sample_level(jax.random.key(0))
     assert levels.solve(env, [level])[0].steps == 0
@@ -102,13 +102,13 @@ def test_a_batch_never_gains_more_than_one_step_and_resets_to_its_levels(door):
 
 def test_failure_and_foreign_states_have_minus_one(door):
     env, _ = door
-    other = drawn(env.unwrapped, 3)[2]  # its door is in another column
+    other = drawn(env.unwrapped, 3)[2]  # a level whose door is in another column
     assert env.distances(env.reset_to(jax.random.key(0), other).state) == -1
     lava = jaxenvs.make("Grid-LavaGapS5-v0")
     level = lava.sample_level(jax.random.key(0))
     told = wrappers.OptimalInInfo(lava, levels.distances(lava, [level]))
     state, seen = told.reset_to(jax.random.key(0), level).state, []
-    for _ in range(5):  # ahead, into the wall or the lava
+    for _ in range(5):  # walks ahead, into the wall or the lava
         stepped = told.step(jax.random.key(0), state, 2)
         state = stepped.state
         seen.append((bool(stepped.terminated), int(stepped.info["optimal"])))

@@ -1,4 +1,4 @@
-"""Tests of rejected levels: the budget suffices, reset sources agree, `info` reports failures."""
+"""Tests of rejected levels: the budget suffices, reset sources agree, `info` reports rejection."""
 
 import functools
 from typing import ClassVar
@@ -22,7 +22,7 @@ CHUNK = 2_048
 
 @functools.cache
 def acceptance(env):
-    """Return a function (index of a reset, attempt) -> whether the candidate is accepted."""
+    """Return a compiled function (indices of resets, attempts) -> whether levels are accepted."""
 
     @jax.jit
     @functools.partial(jax.vmap, in_axes=(0, 0))
@@ -34,9 +34,10 @@ def acceptance(env):
 
 
 def tries(id, resets):
-    """Return how many levels each of `resets` resets draws until one is accepted.
+    """Return for each reset the number of levels that it draws until one is accepted.
 
-    As in `sample_level`, but all resets without an accepted level draw again together.
+    The result is that of `sample_level`, but all resets without an accepted level draw their next
+    level together.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
@@ -72,7 +73,7 @@ def test_the_budget_is_not_spent(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", REJECTING)
 def test_the_budget_is_not_spent_in_a_million_resets(id):
-    """Over all ids together, test a million resets."""
+    """Test a million resets in total, divided among all ids that reject levels."""
     report(id, -(-MILLION // len(REJECTING)))
 
 
@@ -89,7 +90,7 @@ def test_tries_counts_the_draws_of_a_reset():
 
 
 class Choosy(GridEnv):
-    """This environment accepts one of four levels, and its middle cell shows which level it is."""
+    """Environment that accepts one of four levels; a cell shows whether a level was accepted."""
 
     level_budget: ClassVar[int] = 3
 
@@ -114,7 +115,7 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Return whether the grid shows that the level was not accepted."""
+    """Return whether the grid shows that the level of a state was not accepted."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
@@ -137,11 +138,14 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
             assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)
             state = outcome.state
         spent.append(not any(fine))
-    assert 10 < sum(spent) < 50  # about 42 % of 60 resets
+    assert 10 < sum(spent) < 50  # 42 % of 60 resets are expected to find no level
 
 
 def roll(venv, steps, limit):
-    """Play a batch through resets; return the states before each step and the results."""
+    """Play a batch of environments for `steps` steps, through resets.
+
+    Return the last state; and for each step the states before it, `level_rejected` and `done`.
+    """
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)
 
@@ -173,7 +177,7 @@ def test_a_batch_reports_where_no_level_was_accepted(source, autoreset):
     )
     _, (states, rejected, done) = roll(venv, 12, 2)
     begins = np.zeros_like(rejected)
-    if autoreset == "next_step":  # the step that only resets reports no failure
+    if autoreset == "next_step":  # a step that only resets reports no rejection
         begins[1:] = done[:-1]
     np.testing.assert_array_equal(rejected, shows(states) & ~begins)
     assert 0.3 < shows(states).mean() < 0.55

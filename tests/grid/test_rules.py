@@ -1,4 +1,4 @@
-"""Tests of the rules as drawings: a level, actions, and the expected level (see drawing.py)."""
+"""Tests of the rules by drawings (see drawing.py): a level, actions, and the expected level."""
 
 import functools
 
@@ -22,7 +22,7 @@ def world(rows, columns, limit=LIMIT):
 
 
 def play(picture, *actions, limit=LIMIT):
-    """Play actions in the level of a drawing; return the steps."""
+    """Play actions in the level of a drawing; return the result of each step."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env, reset_to, step = world(rows - 2, columns - 2)
@@ -38,12 +38,12 @@ def play(picture, *actions, limit=LIMIT):
 
 
 def holds(state):
-    """Return the word of the carried object, or ""."""
+    """Return the word of the carried object, "" if the agent carries nothing."""
     return drawing.word(int(state.carried)) if state.carried else ""
 
 
 def becomes(before, actions, after, carried=""):
-    """Assert the level after some actions, without a reward or an end."""
+    """Assert that actions turn the level `before` into `after`, without a reward or an end."""
     steps = play(before, *actions)
     assert drawing.draw(steps[-1].state) == drawing.tidy(after)
     assert holds(steps[-1].state) == carried
@@ -160,7 +160,7 @@ def test_the_key_of_its_colour_unlocks_a_door_for_good_and_is_kept(colour):
     before, key, door = f"k{colour} < L{colour} .", f"k{colour}", colour
     becomes(before, [*to_the_door, TOGGLE], f". > D{door} .", carried=key)
     becomes(before, [*to_the_door, TOGGLE, TOGGLE], f". > C{door} .", carried=key)
-    # The key has been dropped, because an unlocked door opens without it.
+    # The agent closes the door and drops the key, because an unlocked door opens without a key.
     without_key = [*to_the_door, TOGGLE, TOGGLE, LEFT, LEFT, DROP, RIGHT, RIGHT, TOGGLE]
     becomes(before, without_key, f"k{colour} > D{door} .")
 
@@ -193,7 +193,7 @@ def test_the_limit_truncates_and_keeps_truncating():
 
 
 def test_the_goal_in_the_last_step_pays_a_tenth_and_is_not_truncated():
-    """MiniGrid sets both flags, terminated and truncated, here; this library never does."""
+    """Success in the last step only terminates here; MiniGrid sets `truncated`, too."""
     last = play(". > . G", FORWARD, FORWARD, limit=2)[-1]
     assert last.terminated and not last.truncated and last.discount == 0
     np.testing.assert_allclose(last.reward, 0.1, atol=1e-7)
@@ -210,7 +210,7 @@ def test_rewards_stay_finite_without_any_time():
 
 
 def test_the_agent_sees_the_carried_object_instead_of_the_tile_below():
-    """The agent's cell shows the carried object, never the goal or door below."""
+    """In the image, the agent's cell shows the carried object, never the goal or door below."""
     steps = play("> kr Dg .", DONE, PICKUP, FORWARD, FORWARD)
     cells = [step.obs[3, 6].tolist() for step in steps]
     assert cells == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]

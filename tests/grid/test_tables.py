@@ -28,7 +28,7 @@ def test_numbers_are_the_packages():
 def test_every_byte_becomes_a_triple_and_comes_back():
     triples = np.asarray(tiles.encode(jnp.asarray(CODES)))
     assert triples.dtype == np.uint8
-    # The contents of a box are hidden: one with a key looks like a grey box.
+    # Triples hide the contents of a box, so a box with a key looks like a grey box.
     seen = np.where(CODES & 15 == Kind.KEY_BOX, Kind.BOX | Colour.GREY << 4, CODES)
     np.testing.assert_array_equal(tiles.decode(triples), seen)
     assert len({tuple(triple) for triple in triples.tolist()}) == len(set(seen.tolist()))
@@ -84,7 +84,7 @@ def test_a_level_takes_plain_numbers():
 
 
 def test_a_level_of_a_wrong_shape_is_refused_while_tests_run():
-    """This raises only under the import hook, which proves that shapes are checked."""
+    """Wrong shapes raise only under the import hook, so the test proves that it is active."""
     with pytest.raises(TypeError, match="pose"):
         Level(grid=jnp.zeros((3, 3), jnp.uint8), pose=jnp.zeros(4, jnp.int8))
     with pytest.raises(TypeError, match="grid"):

@@ -20,9 +20,11 @@ GRIDS = 300
 
 
 def lit_by_the_rule(opaque):
-    """Light spreads sideways through clear cells, and from each into three cells ahead.
+    """Return a mask of the lit cells, by the rule of MiniGrid in plain Python.
 
-    `opaque` is [across, ahead] with the agent at the middle of the last `ahead`.
+    Light spreads sideways through clear cells, and from each clear cell to three cells in the next
+    row ahead. `opaque` has the axes [across, ahead]; the agent is in the middle of the last
+    `ahead`.
     """
     size = len(opaque)
     lit = np.zeros((size, size), bool)
@@ -47,7 +49,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Return random views, from nearly empty to dense ones, in which the agent's cell is clear."""
+    """Return random masks of opaque cells, sparse to dense; the agent's cell is never opaque."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False
@@ -111,7 +113,7 @@ def view_of(picture, **fields):
 
 
 def seen_rows(picture):
-    """Return the view of an agent that looks up, as a drawing; `?` is unseen."""
+    """Return the view of the agent of a drawing, which looks up, as words; `?` is unseen."""
     seen = view_of(picture)
     words = [
         ["?" if code == 0 else drawing.word(int(code)) for code in row] for row in seen[3:, 1:-1]
@@ -129,7 +131,7 @@ def four_rooms():
 
 @pytest.mark.parametrize("direction", range(4))
 def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
-    """For every direction of the agent, cells of the view belong to the right cells of the map."""
+    """Check, for each direction, that the lit cells of the map are those that the view shows."""
     env, level, look = four_rooms()
     level = level.replace(pose=jnp.array([8, 7, direction], jnp.int8))
     state = env.reset_to(jax.random.key(0), level).state
@@ -146,6 +148,6 @@ def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
 def test_outside_the_grid_there_is_wall():
     seen = view_of("^ .", see_through_walls=True)
     outside = np.ones((7, 7), bool)
-    # The last two rows of the view show rows 0 and 1 of the map, columns 0 to 3.
+    # The map has rows 0 and 1 in the last two rows of the view, and columns 0 to 3.
     outside[5:, 2:6] = False
     assert (seen[outside] == tiles.WALL).all()

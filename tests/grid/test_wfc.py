@@ -21,18 +21,18 @@ PRESETS = tuple(wfc.PRESETS)
 IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFabric")]
 BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]
 SIDE = wfc_upstream.SIDE
-LEVEL = 1e-3  # of a family of tests of one preset, corrected by Holm's method
-FAR = 8  # largest distance of two walls whose frequency is compared
+LEVEL = 1e-3  # p-value below which the tests of a preset fail, corrected by Holm's method
+FAR = 8  # largest distance of two walls for which the number of such pairs is compared
 
 
 def in_order(preset, watched):
-    """Return for each pattern of MiniGrid's catalogue the number of ours."""
+    """Return, for each pattern of MiniGrid, its index in this library's catalogue."""
     ours = {cells.tobytes(): i for i, cells in enumerate(wfc.catalogue(preset).patterns)}
     return [ours[cells.astype(np.uint8).tobytes()] for cells in watched.patterns]
 
 
 def members(patterns, words):
-    """Return a bool array: whether each pattern is in a set with these words."""
+    """Return a bool array (patterns, ...): whether each pattern is in the sets with these words."""
     words, number = np.asarray(words, np.uint32), np.arange(patterns)
     bit = (number % 32).astype(np.uint32).reshape(-1, *[1] * (words.ndim - 1))
     return (words[number // 32] >> bit & 1).astype(bool)
@@ -67,7 +67,7 @@ def propagated(preset):
 
 
 def check_waves(preset, seed):
-    """Replay MiniGrid's choices; assert that the same cells are chosen and all waves are equal.
+    """Replay MiniGrid's choices of patterns; assert that cells and waves equal MiniGrid's.
 
     Return the number of contradictions.
     """
@@ -164,7 +164,7 @@ def test_the_first_of_equal_areas_is_that_of_the_first_column():
 
 @functools.cache
 def drawn(preset, count):
-    """Return `count` levels of this library, as `wfc_upstream.recorded` returns them."""
+    """Return `count` levels of this library in the format of `wfc_upstream.recorded`."""
     env = jaxenvs.make(f"Grid-WFC-{preset}-v0")
 
     @jax.jit
@@ -185,7 +185,7 @@ def drawn(preset, count):
 
 
 def path_lengths(area, places):
-    """Return the number of steps of the shortest path of each level, without turns."""
+    """Return for each level the number of moves on the shortest path from agent to goal."""
     number, reached = np.arange(len(area)), np.zeros_like(area)
     reached[number, places[:, 0] - 1, places[:, 1] - 1] = True
     lengths = np.zeros(len(area), int)
@@ -197,7 +197,7 @@ def path_lengths(area, places):
 
 
 def statistics(preset, sample):
-    """Return numbers that describe each level: name -> array (levels,)."""
+    """Return statistics of a sample: name -> array (levels,)."""
     free, area, places = sample
     wall, width = ~free, wfc.PRESETS[preset].width
     found = {
@@ -218,9 +218,9 @@ def statistics(preset, sample):
 
 
 def least_chance(preset, ours, theirs):
-    """Return the smallest p-value of two-sample tests of all statistics, by Holm's method.
+    """Return the smallest p-value of two-sample tests of all statistics, with Holm's correction.
 
-    For the smallest p-value, Holm's correction multiplies by the number of tests.
+    For the smallest p-value, this correction multiplies by the number of tests.
     """
     mine, its = statistics(preset, ours), statistics(preset, theirs)
     chances = {}
@@ -246,7 +246,7 @@ def test_levels_come_as_often_as_upstream(preset, count):
 
 @pytest.mark.full
 def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
-    """Negative control: usual wave function collapse, which counts how often a pattern occurs."""
+    """Check that the tests reject the usual weights: how often a pattern occurs in the image."""
     preset = "ObstaclesBlackdots"
     book = wfc.catalogue(preset)
     frequencies = np.where((book.patterns == 0).any(axis=(1, 2)), 1, 5).astype(np.int32)
@@ -257,7 +257,7 @@ def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
 
 @pytest.mark.full
 def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeypatch):
-    """Use an image that causes contradictions, unlike the images of the presets."""
+    """Replay a level whose image causes contradictions, unlike the images of the presets."""
     image = "...... .####. .#..#. .#.##. .#.... .####."
     monkeypatch.setitem(wfc.PRESETS, "Hook", wfc.Preset(3, True, image))
     assert check_waves("Hook", 0) > 0
@@ -265,7 +265,7 @@ def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeyp
 
 @pytest.mark.parametrize(("size", "rejected"), [(8, False), (7, True)])
 def test_a_level_without_a_solution_is_reported(size, rejected, monkeypatch):
-    """A chessboard cannot wrap around if its number of rows is odd."""
+    """A chessboard with an odd number of rows cannot wrap around, so the level is not complete."""
     monkeypatch.setitem(wfc.PRESETS, "Chess", wfc.Preset(2, True, "#. .#"))
     env = jaxenvs.make("Grid-WFC-MazeSimple-v0", preset="Chess", size=size)
     assert env.mosaic(jax.random.key(0))[1] == (not rejected)
@@ -288,7 +288,7 @@ def test_a_preset_that_does_not_exist_names_the_others():
 
 
 def test_the_word_maze_changes_no_other_observation_space():
-    """A larger space would change the shape of embeddings, so that old checkpoints would fail."""
+    """Other spaces keep their size, because a larger one would make old checkpoints unusable."""
     spaces = {
         id: jaxenvs.make(id, obs="dict").observation_space.spaces["mission"]
         for id in ("Grid-GoToDoor-5x5-v0", "BabyAI-GoToLocal-v0", "Grid-WFC-MazeSimple-v0")

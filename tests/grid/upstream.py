@@ -1,4 +1,4 @@
-"""MiniGrid for comparison: convert its levels, record its episodes, and replay them here.
+"""Tools to compare with MiniGrid: convert its levels, record its episodes, and replay them here.
 
 MiniGrid indexes by [x, y] = [column, row], this library by (row, column).
 """
@@ -25,7 +25,7 @@ from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
-# Ids of this library whose levels MiniGrid has as well.
+# Ids of this library with levels that MiniGrid has as well.
 IDS = [id for id in registry.list("Grid") if registry.spec(id).upstream != id]
 IDS += registry.list("BabyAI")
 FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
@@ -34,8 +34,8 @@ FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 def make(id, **fields):
     """Make MiniGrid's environment for an id or alias of this library.
 
-    Gymnasium's checks are disabled. Levels of the WFC ids are recorded ones, because MiniGrid's
-    wheel lacks the images from which it makes them.
+    Gymnasium's checks are disabled. For ids with `WFC`, the environment has recorded levels,
+    because MiniGrid's wheel lacks the images from which it makes levels.
     """
     if "-WFC-" in id:
         return wfc_upstream.Recorded(id.split("-")[2], **fields)
@@ -47,7 +47,7 @@ def make(id, **fields):
 
 
 def family(env):
-    """Return the name of the MiniGrid class, the key of the tables of tasks and players."""
+    """Return the name of an environment's family, a key in the tables of players."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -56,9 +56,9 @@ def family(env):
 
 
 def grid_of(env):
-    """Return MiniGrid's grid as tile bytes, (rows, columns), with the contents of boxes.
+    """Return MiniGrid's grid as tile bytes (rows, columns), which include the contents of boxes.
 
-    An object carried from the start is put back to its first cell, as in our levels.
+    An object carried from the start is put back to its first cell, as in this library's levels.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -103,7 +103,7 @@ def thing(code):
 
 
 class DrawnUpstream(MiniGridEnv):
-    """Environment of MiniGrid with a given grid."""
+    """MiniGrid environment whose grid and pose are arguments of the constructor."""
 
     def __init__(self, codes, pose, max_steps, **fields):
         self.codes, self.pose = np.asarray(codes), np.asarray(pose).tolist()
@@ -145,7 +145,10 @@ class DrawnGrid(GridEnv):
 
 @dataclasses.dataclass
 class Episode:
-    """Recorded episode of MiniGrid: level, actions and all outputs; index 0 is the reset."""
+    """Recorded episode of MiniGrid: level, actions and all outputs; index 0 is the reset.
+
+    Each list except `actions` has one entry per time.
+    """
 
     level: Level
     actions: list
@@ -154,8 +157,8 @@ class Episode:
     mission: list
     reward: list
     terminated: list
-    truncated: list  # as in this library: never together with `terminated`
-    balls: list  # cells of the balls that move randomly, in each step
+    truncated: list  # never together with `terminated`, as in this library
+    balls: list  # cells of the moving balls at each time
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
@@ -188,7 +191,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Its balls move as MiniGrid's did: the task contains their cells over time."""
+    """Dynamic-Obstacles that repeats recorded moves; the task has the balls' cells over time."""
 
     moments: int = 1
 
@@ -203,7 +206,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return our environment, which repeats the recorded random moves, and the episodes' levels."""
+    """Return this library's environment, with recorded moves of balls, and the episodes' levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -215,9 +218,10 @@ def followed(env, episodes, longest):
 
 
 def replay(env, episodes, params=None):
-    """Play the episodes' actions in our environment: one compilation, padded to the longest.
+    """Play the recorded actions in this library's environment; episodes are padded to the longest.
 
-    Returns a dict of arrays (episode, time + 1, ...), with `grid` and `carried` of the states.
+    Returns a dict of arrays (episode, time + 1, ...): the outputs, and `grid` and `carried` of the
+    states.
     """
     longest = max(len(e.actions) for e in episodes)
     actions = np.zeros((len(episodes), longest), np.int32)
@@ -225,7 +229,7 @@ def replay(env, episodes, params=None):
         actions[row, : len(episode.actions)] = episode.actions
     env, levels = followed(env, episodes, longest)
     params = env.default_params if params is None else params
-    key = jax.random.key(0)  # any key, because a step draws nothing
+    key = jax.random.key(0)  # the key has no effect: steps draw nothing
 
     def outputs(obs, state):
         told = {"direction": state.direction, "mission": env.mission_words(state)}
@@ -255,15 +259,16 @@ def replay(env, episodes, params=None):
 
 
 def said(words):
-    """Convert word ids along the last axis to sentences; return an array of strings."""
+    """Convert word ids along the last axis to sentences; return a flat array of strings."""
     flat = words.reshape(-1, words.shape[-1])
     each, where = np.unique(flat, axis=0, return_inverse=True)
     return np.array([missions.text(row) for row in each])[where.reshape(-1)]
 
 
 def differences(env, episodes, params=None):
-    """Replay the episodes; return the number of time steps with a difference by output, and the
-    result of `replay`.
+    """Replay the episodes; return the number of differing time steps per output, and the replay.
+
+    The second result is that of `replay`.
     """
     ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)

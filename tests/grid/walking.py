@@ -1,7 +1,7 @@
-"""Navigate in environments of MiniGrid: to a cell, through locked doors, past obstacles.
+"""Players that navigate in MiniGrid: to a cell, through locked doors, past obstacles.
 
-The functions are generators of actions for a running MiniGrid environment: each action must be
-played before the next one is requested. Cells are (x, y) here, as in MiniGrid.
+The generators yield actions for a running MiniGrid environment: the caller must play each action
+before it requests the next one. Cells are (x, y) here, as in MiniGrid.
 """
 
 import heapq
@@ -13,12 +13,12 @@ from jaxenvs.grid import Action
 
 STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # vectors of a step to the right, down, left and up
 PORTABLE = ("key", "ball", "box")
-# Approximate number of actions to move an object away, and to fetch a key.
+# Approximate numbers of actions to move an object away, and to fetch a key.
 CLEARING, UNLOCKING = 30, 60
 
 
 class StuckError(Exception):
-    """The player finds no path, or is blocked."""
+    """Error: a player finds no path, or is blocked."""
 
 
 # Functions that treat the environment as a graph.
@@ -38,7 +38,7 @@ def around(cell):
 
 
 def look(env, cell):
-    """Return the object on a cell; "outside" for cells outside the grid."""
+    """Return the object on a cell: None if it is empty, "outside" if it is outside the grid."""
     inside = 0 <= cell[0] < env.width and 0 <= cell[1] < env.height
     return env.grid.get(*cell) if inside else "outside"
 
@@ -61,7 +61,10 @@ def colour_of_key(thing):
 
 
 def flooded(env, start, passes):
-    """Return the cells that can be walked to, and the objects next to them."""
+    """Return the set of the cells that an agent can reach from `start`, and of those next to them.
+
+    `passes(cell)` decides whether the agent can enter a cell. Walls are left out.
+    """
     seen, queue = {start}, [start]
     while queue:
         cell = queue.pop()
@@ -73,7 +76,7 @@ def flooded(env, start, passes):
 
 
 def openable(env, clearing, banned):
-    """Return the locked doors, except `banned` ones, whose key the agent has or can get."""
+    """Return the cells of locked doors, except `banned`, whose key the agent has or can get."""
     opened = set()
 
     def passes(cell):
@@ -107,9 +110,9 @@ def cost(thing, cell, clearing, doors):
 
 
 def route(env, wanted, clearing, banned):
-    """Return the poses of the cheapest path to face a wanted cell, or None.
+    """Return the poses on the cheapest path to facing a cell for which `wanted(cell)` is true.
 
-    `wanted(cell)` tells whether a cell is wanted.
+    Returns None if there is no path.
     """
     doors = openable(env, clearing, banned)
     start = pose_of(env)
@@ -170,7 +173,7 @@ def face(env, wanted, clearing=True, banned=frozenset()):
 
 
 def unlock(env, cell, clearing=True, banned=frozenset()):
-    """Fetch the key of a locked door, and open the door."""
+    """Fetch the key of the locked door in `cell`, and open the door."""
     colour = look(env, cell).color
     if colour_of_key(env.carrying) == colour and kind(env.carrying) == "box":
         yield from put_down(env)
@@ -182,7 +185,7 @@ def unlock(env, cell, clearing=True, banned=frozenset()):
 
 
 def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
-    """Pick up one of the objects on the cells; boxes with a key are opened first."""
+    """Pick up an object in one of `cells`; with `from_boxes`, first open a box with a key."""
     cells = {tuple(int(i) for i in cell) for cell in cells}
     yield from face(env, lambda front: front in cells, clearing, banned)
     cell = ahead(pose_of(env))
@@ -195,7 +198,7 @@ def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
 
 
 def put_down(env):
-    """Drop the carried object where it blocks nothing."""
+    """Drop the carried object in a cell where it blocks no path, or else in any free cell."""
     start = pose_of(env)[:2]
 
     def passes(cell, without=None):
@@ -218,7 +221,7 @@ def put_down(env):
 
 
 def clear(env, cell, banned=frozenset()):
-    """Move away the object in front, then pick up the previously carried object again."""
+    """Move the object in front of the agent away; then pick up the object carried before again."""
     held = env.carrying
     if held is None:
         yield Action.PICKUP
@@ -238,7 +241,7 @@ def enter(env, wanted, clearing=True):
 
 
 def toggle(env, wanted, clearing=True):
-    """Open a door for which `wanted(thing)` is true; an open door is closed first."""
+    """Open a door for which `wanted(thing)` is true; close it first if it is open."""
     cells = set(things(env, wanted))
     if not cells:
         raise StuckError

@@ -1,10 +1,10 @@
-"""MiniGrid's wave function collapse, to compare with; records its levels in `wfc_levels.npz`.
+"""Run MiniGrid's wave function collapse for comparison; record levels in `wfc_levels.npz`.
 
     python tests/grid/wfc_upstream.py 100    # needs `pip install networkx`; takes 5 minutes
 
-The wheel of MiniGrid lacks the images of the patterns, so that MiniGrid receives the drawings of
-`jaxenvs.grid.wfc.PRESETS`. Its products of Boolean matrices are computed by bits, with the same
-results in a tenth of the time.
+The wheel of MiniGrid lacks the images with the patterns, so MiniGrid gets the drawings of
+`jaxenvs.grid.wfc.PRESETS` instead. `BitMatrix` replaces MiniGrid's products of Boolean matrices:
+the results are the same and take a tenth of the time.
 
 Arrays of MiniGrid are indexed by [x, y], arrays of this library by (row, column).
 """
@@ -32,9 +32,9 @@ from jaxenvs.grid import Kind
 from jaxenvs.grid.wfc import PRESETS
 
 FILE = Path(__file__).with_name("wfc_levels.npz")
-SIDE = 23  # cells per side of a level, without the outer wall
+SIDE = 23  # number of cells per side of a level, without the outer wall
 MISSION = "traverse the maze to get to the goal"
-COLOURS = np.array([0, 255, 254], np.uint8)  # of the pixels `#`, `.` and `,`
+COLOURS = np.array([0, 255, 254], np.uint8)  # grey values of the pixels `#`, `.` and `,`
 
 
 class DrawnConfig(WFCConfig):
@@ -46,7 +46,7 @@ class DrawnConfig(WFCConfig):
 
 
 def arguments(preset):
-    """Return the arguments of MiniGrid's solver."""
+    """Return the arguments of MiniGrid's solver for a preset, without size and random numbers."""
     width, wraps, image = PRESETS[preset]
     pixels = COLOURS[[["#.,".index(pixel) for pixel in row] for row in image.split()]]
     return {
@@ -58,19 +58,22 @@ def arguments(preset):
 
 
 class Watched(NamedTuple):
-    """Record of MiniGrid's solver for one level; patterns are in MiniGrid's order."""
+    """What MiniGrid's solver computes for one level; patterns are in MiniGrid's order."""
 
-    patterns: np.ndarray  # (patterns, width, width), the index of each pixel's colour in `COLOURS`
-    weights: list  # of each pattern
-    adjacency: dict  # (step along x, step along y) -> bool (patterns, patterns)
-    order: np.ndarray  # the random numbers that order cells, [x, y]
-    choices: list  # (pattern, x, y) of each choice
-    waves: list  # bool (patterns, x, y) after each propagation: one before and one after a choice
+    patterns: np.ndarray  # (patterns, width, width): index of each pixel in `COLOURS`
+    weights: list  # weight of each pattern
+    adjacency: dict  # (step along x, step along y) -> bool (patterns, patterns): which fit
+    order: np.ndarray  # random numbers by which cells are ordered, [x, y]
+    choices: list  # (pattern, x, y) of each choice of a pattern for a cell
+    waves: list  # bool (patterns, x, y): possible patterns before and after each choice
 
 
 @contextlib.contextmanager
 def patched(**changes):
-    """Replace functions of MiniGrid's `control` by wrappers: name -> (original -> new)."""
+    """Replace functions of MiniGrid's module `control`, inside a `with` statement.
+
+    changes: name of a function -> function that returns the replacement for the original.
+    """
     with contextlib.ExitStack() as stack:
         for name, change in changes.items():
             new = change(getattr(control, name))
@@ -79,14 +82,14 @@ def patched(**changes):
 
 
 class BitMatrix:
-    """Boolean matrix with up to 64 columns, whose product with another one is fast."""
+    """Boolean matrix with up to 64 columns and a fast matrix product."""
 
     def __init__(self, matrix):
         self.matrix, self.rows = matrix, self.words(matrix.T)
 
     @staticmethod
     def words(columns):
-        """Return each column as the bits of a uint64."""
+        """Return each column of a Boolean matrix as a uint64 with one bit per row."""
         padded = np.zeros((columns.shape[1], 64), bool)
         padded[:, : len(columns)] = columns.T
         return np.packbits(padded, bitorder="little").view(np.uint64)
@@ -100,7 +103,7 @@ def in_bits(make):
 
 
 def watched(preset, seed):
-    """Let MiniGrid solve a level, and return the record."""
+    """Let MiniGrid's solver make a level; return what it computed."""
     seen, choices, waves = {}, [], []
 
     def kept(name):
@@ -140,11 +143,11 @@ def watched(preset, seed):
 
 
 def levels(preset, seeds):
-    """Return MiniGrid's levels of these seeds, as arrays for `wfc_levels.npz`.
+    """Return MiniGrid's levels for the seeds, as arrays for `wfc_levels.npz`.
 
-    `free` are the free cells of the mosaic and `cut` those outside of its largest area, both bits
-    of (rows, columns); `places` the agent's row, column and direction, and the goal's row and
-    column.
+    `free` and `cut` have one bit per cell, row by row. `free` has the free cells of the mosaic, and
+    `cut` the free cells outside of its largest area. `places` has the agent's row, column and
+    direction, and the goal's row and column.
     """
     mosaics, cuts, places = [], [], []
 
@@ -181,7 +184,10 @@ def levels(preset, seeds):
 
 
 def recorded(preset):
-    """Return the recorded levels: free cells, largest areas (levels, rows, columns) and places."""
+    """Return the recorded levels: masks of free cells and of largest areas, and places.
+
+    Masks have the shape (levels, rows, columns). `levels` explains the places.
+    """
     with np.load(FILE) as file:
         free, cut = (
             np.unpackbits(file[f"{preset}_{name}"], axis=1, count=SIDE**2).astype(bool)

@@ -1,4 +1,4 @@
-"""Tests of the errors about texts of levels, and of mutated texts."""
+"""Tests of the errors that invalid texts of levels raise, and of randomly mutated texts."""
 
 import random
 
@@ -15,15 +15,16 @@ FUZZED_IN_FULL = ("BabyAI-BossLevel-v0", "BabyAI-KeyInBox-v0", "Grid-Dynamic-Obs
 FUZZED_IN_FULL += ("Grid-ObstructedMaze-1Dlhb-v0", "XLand-R1-9x9-v0")
 
 
-NOISE = ("", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é")  # of mutated texts
+# Strings that random edits of a text insert.
+NOISE = ("", " ", "\n", ",", ":", "0", "9" * 30, "-1", "G", ">>", "\0", "é")
 
 
 def picture(**rows):
-    """Return the picture `EMPTY` with some rows replaced: `r1="WG..."`."""
+    """Return the picture `EMPTY` with some rows replaced; `r1="WG..."` replaces row 1."""
     return "\n".join(rows.get(f"r{i}", row) for i, row in enumerate(EMPTY))
 
 
-# Text of a level of Grid-Empty-5x5 -> the beginning and a part of the message.
+# (text of a level of Grid-Empty-5x5, beginning of the error message, part of the message).
 WRONG = [
     ("", "line 1, column 1", "the text is empty"),
     (picture(r2="WG    WG"), "line 3, column 9", "the row has 8 characters, the first row 10"),
@@ -59,7 +60,7 @@ WRONG = [
 
 
 def refuse(id, text, place, part):
-    """Check that a text is refused with one sentence that has the place and the fault."""
+    """Check that reading a text raises a one-line message with this place and this part."""
     with pytest.raises(levels.LevelError) as caught:
         jaxenvs.make(id).read_level(text)
     message = str(caught.value)
@@ -111,7 +112,7 @@ def originals(id):
 
 
 def mutated(rng, text):
-    """Return a text with a few random edits: of cells, of characters, or of its length."""
+    """Return a text after 1 to 4 random edits of cells or characters, or of the text's length."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         text = text or " "
         place, start = rng.randrange(len(text)), rng.randrange(len(text))
@@ -140,7 +141,7 @@ def fuzz(id, count):
         except levels.LevelError as error:
             assert "\n" not in str(error)
             wrong += 1
-        else:  # what was read can be written and read again
+        else:  # a text that is read can be written and read again
             texts.assert_same(levels.read(env, levels.write(env, found)), found)
     return wrong
 

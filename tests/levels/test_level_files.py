@@ -40,7 +40,7 @@ def test_a_file_keeps_levels_params_and_notes(tmp_path, env, drawn):
     assert (
         (tmp_path / "some.txt").read_text().startswith(f"id: {ID}\nauthor: a person\noptimal: 12")
     )
-    first, second = levels.load(tmp_path / "some.txt")  # the ids name the environment
+    first, second = levels.load(tmp_path / "some.txt")  # the file names its environment's id
     texts.assert_same(first.level, drawn[0])
     texts.assert_same(second.level, drawn[1])
     assert first.params == {"max_steps_in_episode": 9}

@@ -89,7 +89,7 @@ def test_mutated_levels_are_levels(id):
         different += not np.array_equal(level.grid, drawn.grid[i])
     assert different == 8
     still = jax.jit(lambda key, level: levels.mutate(env, key, level, 0))
-    if "Dynamic" not in id:  # the order of its balls becomes row by row
+    if "Dynamic" not in id:  # `mutate` orders the moving balls row by row
         texts.assert_same(still(keys[0], texts.at(drawn, 0)), texts.at(drawn, 0))
 
 

@@ -143,7 +143,7 @@ def test_an_unsolvable_level_has_no_animation(tmp_path, capsys):
 
 @pytest.mark.parametrize("action", ["show", "check"])
 def test_a_folder_without_levels_is_a_mistake(action, tmp_path, capsys):
-    """`check` reported success for a folder without a file to check."""
+    """A folder without a .txt file is an error; `check` once reported success for it."""
     assert run(action, str(tmp_path)) == 2
     assert "the folder has no .txt file" in capsys.readouterr().err
 
@@ -155,7 +155,7 @@ def test_the_option_levels_is_short_for_a_field():
         *("--set", "size=5", "levels=a")
     ]
     assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
-    # An option is not taken as the name of the file.
+    # An option after `--levels` is not the name of a file.
     assert gathered(["ID", "--levels", "--seed", "3"], levels=True) == [
         *("ID", "--levels", "--seed", "3")
     ]
@@ -180,7 +180,7 @@ def test_bench_measures_levels_of_a_file(maze, tmp_path):
 
 
 def test_solve_checks_folders_before_the_search(maze, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(levels, "solve", None)  # never reached
+    monkeypatch.setattr(levels, "solve", None)  # makes a call of `solve` fail: it must not happen
     missing = str(tmp_path / "no" / "plans.json")
     argv = ["levels", "solve", str(maze), "--id", "Grid-Empty-5x5-v0", "--json", missing]
     assert cli.main(argv) == 2 and "create it first" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tests of `levels.solve`: one call for every family that has an exact solver."""
+"""Tests of `levels.solve`, which solves levels of every family with an exact solver."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def env():
 
 
 def played(env, state, plan):
-    """Return the last step of a plan."""
+    """Return the result of the last step of a plan, played from `state`."""
     step: Any = None
     for action in plan:
         step = env.step(jax.random.key(0), state, action)

@@ -65,7 +65,7 @@ def test_a_picture_alone_is_a_level(doorkey):
 
 def test_a_level_in_text_is_played(doorkey):
     state = doorkey.reset_to(jax.random.key(0), doorkey.read_level(DOORKEY)).state
-    for action in (1, 3, 0, 5):  # turn right, pick up the key, turn left, toggle
+    for action in (1, 3, 0, 5):  # turn right, pick up, turn left, toggle
         state = doorkey.step(jax.random.key(0), state, action).state
     text = levels.write(doorkey, state)
     assert "time: 4" in text and "carrying: yellow key" in text
@@ -99,7 +99,7 @@ def test_green_and_grey_are_ambiguous_in_pictures_of_minigrid():
     resolved = levels.read(env, f"grey: 2,4\n{text}", strict=True)
     assert resolved.grid[2, 1] == 6 | 1 << 4 and resolved.grid[2, 4] == 6 | 5 << 4
     with pytest.warns(levels.LevelWarning, match="read as green"), pytest.raises(levels.LevelError):
-        levels.read(env, text)  # both balls are green, so the mission names an absent one
+        levels.read(env, text)  # fails: both balls are read as green, not grey
 
 
 def test_mazes_of_one_character_per_cell_get_an_outer_wall():

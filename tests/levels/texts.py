@@ -1,4 +1,4 @@
-"""Levels and states of an id, and the checks of their texts that several tests share."""
+"""Levels and states of an id, and checks of their texts, for several test files."""
 
 import functools
 
@@ -11,32 +11,32 @@ from jaxenvs import levels
 
 STEPS = 50
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
-# Ids whose texts together have every header.
+# Ids whose texts have, together, every header.
 DEFAULT = (
     "BabyAI-KeyInBox-v0",  # boxes with contents
     "BabyAI-OpenDoorDebug-v0",  # strict instructions
-    "BabyAI-PutNextS5N2Carrying-v0",  # an object in the agent's hands at the start
-    "Grid-Dynamic-Obstacles-5x5-v0",  # the order of the balls
-    "Grid-GoToObject-6x6-N2-v0",  # the first cell of an object that is carried away
+    "BabyAI-PutNextS5N2Carrying-v0",  # object that the agent carries at the start
+    "Grid-Dynamic-Obstacles-5x5-v0",  # order of the balls
+    "Grid-GoToObject-6x6-N2-v0",  # first cell of an object that is carried away
 )
-# Ids whose texts are read and written with the marker `full`.
+# Ids whose texts are checked only with the marker `full`.
 FULL = (
-    "BabyAI-BossLevel-v0",  # missions of four instructions, places, doors of all kinds
+    "BabyAI-BossLevel-v0",  # missions of four instructions; places; all kinds of doors
     "Grid-Fetch-5x5-N2-v0",
     "Grid-KeyCorridorS3R2-v0",
     "Grid-LavaCrossingS9N1-v0",
     "Grid-LockedRoom-v0",
     "Grid-MemoryS7-v0",
-    "Grid-ObstructedMaze-1Dlhb-v0",  # a key in a box
+    "Grid-ObstructedMaze-1Dlhb-v0",  # key in a box
     "Grid-PutNear-6x6-N2-v0",
 )
 
 
 @functools.lru_cache(maxsize=2)
 def drawn(id, count):
-    """Return levels of an id, and the states of episodes in them with random actions.
+    """Return `count` levels of an id, and the states of an episode with random actions in each.
 
-    The leaves of the levels have a first axis of `count`, those of the states (`count`, `STEPS`).
+    The leaves of the levels have a leading axis (`count`), those of the states (`count`, `STEPS`).
     """
     env = jaxenvs.make(id)
 
@@ -67,7 +67,10 @@ def assert_same(found, wanted):
 
 
 def check_texts(id, count, moments):
-    """Check that reading inverts writing, for levels and for states at these moments."""
+    """Check that reading inverts writing, for `count` levels and for states of their episodes.
+
+    moments: function from the index of a level to the time steps of the states.
+    """
     env = jaxenvs.make(id)
     all_levels, states = drawn(id, count)
     found = [at(all_levels, i) for i in range(count)]

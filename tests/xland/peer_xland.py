@@ -1,4 +1,4 @@
-"""XLand-MiniGrid for comparison: convert states and tasks, and roll out its steps."""
+"""Tools to compare with XLand-MiniGrid: convert states and tasks, and play its steps."""
 
 import dataclasses
 import functools
@@ -36,7 +36,7 @@ def loosely(function):
 def state_of(grid, pose, pocket, ruleset):
     """Return XLand-MiniGrid's state for a grid of tile bytes, a pose, a carried tile and a task.
 
-    A pose is (row, column, direction).
+    A pose is (row, column, direction). The carried tile `pocket` is a tile byte.
     """
     agent = AgentState(
         position=pose[:2].astype(jnp.int32),
@@ -55,13 +55,16 @@ def state_of(grid, pose, pocket, ruleset):
 
 
 def params_of(size, limit):
-    """Return XLand-MiniGrid's params, which are static."""
+    """Return XLand-MiniGrid's params; JAX treats them as static."""
     return XLandEnvParams(height=size, width=size, view_size=5, max_steps=limit)
 
 
 @functools.cache
 def play(size, limit):
-    """Return a function (grids, poses, pockets, rulesets, actions) -> XLand-MiniGrid's steps."""
+    """Return a compiled function (grids, poses, pockets, rulesets, actions) -> outputs of steps.
+
+    The steps are XLand-MiniGrid's, and the outputs are a dict of arrays (rows, steps, ...).
+    """
     params = params_of(size, limit)
 
     def step(before, action):
@@ -90,7 +93,10 @@ def play(size, limit):
 
 @functools.cache
 def play_ours(size, num_rules):
-    """Return the same function for this library's steps, with the time limit as last argument."""
+    """Return the counterpart of the function from `play` for this library's steps.
+
+    Its last argument is the time limit.
+    """
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)
 
@@ -123,7 +129,10 @@ def play_ours(size, num_rules):
 
 @functools.cache
 def levels(name):
-    """Return a function (keys, init_tiles) -> tile bytes and poses of XLand-MiniGrid's resets."""
+    """Return a compiled function (keys, init_tiles) -> (tile bytes, poses) of drawn levels.
+
+    The levels are those of XLand-MiniGrid's resets.
+    """
     env, params = xminigrid.make(name)
 
     def level(key, init_tiles):
@@ -137,12 +146,12 @@ def levels(name):
 
 
 def differences(theirs, ours, limit):
-    """Return the names of results that differ, with the number of steps in which they do."""
+    """Return the dict name of an output -> number of steps in which it differs, without zeros."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
-    # In steps after the limit, XLand-MiniGrid ignores the limit.
+    # Steps before the time limit. XLand-MiniGrid does not end episodes after the limit.
     known = np.arange(ours["ended"].shape[1]) < limit
-    for name in ("ended", "reward"):  # after the limit, its rewards are negative
+    for name in ("ended", "reward"):  # XLand-MiniGrid's rewards are negative after the limit
         ours[name] = np.where(known, ours[name], theirs[name])
     found = {}
     for name, wanted in theirs.items():
@@ -155,13 +164,13 @@ def differences(theirs, ours, limit):
 
 
 def limit(name):
-    """Return the time limit of one of XLand-MiniGrid's ids."""
+    """Return the time limit, in steps, of an id of XLand-MiniGrid."""
     return xminigrid.make(name)[1].max_steps
 
 
 @loosely
 def layout(name, key, size):
-    """Return the tile bytes of one of XLand-MiniGrid's layouts."""
+    """Return the tile bytes of a level that XLand-MiniGrid draws in a layout."""
     rooms = {"R1": "room", "R2": "two_rooms", "R4": "four_rooms", "R6": "six_rooms"}
     generate = getattr(xland, f"generate_{rooms.get(name, 'nine_rooms')}")
     return tiles.decode(generate(key, size, size)[1])

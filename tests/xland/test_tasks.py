@@ -1,4 +1,4 @@
-"""Tests of XLand's task sets: the serial script, checksums, cached files, operations on a set."""
+"""Tests of XLand's task sets: draws of the script, checksums, cached files, methods of a set."""
 
 import functools
 import pickle
@@ -35,7 +35,7 @@ def trivial() -> Benchmark:
     ],
 )
 def test_the_sets_are_those_of_the_script(name: str, as_a_user):
-    """Draw each task set; `drawn` raises if its checksum differs from XLand-MiniGrid's."""
+    """Draw the task set; `drawn` raises an error if its checksum differs from the script's."""
     found = trivial_set().rulesets if name == TRIVIAL else sets.drawn(name)
     assert found.goal.shape == (SETS[name].num_rulesets,)
     first = jax.tree.map(lambda leaf: np.asarray(leaf)[:1], found).unpacked()
@@ -48,7 +48,7 @@ def test_the_sets_are_those_of_the_script(name: str, as_a_user):
 
 
 def serial(recipe: Recipe, count: int) -> list[exact.Tree]:
-    """Return the first distinct tasks, drawn one by one with CPython's generator."""
+    """Return the first `count` distinct tasks, drawn one by one with CPython's random generator."""
     rng, found = random.Random(exact.SEED), {}
     while len(found) < count:
         tree = exact.drawn(rng, recipe)
@@ -117,7 +117,7 @@ def test_an_unknown_set_is_refused_by_name():
 
 @pytest.fixture
 def folder(trivial, monkeypatch, tmp_path):
-    """Use an empty cache folder; return it and a list of the sets that are drawn."""
+    """Use an empty cache folder; return it, and a list with the name of each set that is drawn."""
     calls = []
 
     def drawn(name: str):
@@ -188,7 +188,7 @@ def test_tasks_are_sampled_uniformly(trivial):
     drawn = jax.jit(jax.vmap(Benchmark.sample_ruleset, in_axes=(None, 0)))(small, keys).packed()
     tasks = np.column_stack([drawn.goal, drawn.init_tiles])
     _, counts = np.unique(tasks, axis=0, return_counts=True)
-    # The bound is the chi-square value for p = 1e-4.
+    # 29.9 is the chi-square value of p = 1e-4 with 7 degrees of freedom.
     assert counts.shape == (8,) and ((counts - 512) ** 2 / 512).sum() < 29.9
 
 
@@ -216,7 +216,7 @@ def test_a_split_keeps_the_order(trivial):
 @pytest.mark.full
 def test_a_filter_splits_by_goal_and_rules(trivial):
     held, others = trivial.filter_split(lambda goal, rules: (goal[0] == 1) & (rules[0, 0] == 0))
-    assert held.num_rulesets == 60  # 60 goals: every object in every colour
+    assert held.num_rulesets == 60  # one for each kind and colour of object
     assert others.num_rulesets == 21_000 - 60
     kinds = np.unique(others.rulesets.unpacked().goal[:, 0])
     assert kinds.tolist() == [3, 4, 7, 8, 9, 10, 11, 12, 13, 14]

@@ -18,11 +18,11 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-# P-value that fails a test; values that occur more rarely than this in both samples together are
-# merged.
+# p-value below which a test fails; values that occur fewer times than `RARE` in both samples
+# together are merged.
 REJECT, RARE = 1e-4, 10
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
-MIXED = Recipe(2, 0.2, 2, 2)  # a recipe that uses every part of the task generator
+MIXED = Recipe(2, 0.2, 2, 2)  # settings that use every part of the task generator
 
 
 def theirs(recipe: Recipe, count: int) -> Ruleset:
@@ -59,7 +59,7 @@ def depth(goal: np.ndarray, rules: np.ndarray) -> int:
 
 
 def features(tasks: Ruleset) -> dict[str, np.ndarray]:
-    """Return features of tasks: arrays by name, with one value per task, rule or tile."""
+    """Return features of tasks: name -> array with one value per task, rule or tile."""
     goal, rules, laid = tasks.goal, tasks.rules, tasks.init_tiles
     flat = rules[rules[..., 0] > 0]
     pair = (flat[:, 0] >= Rule.NEAR) & (flat[:, 0] <= Rule.LEFT)
@@ -86,7 +86,7 @@ def features(tasks: Ruleset) -> dict[str, np.ndarray]:
 
 
 def chance(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the p-value of the hypothesis that both have the same distribution."""
+    """Return the p-value of the hypothesis that both samples have the same distribution."""
     values = np.union1d(one, other)
     counts = np.array([[(sample == value).sum() for value in values] for sample in (one, other)])
     rare = counts.sum(axis=0) < RARE

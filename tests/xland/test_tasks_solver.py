@@ -12,7 +12,7 @@ from jaxenvs import xland
 from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, inventory, solver, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-SIZE = 5  # number of cells on each side of the boards
+SIZE = 5  # number of cells per side of the boards, walls included
 SIGNS = {"#": tiles.WALL, ".": tiles.FLOOR, "b": 0x13, "s": 0x34, "p": 0x25, "G": 0x26}
 FACING = "^>v<"
 UNKNOWN = (
@@ -20,7 +20,7 @@ UNKNOWN = (
     Goal.ON,
     Goal.TILE_AT,
     Goal.AGENT_AT,
-)  # kinds of goals that cannot be ruled out by counting objects
+)  # kinds of goals that the inventory analysis cannot prove unwinnable
 
 
 def drawn(*rows: str) -> Level:
@@ -56,12 +56,12 @@ def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize(
     ("task", "rows", "steps"),
     [
-        # The agent turns, goes forward and picks up.
+        # Plans: go forward, pick up; in the second level, turn and walk to the ball first.
         ("goal: hold(red ball)\nmap: red ball", ("b..", "...", "^.."), 2),
         ("goal: hold(red ball)\nmap: red ball", ("..b", "...", "^.."), 5),
-        # The agent picks up, turns and puts down next to the square.
+        # Plan: pick up the ball, go forward, turn, and put the ball down next to the square.
         ("goal: near(red ball, blue square)\nmap: red ball, blue square", ("b.s", "^..", "..."), 4),
-        # The ball and the square become a pyramid, which the agent then faces.
+        # Plan: make a pyramid from the ball and the square, and pick it up.
         (
             "goal: hold(green pyramid)\nnear(red ball, blue square) -> green pyramid\n"
             "map: red ball, blue square",
@@ -81,7 +81,10 @@ def test_the_shortest_way(task: str, rows: tuple[str, ...], steps: int):
 
 
 def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
-    """Return a task with few tiles, whose rules and goal are mostly related, and a level."""
+    """Return a level, and a task with few tiles in which most rules are related to the goal.
+
+    The task comes first.
+    """
     named = [(3, 1), (4, 3), (5, 2), (6, 2)]
 
     def numbers(forms: Any, kind: int, more: int) -> tuple[int, ...]:
@@ -106,9 +109,9 @@ def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
 
 @pytest.mark.parametrize("count", [24, pytest.param(600, marks=pytest.mark.slow)])
 def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
-    """Tasks that counting objects rules out must have no solution.
+    """If the inventory analysis calls a task unwinnable, the search finds no solution.
 
-    The search runs without this check.
+    The search runs without this analysis.
     """
     analyse = inventory.analyse
     monkeypatch.setattr(solver.validation, "check", lambda *given: None)
@@ -125,9 +128,9 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """The ball vanishes when the agent comes near, so the task cannot be won.
+    """In the first level the ball vanishes when the agent comes near, so the task is unwinnable.
 
-    In the second level the agent need not come near.
+    In the second level the agent is next to the ball from the start.
     """
     ruleset = xland.parse_ruleset(
         "goal: hold(red ball)\nnear(red ball, agent) -> floor\nmap: red ball"
@@ -183,19 +186,20 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # The tile vanishes when the agent comes near. If the agent need not, putting an object next
-        # to the tile turns it into a key.
+        # The goal tile vanishes when the agent steps next to it. An agent that starts next to the
+        # tile can put an object down instead, which turns the tile into a key.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule removes the two tiles of the goal: on the same side, on another side, or later.
+        # A rule removes the two tiles of the goal. In the first two tasks it fires whenever the
+        # goal would be reached; in the third it fires only if the ball is above the square.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
-        # The ball changes when it is picked up, so the square must be brought to the ball.
+        # The ball changes when the agent picks it up, so the square must be brought to the ball.
         ("goal: near(red ball, blue square)\nhold(red ball) -> floor", False, True),
         ("goal: hold(red ball)\nhold(red ball) -> pink key", False, False),
         ("goal: hold(red ball)\nhold(red ball) -> red key\nhold(red key) -> red ball", False, True),
-        # There is one ball, from which both tiles of the goal would have to be made.
+        # Both tiles of the goal would have to be made from the only ball.
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"
          "hold(red ball) -> pink key", False, False),
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"

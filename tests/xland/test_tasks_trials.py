@@ -1,4 +1,4 @@
-"""Tests of `Trials`: several episodes per task; `done` only where recurrent state is cleared."""
+"""Tests of `Trials`: several episodes per task; `done` only at the end of a trial."""
 
 import functools
 from typing import Any
@@ -18,7 +18,10 @@ EPISODES, LIMIT, STEPS, ROWS = 3, 12, 120, 8
 
 @functools.cache
 def trials() -> tuple[Trials, Any]:
-    """Return trials with two tasks: one that random play soon solves, and an impossible one."""
+    """Return a `Trials` environment and params with two tasks: an easy one and an impossible one.
+
+    Random play soon solves the easy task.
+    """
     env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=2, num_tiles=2)
     goals = [(Goal.AGENT_NEAR, 2, 6), (Goal.HOLD, 12, 11)]
     tasks = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
@@ -30,7 +33,7 @@ def trials() -> tuple[Trials, Any]:
 
 @functools.cache
 def played() -> tuple[Any, Any, Any, Any]:
-    """Return states before and after each step of random play, the steps, and the env."""
+    """Return the states before and after each step of random play, the steps, and the env."""
     env, params = trials()
     venv = jaxenvs.make_vec(env, ROWS)
 

@@ -39,7 +39,7 @@ def test_text_and_rulesets_are_inverses(ruleset):
     text = xland.format_ruleset(ruleset)
     assert xland.parse_ruleset(text) == ruleset
     assert xland.format_ruleset(xland.parse_ruleset(text)) == text
-    assert xland.format_ruleset(ruleset.sized(9, 23)) == text  # the text leaves out the padding
+    assert xland.format_ruleset(ruleset.sized(9, 23)) == text  # padding does not appear in the text
 
 
 @settings(max_examples=100, deadline=None)

@@ -15,7 +15,10 @@ ROWS = 11 * 15  # each kind of rule occurs alone in 15 environments, each kind o
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
-    """Return the differences in a batch, the kinds of rules that fired, and of goals reached."""
+    """Return the differences in a batch, the kinds of rules that fired, and of goals reached.
+
+    Only rows whose rules have a single kind tell which kind fired.
+    """
     played = play(np.random.default_rng(seed), rows, STEPS, size, num_rules)
     different, fired, reached = lockstep(played, size)
     rules = set(worlds.kinds_alone(played)[fired].tolist())
@@ -23,7 +26,7 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and two masks of rows: a rule fired, the goal was met."""
+    """Return the differences in a batch, and masks of rows where a rule fired and with a win."""
     given = worlds.on_device(played)
     theirs = peer.play(size, LIMIT)(*given)
     ours = peer.play_ours(size, played.ruleset.rules.shape[1])(*given, np.int32(LIMIT))
@@ -46,15 +49,15 @@ def test_dense_worlds_play_as_the_package():
 
 
 def test_hostile_worlds_play_as_the_package():
-    """Place any tile anywhere, and the agent also on the border.
+    """Compare levels with arbitrary tiles in all cells, and with agents on the border.
 
-    There XLand-MiniGrid wraps and clamps indices.
+    On the border, XLand-MiniGrid wraps and clamps indices.
     """
     check(worlds.hostile, range(5))
 
 
 def test_tasks_of_the_sets_play_as_the_package():
-    """Play trivial and small tasks in the three layouts of this size, with doors to open."""
+    """Compare tasks of the sets small and trivial in all layouts of this size, with doors."""
     played = worlds.small_tasks(np.random.default_rng(0), ROWS, STEPS, SIZE, NUM_RULES)
     different, fired, reached = lockstep(played, SIZE)
     assert not different and min(fired.sum(), reached.sum()) > 3
@@ -63,7 +66,7 @@ def test_tasks_of_the_sets_play_as_the_package():
 @pytest.mark.slow
 @pytest.mark.parametrize("id", registry.list("XLand"))
 def test_tasks_of_all_sets_play_as_the_package_in_each_layout(id):
-    """Play levels of XLand-MiniGrid's resets, with tasks of four sets."""
+    """Compare levels that XLand-MiniGrid draws, with tasks of four sets."""
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     names = [name for name in SETS if name[-2:] != "3m"]
     ruleset = worlds.chosen(rng, ROWS, names, env.num_rules, env.num_tiles)

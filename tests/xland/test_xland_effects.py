@@ -33,7 +33,7 @@ def world() -> XLand:
 
 
 def level(pocket_at: tuple[int, int], square_at: tuple[int, int]) -> Level:
-    """Return a room with a ball and a square; the agent at (4, 4) looks up."""
+    """Return a room with a ball and a square in these cells; the agent, at (4, 4), looks up."""
     grid = np.full((9, 9), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.FLOOR
     grid[pocket_at], grid[square_at] = BALL, SQUARE
@@ -54,14 +54,14 @@ def test_rules_that_fire_are_named_with_the_cells_they_change():
     start = level((3, 4), (4, 6))
     assert played(env, params, start, Action.RIGHT)[0] == Effects()
     held, *_ = played(env, params, start, Action.PICKUP)
-    assert held == Effects(facts=(1,), cells=())  # only the carried object changed
+    assert held == Effects(facts=(1,), cells=())  # the rule changed only the carried object
     ball = params.replace(ruleset=CHAIN.replace(rules=CHAIN.rules[1:]).sized(4, 2).packed())
     actions = (Action.PICKUP, Action.RIGHT, Action.PUT)
     paired, before, after = played(env, ball, start, *actions)
     assert paired == Effects(facts=(1,), cells=((4, 5), (4, 6)))
     assert (
         env.effects(before, Action.FORWARD, after, ball) == Effects()
-    )  # not the action that was played
+    )  # no effects, because another action was played
     assert [env.facts(after, ball)[i].value for i in paired.facts] == [
         "A red ball and a blue square put next to it become a green pyramid"
     ]

@@ -17,9 +17,9 @@ from jaxenvs.xland import Kind, Ruleset, layouts, tiles
 IDS = registry.list("XLand")
 LAYOUTS = tuple(layouts.SIZES)
 BY_DEFAULT = ("XLand-R4-9x9-v0", "XLand-R9-16x16-v0")
-LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # tiles to place, two of which are equal
+LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # (kind, colour) of the tiles to place; two are equal
 LEVELS, THEIRS = 4_000, 400
-UNLIKELY = 1e-4 / len(IDS)  # p-value that fails a test; there are about ten tests for each id
+UNLIKELY = 1e-4 / len(IDS)  # p-value below which a test fails; each id has about ten tests
 
 
 def some(ids):
@@ -28,7 +28,7 @@ def some(ids):
 
 @functools.cache
 def drawn(id):
-    """Return an environment, and tile bytes and poses of many levels."""
+    """Return an environment, and the tile bytes and the poses of `LEVELS` levels."""
     env = jaxenvs.make(id, num_rules=1, num_tiles=6)
     params = env.params_for(Ruleset.of((1, 3, 1), init_tiles=[*LAID, (0, 0), (0, 0)]))
     keys = jax.random.split(jax.random.key(5), LEVELS)

@@ -1,8 +1,8 @@
-"""Tests rules with drawings: a board, a task, actions, and the expected board.
+"""Tests of rules by drawings: a board, a task, actions, and the expected board.
 
 Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
-a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is
-`^ > v <` before the tile it stands on.
+a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is `^ > v
+<` before the tile it stands on.
 """
 
 import jax
@@ -24,7 +24,7 @@ NEAR = "near(red ball, green square) -> blue pyramid"
 
 
 class Play:
-    """A board to play on; `won` is whether the last action reached the goal."""
+    """A board on which a test plays actions; `won` is whether the last action reached the goal."""
 
     def __init__(self, picture, task, holds=""):
         grid = np.full((5, 5), tiles.WALL, np.uint8)

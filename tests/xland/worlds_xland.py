@@ -1,4 +1,4 @@
-"""Levels and tasks for XLand and XLand-MiniGrid: dense ones, arbitrary ones, from task sets."""
+"""Levels and tasks to compare XLand with XLand-MiniGrid: dense or arbitrary ones, and task sets."""
 
 import functools
 import random
@@ -11,13 +11,13 @@ import numpy as np
 from jaxenvs.xland import SETS, Goal, Kind, Rule, Ruleset, exact, layouts, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
-ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # Each action is drawn with its probability.
-VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # vector of a step, by direction
+ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # probability of each action
+VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # (row, column) change, by direction
 EXPLORING = (0.34, 0.1, 0.1, 0.19, 0.19, 0.08)
 
 
 class Worlds(NamedTuple):
-    """Batch of first states, tasks and actions to play."""
+    """Batch of initial states (grid, pose, pocket), with tasks and with actions to play."""
 
     grid: np.ndarray
     pose: np.ndarray
@@ -27,7 +27,7 @@ class Worlds(NamedTuple):
 
 
 def dense(rng, rows, steps, size, num_rules):
-    """Return rooms with many objects of few kinds, which most rules name: rules fire often."""
+    """Return rooms with many objects of a few kinds, which most rules name: rules fire often."""
     kinds = np.array([Kind.BALL, Kind.BALL, Kind.STAR, Kind.GOAL, Kind.KEY])
     colours = rng.permutation([1, 2, 3, 8, 11])
     pool = (kinds | colours << 4).astype(np.uint8)
@@ -43,7 +43,7 @@ def dense(rng, rows, steps, size, num_rules):
 
 
 def hostile(rng, rows, steps, size, num_rules):
-    """Return levels with any tile anywhere, the agent anywhere, and rules and goals of any tile."""
+    """Return levels with arbitrary tiles in all cells, agents in any cell, and arbitrary tasks."""
     pool = np.unique((rng.integers(1, 13, 12) | rng.integers(0, 12, 12) << 4).astype(np.uint8))
     pool = np.append(pool, [tiles.FLOOR] * len(pool) + [tiles.WALL]).astype(np.uint8)
     grid = rng.choice(pool, (rows, size, size))
@@ -60,13 +60,13 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """Return the first 1,000 tasks of XLand-MiniGrid's script for a set, repeats included."""
+    """Return the first 1,000 tasks that the script draws for a task set, with repetitions."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
 
 def chosen(rng, rows, names, num_rules, num_tiles):
-    """Return tasks that alternate between the sets, padded to equal sizes."""
+    """Return `rows` tasks, drawn from the named sets in turn, and padded to equal sizes."""
     parts = []
     for name in names:
         index = rng.integers(0, 1_000, -(-rows // len(names)))
@@ -78,7 +78,7 @@ def chosen(rng, rows, names, num_rules, num_tiles):
 
 
 def laid(rng, plan, size, init_tiles):
-    """Return a level of a layout for each row of tiles: (grids, poses)."""
+    """Return (grids, poses): for each row of `init_tiles`, a random level of a layout."""
     rows = len(init_tiles)
     grid = np.repeat(plan.grid.reshape(1, -1), rows, axis=0)
     each = np.arange(rows)[:, None]
@@ -93,7 +93,7 @@ def laid(rng, plan, size, init_tiles):
 
 
 def small_tasks(rng, rows, steps, size, num_rules):
-    """Return tasks of the small and trivial sets in every layout of this size."""
+    """Return levels of every layout of this size, with tasks of the small and trivial sets."""
     ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
     plans = [
         layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
@@ -105,7 +105,10 @@ def small_tasks(rng, rows, steps, size, num_rules):
 
 
 def played(rng, grid, pose, ruleset, steps):
-    """Return these levels and tasks; half of the agents start in front of an object."""
+    """Return the levels and tasks, with random actions to play.
+
+    Every second agent is moved to a cell from which it faces an object, if this cell is free.
+    """
     ruleset, pose = ruleset.replace(init_tiles=_no_tiles(len(grid))), pose.copy()
     for row in range(0, len(grid), 2):
         thing = rng.choice(np.argwhere(np.isin(grid[row] & 15, (*tiles.THINGS, Kind.GOAL))))
@@ -124,7 +127,10 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 
 
 def rulesets(rng, rows, num_rules, pool, size):
-    """Draw rules of one kind in the first half of the rows, of all kinds in the rest; all goals."""
+    """Return random tasks with all kinds of goals.
+
+    A task in the first half of the rows has rules of one kind, any other task rules of all kinds.
+    """
     kind = rng.integers(0, len(RULES), (rows, num_rules))
     half = rows // 2
     kind[:half] = 1 + np.arange(half)[:, None] % (len(RULES) - 1)
@@ -153,7 +159,7 @@ def _goals(rng, rows, pool, size):
 
 
 def tiles_of(code):
-    """Return the pairs (tile, colour) of tile bytes."""
+    """Return the pairs (kind, colour) of tile bytes."""
     return np.stack([code & 15, code >> 4], axis=-1)
 
 
@@ -167,6 +173,6 @@ def on_device(worlds):
 
 
 def kinds_alone(worlds):
-    """Return the kind of rule in each row, or 0 if a row has several kinds."""
+    """Return the kind of the rules in each row; 0 if the rules of a row have several kinds."""
     kind = worlds.ruleset.rules[..., 0]
     return np.where((kind == kind[:, :1]).all(axis=1), kind[:, 0], Rule.NONE)

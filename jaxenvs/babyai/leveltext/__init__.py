@@ -1,1 +1,1 @@
-"""Levels of BabyAI as text: MiniGrid's format, with missions, marks and progress."""
+"""Reader and writer of levels of BabyAI as text: MiniGrid's format, plus missions and marks."""

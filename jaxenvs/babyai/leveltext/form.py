@@ -1,7 +1,8 @@
-"""The parts of BabyAI's levels and states that MiniGrid's do not have: marks and progress.
+"""Reader and writer of levels and states of BabyAI as text: MiniGrid's format with more headers.
 
-Instructions are counted from 1: 1 and 2 are the left side of a mission, 3 and 4 the right side, so
-in "a, then b" the second one is instruction 3. Instruction i has the descriptions 2i - 1 and 2i.
+The additional headers have marks and progress. A text counts instructions from 1: 1 and 2 are the
+left side of a mission, 3 and 4 the right side, so in "a, then b" the instruction b has number 3.
+Instruction i has the descriptions 2i - 1 and 2i.
 """
 
 import functools
@@ -27,12 +28,12 @@ from .. import mission as m
 from ..env import BabyEnv, BabyLevel, BabyState
 from . import mutation, sentences
 
-# Parts of `progress:` -> lowest bit in `BabyState.progress` and number of bits.
+# Name in the header `progress` -> lowest bit in `BabyState.progress`, and number of bits.
 PROGRESS = {"done": (0, 4), "checked": (4, 4), "held": (8, 8)}
 
 
 def shared_contents(env: BabyEnv) -> bool:
-    """Return whether all plain boxes of a level hold the same object, which its mission stores."""
+    """Return whether the mission stores one object that all plain boxes of a level contain."""
     return type(env).contents is not GridEnv.contents
 
 
@@ -41,14 +42,15 @@ palette, sprites, place = painting.palette, painting.sprites, painting.place
 
 
 def missions(env: BabyEnv) -> tuple[str, ...]:
-    """Return examples of missions; a level can have others."""
+    """Return one example of a mission per verb of `env`; other missions are also valid."""
     return tuple(sentences.EXAMPLES[verb] for verb in env.verbs)
 
 
 def unpacked(env: BabyEnv, block: Block) -> Picture:
-    """Return the picture of a block, see `painting.unpacked`.
+    """Convert a block to a picture, as `painting.unpacked` does.
 
-    A line `contents:` of boxes with shared contents keeps only the name of these contents.
+    If the mission stores what all boxes contain (`shared_contents`), one header `contents` has the
+    name of this object, and no header names the cell of a box.
     """
     if not shared_contents(env):
         return painting.unpacked(env, block)
@@ -59,7 +61,7 @@ def unpacked(env: BabyEnv, block: Block) -> Picture:
 
 
 def packed(env: BabyEnv, found: Picture) -> tuple[Headers, list[str]]:
-    """Return the headers and the rows of a picture."""
+    """Convert a picture to the headers and the rows of a level's text."""
     headers, rows = painting.packed(env, found)
     if not shared_contents(env):
         return headers, rows
@@ -73,12 +75,12 @@ def packed(env: BabyEnv, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def names(env: BabyEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers of `env`, and the names that may be repeated."""
+    """Return the header names that `env` allows once, and those that it allows repeatedly."""
     return (*grids.COMMON, "strict", "progress"), ("contents", "marks")
 
 
 def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
-    """Return the level or state of a block; raise `LevelError`."""
+    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
     found = grids.parsed(env, block, strict=strict, shared_contents=shared_contents(env))
     if found.is_state:
         pose = grids.agent(block, found)
@@ -87,7 +89,7 @@ def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
 
 
 def write(env: BabyEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers and the picture of a level or state."""
+    """Return the headers (name, value) and the picture's rows of a level or state."""
     found, rows = grids.common(env, value, form)
     if form is not None:
         return found, rows
@@ -96,12 +98,12 @@ def write(env: BabyEnv, value: Any, form: str | None) -> tuple[list[tuple[str, s
 
 
 def mutate(env: BabyEnv, key: Key, level: Any, edits: Any) -> BabyLevel:
-    """Return a level after random edits."""
+    """Return the level after `edits` random edits."""
     return mutation.mutate(env, key, level, edits)
 
 
 def read_level(env: BabyEnv, block: Block, level: Level) -> BabyLevel:
-    """Return the level with the mission of the block; raise `LevelError`."""
+    """Return the level with the mission and marks of the block; raise `LevelError` if invalid."""
     header = block.get("task")
     if header is not None:
         task = jnp.asarray(goals.raw_task(header, env.level_shape.task))
@@ -118,7 +120,10 @@ def read_level(env: BabyEnv, block: Block, level: Level) -> BabyLevel:
 
 
 def read_state(env: BabyEnv, block: Block, grid: np.ndarray, agent: Any, time: Any) -> BabyState:
-    """Return the state of the block; raise `LevelError`."""
+    """Return the state with the mission, marks and progress of the block.
+
+    Raises `LevelError` if they are invalid.
+    """
     marks = _marks(block, np.zeros(grid.shape, np.uint8))
     progress = _progress(block)
     header = block.get("task")
@@ -135,7 +140,10 @@ def read_state(env: BabyEnv, block: Block, grid: np.ndarray, agent: Any, time: A
 
 
 def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
-    """Return the headers of a level or state, which follow the headers of `block`."""
+    """Return the headers of a level or state that only BabyAI has.
+
+    block: the picture and the other headers of the text.
+    """
     task, grid = np.asarray(value.task), np.asarray(value.grid)
     strict = [i for i, word in enumerate(task, 1) if int(word) >> m.STRICT & 1]
     found = [("strict", ", ".join(map(str, strict)))] if strict else []
@@ -151,7 +159,7 @@ def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
 
 
 def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
-    """Return whether `block` without a header `task` is read with the task of `value`."""
+    """Return whether reading `block`, which has no header `task`, gives the task of `value`."""
     try:
         if isinstance(value, BabyState):
             found = read_state(
@@ -175,7 +183,7 @@ def _marked(env: BabyEnv) -> Any:
 
 
 def _words(env: BabyEnv, block: Block, grid: np.ndarray) -> tuple[np.ndarray, dict[int, bool]]:
-    """Return the instructions of a block without the bits `UNIQUE`, and their articles."""
+    """Return the instructions of a block without the bits `UNIQUE`, and `Sentence.articles`."""
     header = block.get("mission")
     if header is None:
         example = sentences.EXAMPLES[env.verbs[0]]
@@ -213,7 +221,11 @@ def _content(env: BabyEnv, block: Block, grid: np.ndarray) -> int:
 
 
 def _numbers(header: Header | None, most: int, text: str | None = None) -> list[int]:
-    """Return numbers that are counted from 1 in a header, counted from 0."""
+    """Return the numbers in a header, less 1: a text counts from 1, the program from 0.
+
+    most: largest allowed number in the text.
+    text: the part of the header's value that has the numbers; None means the whole value.
+    """
     if header is None:
         return []
     parts = (header.value if text is None else text).replace(",", " ").split()
@@ -221,7 +233,7 @@ def _numbers(header: Header | None, most: int, text: str | None = None) -> list[
 
 
 def _marks(block: Block, usual: Any) -> Any:
-    """Return the marks of a block; `usual` if it has none."""
+    """Return the marks from the headers `marks` of a block; without them, return `usual`."""
     lines = block.all("marks")
     if not lines:
         return jnp.asarray(usual)
@@ -254,7 +266,7 @@ def _marks_headers(env: BabyEnv, value: Any) -> list[tuple[str, str]]:
 
 
 def _progress(block: Block) -> int:
-    """Return the field `progress` of a state, from `progress: done 1; checked 1, 3; held 2`."""
+    """Return the field `progress` of a state, from a header such as `progress: done 1; held 2`."""
     header, found = block.get("progress"), 0
     for part in header.value.split(";") if header else ():
         name, _, numbers = part.strip().partition(" ")
@@ -281,10 +293,11 @@ def _progress_headers(progress: int) -> list[tuple[str, str]]:
 def _with_articles(
     env: BabyEnv, words: np.ndarray, articles: dict[int, bool], marks: np.ndarray, progress: int
 ) -> np.ndarray:
-    """Return the mission of a state with the bits `UNIQUE`, also of unused descriptions.
+    """Return the mission of a state with the bits `UNIQUE` of all descriptions.
 
-    The articles give the bits of the descriptions that the mission uses. Objects with marks, on
-    the map or in the agent's hands, give the others.
+    For descriptions that the mission uses, the article decides: `the` sets the bit. For unused
+    descriptions, the bit is set if exactly one object, on the map or in the agent's hands, has the
+    mark of the description.
     """
     counts = [
         int((marks >> d & 1).sum()) + (progress >> (8 + d) & 1) for d in range(2 * len(words))

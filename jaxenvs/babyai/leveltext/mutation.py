@@ -1,4 +1,4 @@
-"""Random edits of levels of BabyAI, inside `jit`: MiniGrid's edits, and other instructions."""
+"""Random edits of levels of BabyAI, inside `jit`: MiniGrid's edits, and new random instructions."""
 
 import functools
 
@@ -14,7 +14,7 @@ from ...grid.state import Level
 from .. import mission as m
 from ..env import BabyEnv, BabyLevel
 
-# The bits of an instruction that do not come from its verb and descriptions.
+# Bit mask of the fields of an instruction that `redraw` keeps: `AFTER` and the boxes' contents.
 KEPT = 1 << m.AFTER | 0x7F << m.CONTENTS
 ARTICLES = 1 << (m.FIRST + m.UNIQUE) | 1 << (m.SECOND + m.UNIQUE)
 
@@ -27,7 +27,7 @@ def mutate(env: BabyEnv, key: Key, level: Level, edits: int | Array) -> BabyLeve
 
 
 def redraw(env: BabyEnv, key: Key, level: Level) -> Level:
-    """Replace an instruction by one about objects of the level."""
+    """Replace a random instruction of the mission by a random one about objects of the level."""
     key_word, key_verb, *key_things = jax.random.split(key, 4)
     number, found = pick(key_word, m.verb(level.task) != m.NOTHING)
     verb = jnp.asarray(np.array(env.verbs, np.uint32))[below(words(key_verb, 1)[0], len(env.verbs))]
@@ -45,14 +45,17 @@ def redraw(env: BabyEnv, key: Key, level: Level) -> Level:
 
 
 def _settled(env: BabyEnv, level: Level) -> BabyLevel:
-    """Return the level with new marks and articles."""
+    """Return the level with the marks and the articles of its mission computed again."""
     task = level.task & jnp.uint32(0xFFFFFFFF ^ ARTICLES)
     plain = Level(grid=level.grid, pose=level.pose, task=task, accepted=level.accepted)
     return env.marked(plain)
 
 
 def _is_valid(env: BabyEnv, level: BabyLevel) -> Bool[Array, ""]:
-    """Return whether the mission of a level names only objects that are there."""
+    """Return whether a level has the objects that its mission names.
+
+    If the agent starts with an object, exactly one object must fit the first description.
+    """
     counts = [(level.marks >> d & 1).sum(dtype=jnp.int32) for d in range(2 * len(level.task))]
     verbs = m.verb(level.task)
     firsts = jnp.stack(counts[::2])

@@ -1,4 +1,4 @@
-"""Missions of BabyAI: from sentences to packed instructions."""
+"""Parser of missions of BabyAI: convert a sentence to packed instructions."""
 
 import re
 from typing import Any, NamedTuple, NoReturn
@@ -33,14 +33,14 @@ _PUT = re.compile(rf"(put) {_NOUN} next to {_NOUN}")
 
 
 class Sentence(NamedTuple):
-    """A mission as it was written."""
+    """A parsed mission: its instructions, and the articles of its descriptions."""
 
     words: np.ndarray  # uint32 (instructions,): packed instructions without the bits `UNIQUE`
-    articles: dict[int, bool]  # number of each description that is used -> whether it has "the"
+    articles: dict[int, bool]  # index of each description in the sentence -> whether it has "the"
 
 
 def parse(env: Any, header: Header) -> Sentence:
-    """Parse a mission of `env`; raise `LevelError`."""
+    """Parse the mission in a header; raise `LevelError` if `env` has no such mission."""
     length = env.level_shape.task.shape[0]
     text = " ".join(header.value.split())
     left, joint, right = text.partition(", then ")
@@ -80,7 +80,7 @@ def _instruction(
 
 
 def _described(parts: tuple[Any, ...]) -> int:
-    """Return the packed description of (article, colour, kind, place), without the article."""
+    """Return the packed description of (article, colour, kind, place); the article is ignored."""
     _, colour, kind, place = parts
     return KINDS[kind] | COLOURS[colour or ""] << 3 | PLACES[place or ""] << 6
 
@@ -94,7 +94,7 @@ def _refuse(env: Any, header: Header, text: str) -> NoReturn:
 
 
 def with_articles(words: np.ndarray, unique: np.ndarray) -> np.ndarray:
-    """Return the instructions with the bits `UNIQUE`; `unique` has one bool per description."""
+    """Return the instructions with the bits `UNIQUE`; `unique` has a bool per description."""
     bits = np.asarray(unique, np.uint32).reshape(-1, 2)
     added = bits[:, 0] << (m.FIRST + m.UNIQUE) | bits[:, 1] << (m.SECOND + m.UNIQUE)
     return words | added.astype(np.uint32)

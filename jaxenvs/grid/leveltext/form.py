@@ -1,6 +1,6 @@
-"""Levels and states of MiniGrid and BabyAI as text: a picture with headers.
+"""Reader and writer of levels and states of MiniGrid and BabyAI as text: headers and a picture.
 
-A text with the header `time` is a state, any other one a level.
+A text with the header `time` is a state; any other text is a level.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ FORMS = (None, "minigrid", "maze")
 palette, unpacked, packed = painting.palette, painting.unpacked, painting.packed
 sprites, missions, place = painting.sprites, painting.missions, painting.place
 GREY_BOX = Kind.BOX | Colour.GREY << 4
-# Name of a carried object -> tile byte; a box can hold a key.
+# Name of an object that can be carried -> tile byte; `grey box with red key` has its own byte.
 HELD = {
     **picture.PORTABLE,
     **{f"grey box with {tiles.name(k)}": Kind.KEY_BOX | k & 0xF0 for k in
@@ -43,7 +43,7 @@ WALKABLE = {
 
 
 class Parsed(NamedTuple):
-    """The parts of a text that do not depend on the mission."""
+    """The contents of a level's or state's text, without the mission."""
 
     grid: np.ndarray  # uint8 (rows, columns): tile bytes
     seen: picture.Seen  # the agent's pose
@@ -52,17 +52,17 @@ class Parsed(NamedTuple):
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers of `env`, and the names that may be repeated."""
+    """Return the header names that `env` allows once, and those that it allows repeatedly."""
     return (*COMMON, "target", "balls"), ("contents",)
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Return the block of a maze; None for other texts, which have the usual form."""
+    """Parse a text that is a maze in jaxued's format; return None for a text in another format."""
     return maze.block(text, first) if form == "maze" or maze.is_maze(text) else None
 
 
 def read(env: Any, block: Block, *, strict: bool) -> Any:
-    """Return the level or state of a block; raise `LevelError`."""
+    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
     found = parsed(env, block, strict=strict)
     task = _task(env, block, found.grid, begins=not found.is_state)
     if not found.is_state:
@@ -72,9 +72,9 @@ def read(env: Any, block: Block, *, strict: bool) -> Any:
 
 
 def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = False) -> Parsed:
-    """Return the parts of a text that do not depend on the mission; raise `LevelError`.
+    """Parse a block without its mission; raise `LevelError` if it is invalid.
 
-    shared_contents: whether the mission stores the contents of boxes, not the boxes.
+    shared_contents: whether the mission, not each box, stores what boxes contain.
     """
     header = block.get("grey")
     shape = (len(block.picture), len(block.picture[0]) // 2)
@@ -94,14 +94,14 @@ def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = Fals
 
 
 def level(env: Any, block: Block, found: Parsed, task: Any) -> Level:
-    """Return a level of `env`."""
+    """Return the level of `env` with the parsed grid and pose, and with `task`."""
     accepted = None if env.level_budget == 1 else jnp.bool_(not _rejected(block))
     pose = (*found.seen.cell, found.seen.direction)
     return Level.of(found.grid, *pose, task=task, accepted=accepted)
 
 
 def agent(block: Block, found: Parsed) -> Any:
-    """Return the field `agent` of a state."""
+    """Return the field `agent` of a state: pose, carried object and flag `REJECTED`, packed."""
     pose = gridworld.packed(*found.seen.cell, found.seen.direction, found.carried)
     return pose | jnp.int32(REJECTED if _rejected(block) else 0)
 
@@ -112,7 +112,7 @@ def _rejected(block: Block) -> bool:
 
 
 def time(block: Block) -> Any:
-    """Return the number of steps of a state."""
+    """Return the number of steps taken so far, from the header `time` of a state."""
     header = block.get("time")
     assert header is not None
     return jnp.int32(cells.integer(header, header.value, 0, 2**31 - 1))
@@ -130,7 +130,7 @@ def _task(env: GridEnv, block: Block, grid: np.ndarray, *, begins: bool) -> Any:
 
 
 def _fill_boxes(block: Block, grid: np.ndarray) -> None:
-    """Put keys into the grey boxes that headers `contents: row,column red key` name."""
+    """Put a key into the box of each header such as `contents: 4,1 red key`; boxes must be grey."""
     for header in block.all("contents"):
         place, content = picture.content_of(header, grid.shape)
         if content & 15 != Kind.KEY or grid[place] != GREY_BOX:
@@ -142,7 +142,10 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 
 
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
-    """Return the tile byte of the carried object, or put it into the grid of a level."""
+    """Return the tile byte of the object that a state carries; 0 for none, and for a level.
+
+    A level stores the object with which its agent starts in the cell that the header names.
+    """
     header = block.get("carrying")
     if header is None:
         return 0
@@ -188,7 +191,10 @@ def _shape(env: Any, name: str, number: int) -> tuple[int, int] | None:
 
 
 def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
-    """Raise `LevelError` if the agent can walk to the edge of the grid without opening a door."""
+    """Raise `LevelError` if the agent can reach the edge of the grid without passing a door.
+
+    Also raises it if the agent starts on an object that blocks it.
+    """
     blocked = np.isin(grid & 15, (Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.DOOR))
     if grid[start] & 15 not in (Kind.EMPTY, *(code & 15 for code in WALKABLE.values())):
         raise picture.error(block, start, "the agent stands on an object that blocks it")
@@ -204,7 +210,7 @@ def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
 
 
 def warn_of_kinds(env: Any, block: Block, grid: np.ndarray, *, strict: bool) -> None:
-    """Warn of an object of a kind that no level of the environment has."""
+    """Warn of the first object of a kind that levels of `env` do not have; raise if `strict`."""
     known = kinds.of(env)
     if known is None:
         return
@@ -224,7 +230,7 @@ def warn_of_kinds(env: Any, block: Block, grid: np.ndarray, *, strict: bool) -> 
 
 
 def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers and the picture of a level or state."""
+    """Return the headers (name, value) and the picture's rows of a level or state."""
     headers, rows = common(env, value, form)
     if form is not None:
         return headers, rows
@@ -236,9 +242,9 @@ def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]]
 
 
 def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the picture of a level or state, and the headers that all classes have.
+    """Return the headers and the picture's rows that the texts of all environments have.
 
-    There are no headers if `form` is not None.
+    The list of headers is empty if `form` is not None.
     """
     is_state = isinstance(value, AgentState)
     if form == "minigrid" and not is_state and env.starts_carrying:
@@ -277,7 +283,7 @@ def _contents(grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[tuple[str, str]]:
-    """Return the headers without which `read` would find another task: none, if it finds it."""
+    """Return the headers, if any, that `read` needs in addition to find the level's task."""
     grid = np.asarray(value.grid)
     for extra in ([], goals.lines(env, value.task, grid)):
         more = tuple(Header(*pair, 0) for pair in extra)
@@ -292,5 +298,5 @@ def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[t
 
 
 def mutate(env: Any, key: Any, level: Any, edits: Any) -> Any:
-    """Return a level after random edits."""
+    """Return the level after `edits` random edits."""
     return mutation.mutate(env, key, level, edits)

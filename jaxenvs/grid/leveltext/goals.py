@@ -22,10 +22,10 @@ from .picture import error
 
 
 class Form(NamedTuple):
-    """All tasks of a class whose mission names objects."""
+    """All tasks of an environment class whose mission names objects."""
 
-    tasks: tuple[int, ...]  # without the target's cell
-    has_cell: bool = False  # whether bytes 0 and 1 are the target's cell, and byte 2 its tile
+    tasks: tuple[int, ...]  # packed tasks, with 0 in place of the target's cell
+    has_cell: bool = False  # whether bytes 0 to 2 of a task are the target's row, column and tile
 
 
 def _things(*kinds: Kind) -> list[int]:
@@ -69,7 +69,7 @@ def _words_of(env: Any, task: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sentences(env: Any) -> dict[str, int | None]:
-    """Return the tasks of an environment, without target cells, by their missions."""
+    """Return the dict mission -> task of an environment, with 0 in place of the target's cell."""
     found = form(env)
     if found is None:
         return {mission(env, _no_task(env)): None}
@@ -84,7 +84,10 @@ def _no_task(env: Any) -> Any:
 
 
 def of_mission(env: Any, block: Block) -> int | None:
-    """Return the task of the block's mission, without the target's cell; raise `LevelError`."""
+    """Return the task of the block's mission, with 0 in place of the target's cell.
+
+    Raises `LevelError` for an unknown mission, or if the block must name its mission and does not.
+    """
     known, header = sentences(env), block.get("mission")
     if header is None:
         if len(known) > 1:
@@ -102,9 +105,12 @@ def of_mission(env: Any, block: Block) -> int | None:
 
 
 def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begins: bool) -> Any:
-    """Return the task with its cells, as an array like a drawn task; raise `LevelError`.
+    """Return the task as an array, with its cells from the headers or the picture.
 
-    begins: whether the grid is the start of an episode, so that objects must be there.
+    begins: whether the grid is the start of an episode, so that it must have the objects of the
+        mission.
+
+    Raises `LevelError` if the picture does not fit the task.
     """
     like = env.level_shape.task
     if like is None:
@@ -127,7 +133,7 @@ def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begi
 
 
 def named_by(env: Any, task: Any) -> tuple[Any, ...]:
-    """Return the tile bytes of the objects that a mission names, besides the target's cell."""
+    """Return the tile bytes of the objects that a mission names, without the target in its cell."""
     name = next(name for name in kinds.classes(env) if name in FORMS)
     if name == "LockedRoom":
         locked, other = task & 0xFF, (task >> 8) & 0xFF
@@ -138,14 +144,14 @@ def named_by(env: Any, task: Any) -> tuple[Any, ...]:
 
 
 def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
-    """Return the mask of cells with this tile; a door may be open, closed or locked."""
+    """Return a mask of the cells with this tile; a door matches whether open, closed or locked."""
     if tile & 15 not in DOORS:
         return grid == tile
     return np.isin(grid & 15, DOORS) & (grid >> 4 == tile >> 4)
 
 
 def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
-    """Return the cell of the object that the mission names: `target:`, or the only such object."""
+    """Return the cell that the header `target` names, or else the only cell with this tile."""
     header = block.get("target")
     if header is not None:
         return cell(header, header.value, grid.shape)
@@ -160,7 +166,10 @@ def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
 
 
 def _memory_cell(env: Any, block: Block, grid: np.ndarray) -> Cell:
-    """Return the cell of success in Memory: `target:`, or the one before the matching object."""
+    """Return the cell where an episode of Memory succeeds.
+
+    This is the cell that the header `target` names, or else the cell before the matching object.
+    """
     header = block.get("target")
     if header is not None:
         return cell(header, header.value, grid.shape)
@@ -183,7 +192,10 @@ def _memory_cell(env: Any, block: Block, grid: np.ndarray) -> Cell:
 
 
 def _balls(block: Block, grid: np.ndarray, count: int) -> np.ndarray:
-    """Return the cells of the moving balls, in the order of `balls:` or row by row."""
+    """Return the packed cells of the moving balls, in the order of the header `balls`.
+
+    Without this header, the order is row by row.
+    """
     ball, header = Kind.BALL | Colour.BLUE << 4, block.get("balls")
     drawn = [(row, column) for row, column in np.argwhere(grid == ball).tolist()]
     found = drawn if header is None else cells(header, header.value, grid.shape)
@@ -204,7 +216,7 @@ def _mission_error(block: Block, message: str) -> LevelError:
 
 
 def lines(env: Any, task: Any, grid: np.ndarray) -> list[tuple[str, str]]:
-    """Return the headers `balls` and `target` of a task: those that the picture does not tell."""
+    """Return the header `balls` or `target` with the cells of a task; none if it has no cells."""
     like = env.level_shape.task
     if like is None:
         return []
@@ -217,7 +229,7 @@ def lines(env: Any, task: Any, grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def raw_task(header: Header, like: Any) -> np.ndarray:
-    """Return the packed task that a header gives as whole numbers."""
+    """Return the packed task that the header `task` has as integers, in the shape of `like`."""
     if like is None:
         raise header.error("levels of this environment have no task; remove the line")
     parts = header.value.split()
@@ -229,7 +241,7 @@ def raw_task(header: Header, like: Any) -> np.ndarray:
 
 
 def check_mission(block: Block, wanted: str) -> None:
-    """Raise `LevelError` if the block's mission differs from the one that its task has."""
+    """Raise `LevelError` if the block has a mission other than `wanted`, that of its task."""
     header = block.get("mission")
     if header is not None and " ".join(header.value.split()) != wanted:
         raise header.error(f"the line `task:` has the mission {wanted!r}; remove one of the lines")

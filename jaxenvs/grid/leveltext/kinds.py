@@ -4,10 +4,10 @@ from typing import Any
 
 from ..tiles import Kind
 
-_GRID = __name__.removesuffix("leveltext.kinds")  # beginning of the names of MiniGrid's modules
+_GRID = __name__.removesuffix("leveltext.kinds")  # prefix of the names of modules in `jaxenvs.grid`
 _DOORS = (Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 _THINGS = (Kind.KEY, Kind.BALL, Kind.BOX)
-# Class -> kinds of objects in its levels, besides walls and empty cells.
+# Name of a class -> kinds of objects in its levels, besides walls and empty cells.
 KINDS = {
     "AMaze": (Kind.GOAL,),
     "BabyEnv": (*_THINGS, *_DOORS),
@@ -35,14 +35,14 @@ KINDS = {
 
 
 def of(env: Any) -> tuple[Kind, ...] | None:
-    """Return the kinds of objects in levels of `env`; None if any kind is usual."""
+    """Return the kinds of objects in levels of `env`; None if `KINDS` does not list its class."""
     return next((KINDS[name] for name in classes(env) if name in KINDS), None)
 
 
 def classes(env: Any) -> list[str]:
-    """Return the names of the classes of MiniGrid that an environment's class is or extends.
+    """Return the names of those classes in the MRO of `env` that are defined in `jaxenvs.grid`.
 
-    `BabyEnv` counts too. Other classes do not, because they may have the same names.
+    `BabyEnv` is included, too. Other classes are left out, because they may have the same names.
     """
     return [
         kind.__name__

@@ -1,4 +1,4 @@
-"""Mazes in the form of jaxued: one character per cell, without the outer wall."""
+"""Mazes in jaxued's text format: one character per cell, without the outer wall."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from ...levels.cells import check_characters
 from ...levels.errors import LevelError
 from .picture import AGENT
 
-# Character -> pair of characters of a picture.
+# Character of a cell in a maze -> pair of characters of this cell in a picture.
 PAIRS = {"#": "WG", ".": "  ", "G": "GG", **dict(zip(">v<^", AGENT, strict=True))}
 KNOWN = "a maze has # wall, . path, G goal and the agent > v < ^"
 
 
 def is_maze(text: str) -> bool:
-    """Return whether a text consists only of the characters of mazes, and has a wall or a path."""
+    """Return whether a text has only characters of mazes, and at least one wall or path."""
     found = set(text) - {"\n"}
     return found <= PAIRS.keys() and bool(found & {"#", "."})
 
 
 def block(text: str, first: int) -> Block:
-    """Return a maze as a block with an outer wall; raise `LevelError`."""
+    """Convert the text of a maze to a block with an outer wall; raise `LevelError` if invalid."""
     lines, first = trimmed(text.split("\n"), first)
     for number, line in enumerate(lines, first):
         if len(line) != len(lines[0]):
@@ -36,7 +36,10 @@ def block(text: str, first: int) -> Block:
 
 
 def drawn(rows: Sequence[str]) -> list[str]:
-    """Return the rows of a picture as a maze; raise `ValueError` if they are not one."""
+    """Convert the rows of a picture to the rows of a maze.
+
+    Raises `ValueError` if the picture has objects that mazes lack.
+    """
     letters = {pair: letter for letter, pair in PAIRS.items()}
     inner = [row[2:-2] for row in rows[1:-1]]
     pairs = [[row[i : i + 2] for i in range(0, len(row), 2)] for row in inner]

@@ -1,8 +1,8 @@
 """Random edits of levels of MiniGrid, inside `jit`.
 
 An edit toggles a wall; moves the agent, the goal or an object; paints an object; opens, closes or
-locks a door; or adds or removes an object. An edit after which the mission would name an absent
-object, or that finds no fitting cell, changes nothing.
+locks a door; or adds or removes an object. An edit has no effect if no cell fits it, or if the
+mission would afterwards name an absent object.
 """
 
 import functools
@@ -23,17 +23,17 @@ from . import goals, kinds
 
 PORTABLE = (Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
 DOORS = goals.DOORS
-BALL = Kind.BALL | Colour.BLUE << 4  # a moving ball of Dynamic-Obstacles
+BALL = Kind.BALL | Colour.BLUE << 4  # tile byte of a moving ball of Dynamic-Obstacles
 Change = Callable[[Key, Level], Level]
 
 
 class Edits(NamedTuple):
-    """The edits of an environment's levels."""
+    """The functions that edit, complete and check the levels of an environment."""
 
     changes: Sequence[Change]
-    # Returns a level with the parts that follow from others, such as the cells of moving balls.
+    # Returns a level whose dependent fields are updated, such as the cells of moving balls.
     settled: Callable[[Any], Any]
-    is_valid: Callable[[Any], Bool[Array, ""]]  # whether the mission names only present objects
+    is_valid: Callable[[Any], Bool[Array, ""]]  # whether a level has all objects of its mission
 
 
 def mutate(env: Any, key: Key, level: Level, edits: int | Array) -> Level:
@@ -57,13 +57,13 @@ def edited(of: Edits, key: Key, level: Any, edits: int | Array) -> Any:
 
 
 def changes(env: Any, fixed: bool) -> list[Change]:
-    """Return the kinds of edits that fit the levels of `env`.
+    """Return the functions that edit levels of `env`, one per kind of edit.
 
-    fixed: whether the number of objects is fixed.
+    fixed: whether the number of objects must stay the same.
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
     if "Memory" in kinds.classes(env):
-        known = set()  # the objects decide the mission, so they stay
+        known = set()  # no edits of objects, because they decide the mission
     found: list[Change] = [toggle_wall, move_agent]
     movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
     thing = [kind for kind in (Kind.KEY, Kind.BALL, Kind.BOX) if kind in known]
@@ -75,7 +75,7 @@ def changes(env: Any, fixed: bool) -> list[Change]:
 
 
 def toggle_wall(key: Key, level: Level) -> Level:
-    """Turn an inner wall into an empty cell, or an empty cell into a wall."""
+    """Turn a random inner wall into an empty cell, or a random empty cell into a wall."""
     inner = np.zeros(level.grid.shape, bool)
     inner[1:-1, 1:-1] = True
     is_wall = level.grid == tiles.WALL
@@ -85,7 +85,7 @@ def toggle_wall(key: Key, level: Level) -> Level:
 
 
 def move_agent(key: Key, level: Level) -> Level:
-    """Move the agent to an empty cell, and turn it."""
+    """Move the agent to a random empty cell, with a random direction."""
     key_cell, key_turn = jax.random.split(key)
     cell, found = pick(key_cell, _free(level))
     row, column = cell // level.grid.shape[1], cell % level.grid.shape[1]
@@ -94,7 +94,7 @@ def move_agent(key: Key, level: Level) -> Level:
 
 
 def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
-    """Move an object of one of these kinds to an empty cell."""
+    """Move a random object of the kinds `movable` to a random empty cell."""
     key_old, key_new = jax.random.split(key)
     old, found = pick(key_old, tiles.is_any(level.grid, *movable))
     new, free = pick(key_new, _free(level))
@@ -108,7 +108,10 @@ def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
 
 
 def paint(key: Key, level: Level) -> Level:
-    """Give a portable object or a door another colour; a grey box with a key, another key."""
+    """Give a random portable object or door a random colour.
+
+    A grey box with a key stays grey; its key gets the colour.
+    """
     key_cell, key_colour = jax.random.split(key)
     cell, found = pick(key_cell, tiles.is_any(level.grid, *PORTABLE, *DOORS))
     colour = below(words(key_colour, 1)[0], len(Colour)).astype(jnp.uint8)
@@ -117,7 +120,7 @@ def paint(key: Key, level: Level) -> Level:
 
 
 def add_object(thing: list[Kind], key: Key, level: Level) -> Level:
-    """Add an object of one of these kinds in an empty cell."""
+    """Add an object of a random kind in `thing`, with a random colour, in a random empty cell."""
     key_cell, key_look = jax.random.split(key)
     cell, found = pick(key_cell, _free(level))
     look = words(key_look, 2)
@@ -127,13 +130,13 @@ def add_object(thing: list[Kind], key: Key, level: Level) -> Level:
 
 
 def remove_object(key: Key, level: Level) -> Level:
-    """Remove a portable object."""
+    """Remove a random portable object."""
     cell, found = pick(key, tiles.is_any(level.grid, *PORTABLE))
     return _put(level, cell, jnp.uint8(tiles.EMPTY), found)
 
 
 def turn_door(key: Key, level: Level) -> Level:
-    """Open, close or lock a door where the agent is not."""
+    """Open, close or lock a random door, but not one in whose cell the agent stands."""
     key_cell, key_kind = jax.random.split(key)
     cell, found = pick(key_cell, tiles.is_any(level.grid, *DOORS) & ~_agent(level))
     kind = jnp.asarray(np.array(DOORS, np.uint8))[below(words(key_kind, 1)[0], len(DOORS))]
@@ -141,7 +144,7 @@ def turn_door(key: Key, level: Level) -> Level:
 
 
 def _settled(env: Any, level: Level) -> Level:
-    """Return the level with the cells of moving balls as its task, row by row."""
+    """Update the task of a level with moving balls: the cells of the balls, row by row."""
     if level.task is None or not level.task.ndim:
         return level
     rows, columns = jnp.nonzero(level.grid == BALL, size=level.task.shape[0], fill_value=0)
@@ -149,7 +152,7 @@ def _settled(env: Any, level: Level) -> Level:
 
 
 def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
-    """Return whether the mission of a level names only objects that are there."""
+    """Return whether a level has all objects that its mission names, and all its moving balls."""
     found = goals.form(env)
     if level.task is not None and level.task.ndim:
         return (level.grid == BALL).sum(dtype=jnp.int32) == level.task.shape[0]
@@ -166,7 +169,7 @@ def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
 
 
 def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
-    """Return the cells with this tile; a door may be open, closed or locked."""
+    """Return a mask of the cells with this tile; a door matches whether open, closed or locked."""
     code = jnp.asarray(code).astype(jnp.uint8)
     is_door = tiles.is_any(level.grid, *DOORS)
     alike = is_door & (tiles.colour(level.grid) == tiles.colour(code))
@@ -174,7 +177,7 @@ def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
 
 
 def pick(key: Key, mask: Array) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of a random true entry, and whether there is one."""
+    """Return the flat index of a random True entry of `mask`, and whether there is a True entry."""
     flat = mask.reshape(-1)
     return choose(words(key, flat.size), flat), flat.any()
 
@@ -186,7 +189,7 @@ def _put(level: Level, cell: Array, code: Array, present: Array) -> Level:
 
 
 def _free(level: Level) -> Bool[Array, "height width"]:
-    """Return the empty cells inside the border where the agent is not."""
+    """Return a mask of the empty cells inside the border, without the agent's cell."""
     height, width = level.grid.shape
     rows, columns = np.arange(height)[:, None], np.arange(width)[None, :]
     inside = (rows > 0) & (rows < height - 1) & (columns > 0) & (columns < width - 1)

@@ -1,7 +1,8 @@
-"""The pictures of MiniGrid's and BabyAI's levels for editors, see `jaxenvs.levels.palette`.
+"""Conversion between texts of MiniGrid's and BabyAI's levels and pictures of a level editor.
 
-A grey box with a key has the sign `?` and the letter of the key's colour, which occurs only in an
-editor: a text has a line `contents:` instead.
+A sign is the two characters of one cell, see `jaxenvs.levels.palette`. In an editor, the sign of a
+grey box with a key is `?` and the letter of the key's colour. In a text, the sign is `Be`, and a
+line `contents:` names the key.
 """
 
 import functools
@@ -18,9 +19,9 @@ from ..tiles import Colour, Kind
 from . import goals, kinds, picture
 
 COLOURS = tuple(colour.name.lower() for colour in Colour)
-LETTERS = dict(zip(Colour, "rgbpye", strict=True))  # exact letters of colours
-FILLED = "?"  # first letter of the signs of boxes with a key
-# Name of a tool -> its kind, its key, and the first letter of its signs.
+LETTERS = dict(zip(Colour, "rgbpye", strict=True))  # colour -> letter that no other colour has
+FILLED = "?"  # first character of the sign of a box with a key
+# Name of a tool -> kind of object, keyboard key, and first character of the tool's signs.
 COLOURED = {
     "key": (Kind.KEY, "k", "K"),
     "ball": (Kind.BALL, "a", "A"),
@@ -38,14 +39,14 @@ CODES = {
 
 
 def palette(env: Any) -> Palette:
-    """Return the signs of the levels of `env`."""
+    """Return the palette of signs for editing levels of `env`."""
     known = kinds.of(env)
     return _palette(None if known is None else frozenset(known))
 
 
 @functools.cache
 def _palette(known: frozenset[Kind] | None) -> Palette:
-    """Return the palette with objects of these kinds; None: of all kinds."""
+    """Return the palette with a tool for each kind of object in `known`; None means all kinds."""
     found = [Tool("empty", "e", ("  ",)), Tool("wall", "w", ("WG",))]
     usual = known if known is None or not known & set(goals.DOORS) else known | set(goals.DOORS)
     for name, (kind, key, sign) in PLAIN.items():
@@ -63,7 +64,7 @@ def _palette(known: frozenset[Kind] | None) -> Palette:
 
 
 def _under() -> dict[str, str]:
-    """Return the names of the signs below the agent, for the line `under:`."""
+    """Return the dict sign -> name, for `under:`, of the tiles on which the agent can stand."""
     walkable = (Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
     found = {}
     for sign, code in picture.PAIRS.items():
@@ -74,14 +75,15 @@ def _under() -> dict[str, str]:
 
 
 def unpacked(env: Any, block: Block) -> Picture:
-    """Return the picture of a block, with exact colours; raise `LevelError`."""
+    """Convert a block to a picture with exact colours; raise `LevelError` if it is invalid."""
     return unpacked_with(env, block, fills=True)
 
 
 def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
-    """Return the picture of a block; raise `LevelError`.
+    """Convert a block to a picture with exact colours; raise `LevelError` if it is invalid.
 
-    fills: whether lines `contents:` become signs of boxes with a key.
+    fills: whether to convert lines `contents:` that name a key. The box then gets the sign of a box
+        with a key, and the line is left out of the headers.
     """
     shape = (len(block.picture), len(block.picture[0]) // 2)
     pairs = [picture.pairs(block, number) for number in range(shape[0])]
@@ -109,7 +111,7 @@ def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
 
 
 def _exact(pair: str, is_grey: bool) -> str:
-    """Return the sign of a pair with an exact colour."""
+    """Return the sign with an exact colour letter for a pair of characters from a text."""
     if pair in picture.AGENT or pair in picture.PLAIN:
         return pair
     code = picture.PAIRS[pair]
@@ -118,7 +120,7 @@ def _exact(pair: str, is_grey: bool) -> str:
 
 
 def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
-    """Return the headers and the rows of a picture."""
+    """Convert a picture to the headers and the rows of a level's text."""
     boxes = [
         ("contents", f"{r},{c} {COLOURS['rgbpye'.index(sign[1])]} key")
         for r, row in enumerate(found.cells) for c, sign in enumerate(row) if sign[0] == FILLED
@@ -132,7 +134,7 @@ def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def _usual(row: str) -> str:
-    """Return a row with the letters of minigrid where they are exact."""
+    """Replace exact colour letters in a row by minigrid's letters, where those are unambiguous."""
     pairs = [row[at : at + 2] for at in range(0, len(row), 2)]
     return "".join(
         pair if pair in picture.AGENT or pair in picture.PLAIN else picture.OURS[CODES[pair]]

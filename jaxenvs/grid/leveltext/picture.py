@@ -16,7 +16,7 @@ from ...levels.errors import LevelError, warn
 from .. import tiles
 from ..tiles import Colour, Kind
 
-# Letters of kinds whose colour is the second letter; `_` is an open door.
+# First letter of a pair -> kind of object; the second letter is its colour. `_` is an open door.
 KINDS = {
     "K": Kind.KEY,
     "A": Kind.BALL,
@@ -27,11 +27,11 @@ KINDS = {
     "_": Kind.DOOR,
 }
 PLAIN = {"  ": tiles.EMPTY, "WG": tiles.WALL, "GG": tiles.GOAL, "VR": tiles.LAVA}
-AGENT = (">>", "VV", "<<", "^^")  # the agent's direction is the index
+AGENT = (">>", "VV", "<<", "^^")  # pair of characters for each direction of the agent
 EXACT = dict(zip("rgbpye", Colour, strict=True))
 UPPER = dict(zip("RGBPYG", Colour, strict=True))
-UPPER["G"] = Colour.GREEN  # also grey; see `ambiguous`
-OPEN_RED = Kind.DOOR | Colour.RED << 4  # minigrid's open door, whose colour it does not print
+UPPER["G"] = Colour.GREEN  # G also means grey; see `_unclear`
+OPEN_RED = Kind.DOOR | Colour.RED << 4  # what minigrid's pair for any open door, `__`, is read as
 PAIRS = {
     **PLAIN,
     **{k + c: kind | colour << 4 for k, kind in KINDS.items() for c, colour in EXACT.items()},
@@ -45,7 +45,7 @@ MEANING = (
 
 
 class Seen(NamedTuple):
-    """A picture as data."""
+    """The grid and the agent's pose in a picture."""
 
     grid: np.ndarray  # uint8 (rows, columns): tile bytes; the agent's cell is empty
     cell: Cell  # the agent's row and column
@@ -53,10 +53,10 @@ class Seen(NamedTuple):
 
 
 def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
-    """Parse the picture of a block; raise `LevelError`.
+    """Parse the picture of a block; raise `LevelError` if it is invalid.
 
-    grey: cells whose second letter `G` means grey; None: the text does not say, so `G` means green,
-        with a warning if there are such cells (an error if `strict`).
+    grey: cells in which the second letter `G` means grey; in all others it means green. None if the
+        text does not say: `G` then means green, with a warning (an error if `strict`).
     """
     rows = [pairs(block, number) for number in range(len(block.picture))]
     row, column = _agent(block, rows)
@@ -76,7 +76,7 @@ def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
 
 
 def _agent(block: Block, rows: list[list[str]]) -> Cell:
-    """Return the cell of the only agent; raise `LevelError`."""
+    """Return the cell of the agent; raise `LevelError` unless the picture has exactly one agent."""
     found = [(r, c) for r, row in enumerate(rows) for c, pair in enumerate(row) if pair in AGENT]
     if len(found) != 1:
         raise error(
@@ -88,12 +88,12 @@ def _agent(block: Block, rows: list[list[str]]) -> Cell:
 
 
 def error(block: Block, place: Cell, message: str) -> LevelError:
-    """Return an error about a cell of the picture, to be raised."""
+    """Return a `LevelError` about the cell `place` of the picture; the caller raises it."""
     return LevelError(message, block.line + place[0], 1 + 2 * place[1])
 
 
 def _unclear(pair: str) -> bool:
-    """Return whether a pair is minigrid's for a green or a grey object."""
+    """Return whether a pair of characters can mean both a green and a grey object."""
     return pair[0] in KINDS and pair[1] == "G"
 
 
@@ -110,7 +110,7 @@ def _warn_of_grey(block: Block, unclear: list[Cell], *, strict: bool) -> None:
 
 
 def pairs(block: Block, number: int) -> list[str]:
-    """Return the pairs of one row of the picture; raise `LevelError`."""
+    """Split row `number` of the picture into pairs of characters; raise `LevelError` if invalid."""
     line, width, place = block.picture[number], len(block.picture[0]), block.line + number
     if len(line) % 2:
         raise LevelError(
@@ -134,9 +134,9 @@ def pairs(block: Block, number: int) -> list[str]:
 
 
 def write(grid: np.ndarray, agent: Cell, direction: int, *, minigrid: bool = False) -> list[str]:
-    """Return the rows of a picture; with `minigrid`, exactly as minigrid draws them.
+    """Return the rows of the picture of a grid; with `minigrid`, exactly as minigrid draws it.
 
-    Raises `ValueError` for a tile byte that has no pair.
+    Raises `ValueError` for a tile byte that no pair of characters represents.
     """
     table = _MINIGRID if minigrid else OURS
     rows = [[_pair(table, int(code)) for code in row] for row in np.asarray(grid)]
@@ -162,7 +162,7 @@ def _letters(*, minigrid: bool) -> Iterator[tuple[int, str]]:
             yield kind | colour << 4, "__" if opened else letter + upper
 
 
-# Tile byte -> pair, in the exact form and in minigrid's.
+# Tile byte -> pair of characters, with exact colour letters and with minigrid's.
 OURS, _MINIGRID = dict(_letters(minigrid=False)), dict(_letters(minigrid=True))
 # Name of a tile -> tile byte, for headers such as `under: open red door`.
 NAMES = {tiles.name(code): code for code in OURS if tiles.name(code)}
@@ -172,6 +172,6 @@ PORTABLE = {
 
 
 def content_of(header: Header, shape: tuple[int, int]) -> tuple[Cell, int]:
-    """Return the cell of a box and the tile byte of its contents."""
+    """Return the cell of a box and the tile byte of its contents, from a header `contents`."""
     place, _, name = header.value.partition(" ")
     return cell(header, place, shape), named(header, name, PORTABLE)

@@ -1,4 +1,4 @@
-"""Oracle: the shortest plans of levels, with proofs."""
+"""Shortest plans of levels of Grid and BabyAI environments, with proofs that they are shortest."""
 
 from .labels import first_actions
 from .solve import TAKES_STATES, check, solve, solve_levels

@@ -13,24 +13,26 @@ from ..tiles import Kind
 from . import tour
 from .distances import NO_WAY, Distances, distances, nearest, steps
 
-NEVER = np.float32(np.inf)  # bound of a state from which success is impossible
+NEVER = np.float32(np.inf)  # lower bound for a state from which success is impossible
 
 
 class Level(NamedTuple):
     """The first state of a level and its tables of distances, from which bounds are computed."""
 
-    first: Any  # first state
-    open: Distances  # distances if everything but walls can be entered
-    # Distances if locked doors cannot be entered either; None if no level has a locked door.
+    first: Any  # first state of the level
+    open: Distances  # distances if the agent can enter every cell except walls
+    # Distances if the agent can enter every cell except walls and locked doors; None if no level
+    # has a locked door.
     locked: Distances | None
-    doors: Int32[Array, " doors"]  # cells of the locked doors, padded with -1
-    # Cells of the aims of the first state, and the result of `tour.between`; None for one aim.
+    doors: Int32[Array, " doors"]  # row-major indices of the locked doors, padded with -1
+    # Mask of the cells of each aim in the first state; None if there is only one aim.
     cells: Bool[Array, "aims cells"] | None = None
+    # Result of `tour.between` for `cells`; None if there is only one aim.
     apart: Int32[Array, "aims aims"] | None = None
 
 
 def level_of(env: Any, first: Any, doors: int) -> Level:
-    """Return a level with its tables of distances, given its first state.
+    """Return a level, including its tables of distances, given its first state.
 
     doors: length of the array `Level.doors`, at least the number of locked doors.
     """
@@ -43,7 +45,7 @@ def level_of(env: Any, first: Any, doors: int) -> Level:
 
 
 def _walled(first: Any, doors: int) -> Level:
-    """Return a level as `level_of` does, with `cells` and `apart` None."""
+    """Return the result of `level_of`, except that `cells` and `apart` are None."""
     # The agent can leave the cell where it starts, whatever is in this cell.
     starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
     is_free = (first.grid != tiles.WALL) | starts
@@ -56,7 +58,7 @@ def _walled(first: Any, doors: int) -> Level:
 
 
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
-    """Return a number of steps that every plan from a state to success needs, at least 1."""
+    """Return a lower bound, at least 1, on the number of steps from a state to success."""
     bound = jnp.float32(1)
     unlocked = None if level.locked is None else _to_unlock(env, level, state)
     aims = env.aims(state)
@@ -96,8 +98,8 @@ def _steps(
 def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
     """Return a lower bound on the steps until each door is unlocked; `NO_WAY` or more if never.
 
-    It holds as long as all of them are locked: the agent gets a key of the door's colour, goes to
-    the door and unlocks it.
+    The bound holds as long as all doors are locked: the agent gets a key of the door's colour, goes
+    to the door and unlocks it.
     """
     assert level.locked is not None
     grid, doors = state.grid.reshape(-1), level.doors
@@ -110,7 +112,7 @@ def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
     to_key = steps(level.locked.to[_pose(state)])
     to_door = steps(level.locked.between[:, doors].T)
     fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
-    # An agent that carries something else has to drop it first.
+    # An agent whose hands are full has to drop its object before it can pick up the key.
     fetch = jnp.where((grid == key) | in_box, fetch, NO_WAY).min(axis=1)
     fetch += (state.carried != 0).astype(jnp.int32)
     # A box in the agent's hands has to be dropped and opened, before its key can be picked up.
@@ -126,7 +128,7 @@ def _pose(state: Any) -> Int32[Array, ""]:
 
 
 def front_cell(state: Any) -> Int32[Array, ""]:
-    """Return the index of the cell in front of the agent, counted row by row."""
+    """Return the row-major index of the cell in front of the agent."""
     height, width = state.grid.shape
     down, right = direction_vector(state.direction)
     row, column = (state.row + down).clip(0, height - 1), (state.column + right).clip(0, width - 1)

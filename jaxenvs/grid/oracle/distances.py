@@ -8,22 +8,23 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 FAR = 255  # distance of a cell that cannot be faced
-MOST = 254  # larger distances are stored as this, which is still a lower bound
-# Number of steps if there is no way, int32. Every larger number means the same.
+MOST = 254  # largest stored distance; larger ones are stored as 254, a valid lower bound
+# int32 that stands for an infinite number of steps, as does every larger number.
 NO_WAY = np.int32(1 << 20)
 AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direction
 
 
 class Distances(NamedTuple):
-    """Distances on a map on which the agent can enter a given set of cells.
+    """Distances on a map, given the cells that the agent can enter.
 
-    Cells are counted row by row. A pose is `cell * 4 + direction`. Distances above `MOST` are
-    stored as `MOST`, and `FAR` means that there is no way.
+    Cells have row-major indices. A pose is `cell * 4 + direction`. Distances above `MOST` are
+    stored as `MOST`. `FAR` means that the cell can never be faced.
     """
 
-    # Fewest actions from a pose until the agent faces a cell.
+    # Fewest actions from a pose (first axis) until the agent faces a cell (second axis).
     to: UInt8[Array, "*levels poses cells"]
-    # The minimum of `to` over the poses in which the agent faces the first cell.
+    # Fewest actions from facing one cell (first axis) until the agent faces another (second axis):
+    # the minimum of `to` over the poses in which the agent faces the former.
     between: UInt8[Array, "*levels cells cells"]
 
 
@@ -40,7 +41,7 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)
         faced = here[row, column]
         start.append(faced[..., None] == np.arange(height * width))
-    # Mask (height, width, 4, cells): whether an agent at a place, with a direction, faces a cell.
+    # Mask (height, width, 4, cells): whether the agent in a cell, with a direction, faces a cell.
     facing = jnp.asarray(np.stack(start, 2))
     entered = is_free[:, :, None, None]
     first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))
@@ -60,8 +61,8 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         return after, (after != carry[0]).any()
 
     best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
-    # The minimum over the poses that face a cell: one pose in each of its four neighbours. At the
-    # edge of the map, an agent that looks outwards faces its own cell.
+    # Minimum of `best` over the poses that face a cell: one pose in each of its four neighbours. At
+    # the edge of the map, an agent that looks outwards faces its own cell, as in `start`.
     backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
     outwards = jnp.asarray(np.stack(start, 2)[rows, columns, :, here])
     backward += [jnp.where(outwards[:, :, d, None], best[:, :, d], FAR) for d in range(4)]
@@ -70,9 +71,9 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
 
 
 def _ahead(values: UInt8[Array, "height width cells"], down: int, right: int) -> Array:
-    """Return the values of the cells that are `down` rows and `right` columns further.
+    """Return for each cell the values of the cell that is `down` rows and `right` columns away.
 
-    The values outside the map are `FAR`.
+    Values outside the map are `FAR`.
     """
     padded = jnp.pad(values, [(1, 1), (1, 1), (0, 0)], constant_values=FAR)
     height, width, _ = values.shape
@@ -82,11 +83,11 @@ def _ahead(values: UInt8[Array, "height width cells"], down: int, right: int) ->
 def nearest(
     row: UInt8[Array, "*n cells"], cells: Bool[Array, " cells"], slack: int = 0
 ) -> Int32[Array, "*n"]:
-    """Return the smallest of the distances to the given cells; `NO_WAY` if all are `FAR`."""
+    """Return the smallest distance to a cell of a mask, less `slack`; `NO_WAY` if all are `FAR`."""
     found = jnp.where(cells, row, jnp.uint8(FAR)).min(axis=-1)
     return jnp.where(found == FAR, NO_WAY, jnp.maximum(steps(found) - slack, 0))
 
 
 def steps(distance: UInt8[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return distances as int32 numbers that can be added; `FAR` becomes `NO_WAY`."""
+    """Convert distances to int32 numbers that can be added; `FAR` becomes `NO_WAY`."""
     return jnp.where(distance == FAR, NO_WAY, distance.astype(jnp.int32))

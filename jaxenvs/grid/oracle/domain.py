@@ -1,4 +1,4 @@
-"""The search problem whose nodes are states of a grid world, see `nodes`."""
+"""Definition of the search problem whose nodes are states of a grid world, see `nodes`."""
 
 import functools
 
@@ -16,12 +16,14 @@ from . import bounds, nodes
 
 @functools.lru_cache(maxsize=64)
 def domain(env: GridEnv, most: int, is_short: bool) -> Domain:
-    """Return the search problem whose nodes hold `most` changed cells.
+    """Return the search problem whose nodes can store up to `most` changed cells.
 
-    is_short: whether some states have more than `most` changed cells. All of them become one goal
-        node with the flag `CUT`. The action that leads to it costs the lower bound of the state
-        before it. So if the search ends with success in another node, its plan is optimal. If the
-        search ends in the `CUT` node, its cost is a lower bound on the steps of every plan.
+    is_short: whether some states have more than `most` changed cells. One goal node with the flag
+        `CUT` then stands for all such states. The action that leads to it costs as much as the
+        lower bound of the state before it.
+
+    If the search ends in the `CUT` node, its cost is a lower bound on the steps of every plan. If
+    it ends with success in another node, its plan is optimal.
     """
     key, params = jax.random.key(0), env.default_params
 

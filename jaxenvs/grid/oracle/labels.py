@@ -1,4 +1,4 @@
-"""Optimal actions of states, for compiled programs that train an agent."""
+"""Labels for training: an optimal action for each state, computed inside `jit`."""
 
 from typing import Any
 
@@ -19,15 +19,16 @@ from .solve import TOGETHER, checked
 def first_actions(
     env: Env, states: Any, *, node_budget: int = 1 << 16, batch_size: int = 256
 ) -> tuple[Int32[Array, " states"], Bool[Array, " states"]]:
-    """Return the first action of a shortest plan from each state, and whether it is known.
+    """Return the first action of a shortest plan from each state, and a mask of known actions.
 
     states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
     node_budget: largest number of states that a search of up to 64 states stores.
     batch_size: number of states that a search expands together.
 
-    An action is known if its plan is proven to be the shortest. It is unknown if success is
+    An action is known if its plan is proven to be a shortest one. It is unknown if success is
     impossible, if the budget does not suffice, or if the plan needs more than eight changed cells.
-    The time limit is ignored. Works inside `jit`. Raises `TypeError` as `solve` does.
+    The time limit is ignored. Works inside `jit`. Raises `TypeError` for the environments for which
+    `solve` raises it.
     """
     world = checked(env)
     count, short = len(states.time), SIZES[0]
@@ -36,7 +37,8 @@ def first_actions(
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 
     def timeless(state: Any) -> Any:
-        # The search does not count the time, and late success could have no reward.
+        # A node does not store the time, so every state of the search has the same time as the
+        # first state. The time is set to 0, because success at a late time could have no reward.
         return state.replace(time=jnp.zeros_like(state.time))
 
     def search(rows: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Nodes of the search: states of a grid world as a few words.
+"""Nodes of the search: states of a grid world, packed into a few uint32 words.
 
 A node has the agent, the progress of a BabyAI mission, and a list of the cells that differ from the
 first state of the level, with their tiles and marks. The list and the first state determine the
@@ -14,19 +14,19 @@ from jaxtyping import Array, Bool, UInt8, UInt32
 from .. import tiles
 from ..state import Action
 
-NONE = np.uint32(0xFFFFFFFF)  # entry of an unused place in the list
-# Flags in the word of the agent. WON: the episode has ended with success. CUT: the list of changed
-# cells is too short for the state.
+NONE = np.uint32(0xFFFFFFFF)  # value of an unused entry of `Node.changed`
+# Flags in the word `agent` of a node. WON: the episode has ended with success. CUT: the list of
+# changed cells is too short for the state.
 WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
-# Flag in the word of the agent: a drop action has removed the marks that empty cells of the first
-# state had. These cells are not in the list.
+# Flag in the word `agent` of a node: a drop action has removed the marks that empty cells had in
+# the first state. These cells are not in the list of changed cells.
 SWEPT = np.uint32(1 << 21)
 
 
 class Node(NamedTuple):
-    """A node: the words `agent`, `progress` (0 without a mission of BabyAI) and `changed`.
+    """A state as words: agent, progress of a BabyAI mission (0 without one), and changed cells.
 
-    An entry of `changed` is `cell << 16 | tile << 8 | marks`.
+    An entry of `changed` is `cell << 16 | tile << 8 | marks`; unused entries are `NONE`.
     """
 
     agent: UInt32[Array, ""]
@@ -35,17 +35,17 @@ class Node(NamedTuple):
 
     @property
     def words(self) -> UInt32[Array, " words"]:
-        """The node as an array of words."""
+        """The node as one array: agent, progress, then the changed cells."""
         return jnp.concatenate([self.agent[None], self.progress[None], self.changed])
 
     @classmethod
     def of(cls, words: UInt32[Array, " words"]) -> "Node":
-        """Return the node with these words."""
+        """Return the node whose property `words` has this value."""
         return cls(words[0], words[1], words[2:])
 
 
 def start(state: Any, most: int) -> Node:
-    """Return the node of the first state of a level; its list can hold `most` entries."""
+    """Return the node of the first state of a level, with room for `most` changed cells."""
     progress = state.progress if hasattr(state, "progress") else 0
     return Node(
         state.agent.astype(jnp.uint32),
@@ -55,7 +55,7 @@ def start(state: Any, most: int) -> Node:
 
 
 def state_of(node: Node, first: Any) -> Any:
-    """Return the state of a node; `first` is the first state of its level."""
+    """Return the state that a node stands for; `first` is the first state of the level."""
     # The cell of an unused entry is outside the grid, so nothing is written.
     cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     grid = first.grid.reshape(-1)
@@ -74,17 +74,19 @@ def state_of(node: Node, first: Any) -> Any:
 
 
 def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
-    """Return the marks of the first state; if `is_swept`, empty cells have no marks."""
+    """Return the marks of the first state; if `is_swept`, those of empty cells are set to 0."""
     return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
 
 
 def after(
     node: Node, first: Any, state: Any, front: Array, action: Array
 ) -> tuple[Node, Bool[Array, ""]]:
-    """Return the node of the state that follows `node` by an action, and whether it fits.
+    """Return the node of `state`, and whether the node has room for all changed cells.
 
-    front: index of the cell that was in front of the agent. A step changes only this cell, cells
-        that already differed from the level, and the marks of empty cells (see `SWEPT`).
+    node: the node of the state before.
+    front: index of the cell that was in front of the agent before the action. A step can change
+        only this cell, cells that already differed from the level, and the marks of empty cells
+        (see `SWEPT`).
     """
     cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     is_used = (node.changed != NONE) & (cell != front)
@@ -106,7 +108,7 @@ def after(
 
 
 def most_changed(first: Any) -> int:
-    """Return the largest number of cells that can differ from the level, for a batch of levels.
+    """Return the largest number of cells that can ever differ from the first states of a batch.
 
     An object that can be carried changes the cell that it leaves and the cell to which it moves; a
     door changes its own cell.

@@ -1,4 +1,4 @@
-"""Searches of many levels with one compiled program, and their results."""
+"""Searches of many levels with one compiled program, and their results as arrays."""
 
 import functools
 from typing import Any, NamedTuple
@@ -13,17 +13,17 @@ from ..env import GridEnv
 from . import bounds, nodes
 from .domain import domain
 
-LONG = 512  # number of actions of a plan that the first search can return
-# Number of changed cells that a node can hold in the first search, in the second, and so on. The
-# last search has nodes that can hold all.
+LONG = 512  # largest length, in actions, of a plan that the first search can return
+# Number of changed cells that a node can store, in the first search, in the second, and so on. In
+# the last search, a node can store as many as can change.
 SIZES = (8, 20)
 
 
 class Found(NamedTuple):
-    """Results of a search, one row per level."""
+    """Results of a search: arrays with one row per level."""
 
     solved: np.ndarray
-    cut: np.ndarray  # bool: the search ended at a state that its nodes could not hold
+    cut: np.ndarray  # bool: whether the search ended at a state with too many changed cells
     length: np.ndarray
     actions: np.ndarray
     lower: np.ndarray  # proven lower bound on the steps of every plan
@@ -32,11 +32,14 @@ class Found(NamedTuple):
 
     @property
     def closed(self) -> np.ndarray:
-        """Return a mask of the levels that need no further search."""
+        """Mask of levels that need no further search: they have a proven plan or are unsolvable."""
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return the results, replaced in some rows by a later search; lower bounds remain."""
+        """Return the results, with the rows of the mask `rows` taken from a later search, `other`.
+
+        The larger lower bound is kept.
+        """
         width = max(self.actions.shape[1], other.actions.shape[1])
         old, new = (
             found._replace(actions=_padded(found.actions, width)) for found in (self, other)
@@ -51,19 +54,20 @@ def _padded(actions: np.ndarray, width: int) -> np.ndarray:
 
 
 class Searcher(NamedTuple):
-    """Exact search in batches of levels, all with the same number of rows."""
+    """Exact searches of batches of levels; all searches of a batch have equally many rows."""
 
     env: GridEnv
-    doors: int  # number of locked doors to which the tables are padded
-    most: int  # largest number of cells that can differ from the level
+    doors: int  # length to which the array of locked doors is padded
+    most: int  # largest number of cells that can differ from the level's first state
     node_budget: int
     batch_size: int
 
     def answers(self, first: Any, left: np.ndarray) -> Found:
         """Search the levels of the mask `left`, which begin in the states `first`.
 
-        The levels share the node budget. As long as some levels are solved, the others are
-        searched again without them. Other rows of the results have no meaning.
+        The levels share the node budget. As long as a search solves some levels but not all, the
+        unsolved levels are searched again with the whole budget. Rows of the results outside the
+        mask have no meaning.
         """
         tables = _tables(self.env, self.doors)(first)
         found = self._once(tables, left)
@@ -72,7 +76,7 @@ class Searcher(NamedTuple):
         return found
 
     def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
-        """Search with small nodes; search again where they could not hold a state."""
+        """Search with nodes for few changed cells; repeat with larger nodes where necessary."""
         found = None
         for size in (*(size for size in SIZES if size < self.most), self.most):
             is_short = size < self.most
@@ -88,12 +92,12 @@ class Searcher(NamedTuple):
 def _search(
     searcher: Searcher, tables: bounds.Level, most: int, is_short: bool, left: np.ndarray
 ) -> Found:
-    """Search the levels of the mask `left` with nodes that hold `most` changed cells.
+    """Search the levels of the mask `left`; a node can store up to `most` changed cells.
 
-    is_short: whether states exist that have more changed cells.
+    is_short: whether some states have more than `most` changed cells.
     """
     begin = jax.vmap(lambda state: nodes.start(state, most).words)(tables.first)
-    # A level that starts in a goal is solved at once.
+    # Levels outside the mask start in a goal node, so their search ends at once.
     begin = begin.at[:, 0].set(jnp.where(left, begin[:, 0], nodes.WON))
     levels = PuzzleLevel(board=begin, instance=tables)
     settings = {"node_budget": searcher.node_budget, "batch_size": searcher.batch_size}

@@ -1,8 +1,9 @@
-"""Proof from two sides, for levels with many objects that are irrelevant to the mission.
+"""Proof of an optimum by two bounds, for levels with many objects irrelevant to the mission.
 
-A level without its irrelevant objects gives a lower bound on the steps: every plan of the level has
-a counterpart there that is not longer. A level with walls in place of these objects gives an upper
-bound: its plan also succeeds in the level. If both bounds agree, the optimum is proven.
+The level without its irrelevant objects gives a lower bound on the steps: every plan of the level
+has a counterpart there that is not longer. The level with walls in place of these objects gives an
+upper bound: a plan found there also succeeds in the level. If both bounds agree, the optimum is
+proven.
 """
 
 import functools
@@ -20,7 +21,7 @@ from .searching import Found, Searcher
 
 
 def prove(searcher: Searcher, first: Any, found: Found) -> Found:
-    """Return the results of a search, with better bounds or proofs where it found no proof."""
+    """Return the results `found`, with tighter bounds or proofs for levels that lack a proof."""
     things = jax.device_get(_irrelevant(searcher.env)(first))
     left = ~found.closed & things.any(axis=(1, 2))
     if not left.any():
@@ -40,7 +41,7 @@ def prove(searcher: Searcher, first: Any, found: Found) -> Found:
 
 
 def _with(first: Any, things: np.ndarray, tile: int) -> Any:
-    """Return states in which the things of a mask are replaced by a tile."""
+    """Return the states `first` with `tile` in the cells of the mask `things`."""
     swapped = jax.vmap(
         lambda state, mask: state.replace(grid=jnp.where(mask, jnp.uint8(tile), state.grid))
     )
@@ -48,10 +49,10 @@ def _with(first: Any, things: np.ndarray, tile: int) -> Any:
 
 
 def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
-    """Return a mask of the objects that no plan needs: the agent can only move them away.
+    """Return a mask of the cells with an object that no plan needs; it can only be in the way.
 
     An object is relevant if an aim of the mission names its cell, or if it is a key of a locked
-    door, or a box with such a key.
+    door, or a box with such a key. An object in the agent's cell also counts as relevant.
     """
     grid = state.grid
     named = functools.reduce(jnp.logical_or, [aim.cells for aim in env.aims(state) or ()])
@@ -74,7 +75,7 @@ def _irrelevant(env: GridEnv) -> Any:
 
 
 def _succeeds(env: GridEnv, first: Any, actions: np.ndarray) -> np.ndarray:
-    """Return which plans succeed from the given states; plans are padded with -1."""
+    """Return a mask of the plans that succeed from the states `first`; plans are padded with -1."""
     return np.asarray(_played(env)(first, jnp.asarray(actions)))
 
 

@@ -1,7 +1,7 @@
 """Exact solutions of levels: the fewest steps to success, with a plan and a proof.
 
-The search is A* over the states of the environment, with its own step function, so it has the rules
-of the environment by construction. One program solves a batch of levels.
+The search is A* over the states of the environment. The search calls the environment's own step
+function, so both have the same rules. One compiled program solves a batch of levels.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ from ..state import GridState
 from . import nodes, sides
 from .searching import SIZES, Found, Searcher
 
-TOGETHER = 64  # number of levels that one search solves
-DOORS = 2  # number of locked doors for which a shared program has room at least
+TOGETHER = 64  # largest number of levels that one search solves
+DOORS = 2  # least length of the array of locked doors in a shared program
 
 
 def solve(
@@ -38,10 +38,10 @@ def solve(
     """Find the shortest plan of each level, for a Grid or BabyAI environment.
 
     levels: a level of `env.sample_level`, or levels with a leading axis. A state, or states with a
-        leading axis, are solved from there.
+        leading axis, are also allowed; their plans start in these states.
     node_budget: largest number of states that a search of up to 64 levels stores.
     batch_size: number of states that the search expands together.
-    shared: whether levels with other numbers of objects share a compiled program, see
+    shared: whether levels with different numbers of objects share a compiled program, see
         `jaxenvs.levels.solve`.
 
     The plan ignores the time limit; `optimal_return` takes it into account. Raises `TypeError` for
@@ -59,12 +59,12 @@ def solve(
     return found
 
 
-solve_levels = solve  # the name that `jaxenvs.levels.solve` calls
-TAKES_STATES = True  # whether `solve_levels` also takes states
+solve_levels = solve  # alias that `jaxenvs.levels.solve` calls
+TAKES_STATES = True  # whether `solve_levels` accepts states as well as levels
 
 
 def check(env: Env) -> None:
-    """Raise `TypeError` if the environment has no optimum."""
+    """Raise `TypeError` if no plan is optimal: the environment is random or has no mission."""
     checked(env)
 
 
@@ -73,7 +73,7 @@ def _rows(levels: Any, rows: np.ndarray) -> Any:
 
 
 def checked(env: Env) -> GridEnv:
-    """Return the environment without wrappers; raise `TypeError` if it has no optimum."""
+    """Return the environment without wrappers; raise `TypeError` where `check` does."""
     world = getattr(env, "unwrapped", env)
     if not isinstance(world, GridEnv):
         raise TypeError(
@@ -90,7 +90,7 @@ def checked(env: Env) -> GridEnv:
 def _solve_together(
     env: GridEnv, levels: Any, node_budget: int, batch_size: int, shared: bool
 ) -> list[Solution]:
-    """Solve levels in one search, and those without a proof from two sides."""
+    """Solve levels in one search; for those without a proof, search again by `sides.prove`."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
     kinds = first.grid & jnp.uint8(15)
@@ -106,7 +106,7 @@ def _solve_together(
 
 
 def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
-    """Return the states in which levels begin, with time 0, and rows of (time, time limit)."""
+    """Return the states, with time 0, in which searches start, and rows of (time, time limit)."""
     if not isinstance(levels, GridState):
         levels = _first_states(env)(levels)
     spent = np.asarray(levels.time)
@@ -116,16 +116,21 @@ def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
 
 
 def _searched(env: GridEnv) -> GridEnv:
-    """Return the environment with its default time limit, which no search reads.
+    """Return the environment with its default time limit, so that compiled programs are shared.
 
-    So levels with different limits are searched by the same compiled program.
+    No search reads the time limit, so levels with different limits can use one program.
     """
     given = tuple(pair for pair in env.given_params if pair[0] != param_values.LIMIT)
     return dataclasses.replace(env, **{param_values.FIELD: given})
 
 
 def _solution(found: Found, row: int, time: int, limit: int) -> Solution:
-    """Return the solution of a level that begins at this time, given the results of a search."""
+    """Return the solution of a level, given the results of a search of a batch with this level.
+
+    row: index of the level in the batch.
+    time: number of steps taken before the search.
+    limit: time limit of the episode, in steps.
+    """
     solved, proven = bool(found.solved[row]), bool(found.proven[row])
     steps = int(found.length[row]) if solved else None
     lower = max(1, int(found.lower[row]))

@@ -1,8 +1,8 @@
-"""Lower bound of missions with several aims: the shortest tour of the cells that they name.
+"""Lower bound on the steps of missions with several aims, from the shortest tour of their cells.
 
-The agent has to face a cell of each aim. The turns and moves between these times are at least the
-length of the shortest tour. Actions such as a pick-up come in addition, but one of them can serve
-several aims, so each kind of action counts once.
+The agent has to face a cell of each aim. The turns and moves between these cells are at least the
+length of the shortest tour. Actions such as a pick-up come in addition. One action can serve
+several aims, so each kind of action counts only once.
 """
 
 import itertools
@@ -17,15 +17,19 @@ from ..aims import Aim
 from ..state import Action
 from .distances import NO_WAY, Distances, nearest
 
-# Numbers of aims of which all tours are compared; of more aims, all choices of `SOME` aims.
+# Up to `MOST` aims, tours over all aims are compared; with more aims, tours over any `SOME` of
+# them.
 MOST, SOME = 4, 3
-MOVED = 1 << Action.PICKUP | 1 << Action.DROP  # actions by which an object gets to another cell
-TWICE = 2  # further actions if a second object has to be moved as well
+MOVED = 1 << Action.PICKUP | 1 << Action.DROP  # actions that move an object, as a bit mask
+TWICE = 2  # number of further actions if the agent also has to move a second object
 
 
 def between(cells: Bool[Array, "aims cells"], open: Distances) -> Int32[Array, "aims aims"]:
-    """Return the fewest turns and moves between facing cells of two aims, for all pairs of aims."""
-    to_aim = jax.vmap(lambda mask: nearest(open.between, mask))(cells)  # (aims, cells)
+    """Return the fewest turns and moves from facing a cell of one aim to facing a cell of another.
+
+    The entry [i, j] of the result is for the aims i and j.
+    """
+    to_aim = jax.vmap(lambda mask: nearest(open.between, mask))(cells)  # shape (aims, cells)
     fewest = jnp.where(cells[:, None, :], to_aim[None], NO_WAY).min(axis=-1)
     return jnp.minimum(fewest, NO_WAY)
 
@@ -36,17 +40,16 @@ def bound(
     start: Int32[Array, " aims"],
     apart: Int32[Array, "aims aims"],
 ) -> Int32[Array, ""]:
-    """Return a lower bound on the steps until all aims are met.
+    """Return a lower bound on the steps until all aims are met; `NO_WAY` or more if impossible.
 
-    aims: the aims of the state. first: the cells of the aims of the first state of the level.
+    aims: the aims of the state.
+    first: mask of the cells of each aim in the first state of the level.
     start: for each aim, the fewest turns and moves until the agent faces a cell of it.
     apart: the result of `between` for `first`.
-
-    `NO_WAY` or more if success is impossible.
     """
     active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
     acts = _union(aims, active)
-    # Distances of the first state hold as long as no object of the aim is in a new cell.
+    # `apart` was computed for the first state, so it is valid only for aims without new cells.
     cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
     stays = ~(cells & ~first).any(axis=1)
     no_slack = np.array([aim.slack == 0 for aim in aims])
@@ -55,7 +58,7 @@ def bound(
     order = (after[:, None] >> np.arange(len(aims), dtype=np.int32)) & 1 != 0
     free = _shortest(start, apart, goes, jnp.zeros_like(order))
     tied = _shortest(start, apart, goes, order)
-    # The order of two aims can be broken only by moving an object of the later one.
+    # The agent can break the order of two aims only by moving an object of the later aim.
     twice = jnp.stack([jnp.asarray(aim.twice) for aim in aims]) & (after != 0) & goes
     plain = (after != 0) & goes & ~twice
     moved = jnp.where(plain.any(), _count(acts | MOVED), _count(acts) + TWICE)
@@ -64,7 +67,7 @@ def bound(
 
 
 def _union(aims: Sequence[Aim], active: Array) -> Int32[Array, ""]:
-    """Return the bit mask of the actions that the active aims need."""
+    """Return a bit mask of the actions that at least one active aim needs."""
     acts = jnp.int32(0)
     for i, aim in enumerate(aims):
         acts = acts | jnp.where(active[i], jnp.asarray(aim.acts, jnp.int32), 0)
@@ -78,17 +81,18 @@ def _count(acts: Int32[Array, ""]) -> Int32[Array, ""]:
 def _shortest(
     start: Int32[Array, " aims"], apart: Array, goes: Array, order: Array
 ) -> Int32[Array, ""]:
-    """Return the length of the shortest tour over the aims that `goes` selects.
+    """Return the length of the shortest tour over the aims that `goes` selects, or a lower bound.
 
-    order: whether the aim of the row comes after the aim of the column.
+    order: entry [i, j] is True if aim i must come after aim j.
 
-    If there are many aims, the longest of the shortest tours over a few of them, a lower bound.
+    With more than `MOST` aims, the result is a lower bound: the largest of the shortest tours over
+    any `SOME` of the aims.
     """
     count = len(start)
     size = count if count <= MOST else SOME
     groups = itertools.combinations(range(count), size)
     tours = np.array([list(itertools.permutations(group)) for group in groups])
-    # Aims that are left out come last and cost nothing.
+    # Aims that `goes` does not select come last in each tour and cost nothing.
     order = (order & goes[None, :] & goes[:, None]) | (goes[None, :] & ~goes[:, None])
     apart = jnp.where(goes[None, :], apart, 0)
     length = jnp.where(goes, start, 0)[tours[..., 0]]
