@@ -138,7 +138,7 @@ class Settings(ppo_rnn.Settings):
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which the policy has taken `gradient_steps` steps."""
-        cold = self.cold_updates  # number of updates in the warm-up, without imagined rollouts
+        cold = self.cold_updates  # number of updates in the warm-up, which imagine no rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
@@ -184,10 +184,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Choose actions as PPO does, and record from where imagined rollouts can begin.
+    """Choose actions as PPO does, and record what imagined rollouts need to begin at this step.
 
-    The field `memory` of the rollout gets the policy's recurrent state and the summary of the
-    episode before each step.
+    The rollout's field `memory` stores the policy's recurrent state and the summary of the episode
+    before each step.
     """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
@@ -229,7 +229,11 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if a batch does not divide among devices, or the buffer does not fit."""
+    """Raise `ValueError` for invalid sizes.
+
+    `model_batch` and `imagined_envs` must divide evenly among the devices, and the replay buffer
+    must fit into memory.
+    """
     for name in ("model_batch", "imagined_envs"):
         replay_checks.check_divides(learner, name)
     replay_checks.check_memory(learner, seeds)

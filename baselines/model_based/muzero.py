@@ -106,7 +106,7 @@ class Settings(Replay):
     reconstruction: NonNegative = 0.0
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
     # Fraction of each sampled batch whose policy targets are computed by a new search with the
-    # target network. The others use the policies that were stored while acting.
+    # target network. The other windows use the policies that were stored while acting.
     reanalysed: Share = 0.25
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
@@ -123,7 +123,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name for one sample from the replay buffer, a sequence of steps, in error messages."""
+        """Name of a sample from the replay buffer (a sequence of steps), for error messages."""
         return "a window"
 
     @property
@@ -280,10 +280,10 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Search again from a part of a batch, and replace its policy targets by the results.
+    """Search again from the first windows of a batch, and replace their policy targets.
 
-    The searches use the target network, whose weights are `target`. Targets are replaced in the
-    first windows of the batch, of which `reanalysed` is the fraction.
+    The fraction of windows with new targets is the setting `reanalysed`. The searches use the
+    target network, whose weights are `target`.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -354,7 +354,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Merge the axes of an array's windows and of the unroll steps in each into one batch axis."""
+    """Merge an array's first two axes, windows and unroll steps, into one batch axis."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 

@@ -4,7 +4,7 @@ from ..core.preset import CARTPOLE, CRAFT_CLASSIC_IDS, EIGHT_PUZZLE, MAZES, rows
 from ..on_policy.presets import OPEN_WORLD_BY_SIGHT, RECURRENT
 
 # Dyna for Craft Classic on a CPU. On one core shared with another job, an update takes 11 s during
-# the warm-up, of which training the model takes most, and 19 s after the warm-up.
+# the warm-up, mostly to train the model, and 19 s after the warm-up.
 OPEN_WORLD_BY_DYNA = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
@@ -20,8 +20,8 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# The model is about as large as the one of Dedieu et al. (2025); other settings differ from theirs.
-# These settings were neither tuned nor run, because no GPU was available.
+# The model is about as large as the model of Dedieu et al. (2025); other settings differ from that
+# paper. These settings were neither tuned nor run, because no GPU was available.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,

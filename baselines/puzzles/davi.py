@@ -75,7 +75,7 @@ class Runner(NamedTuple):
 class Boards(NamedTuple):
     """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
 
-    board: PyTree[Array]  # (*batch, ...)
+    board: PyTree[Array]  # boards, (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
@@ -171,8 +171,8 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        # The walk goes backwards, to boards from which a move leads to `board`. They are the boards
-        # in `moves` if every move can be undone.
+        # The walk goes backwards, to boards from which a move leads to `board`. If every move can
+        # be undone, these predecessors are the boards in `moves`.
         before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)

@@ -22,7 +22,7 @@ class Transitions(NamedTuple):
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array
     action: Int32[Array, "*seeds transitions"]
-    # Observations after the actions, in the same form.
+    # Observations after the actions, with the shape of `before`.
     after: Array
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 

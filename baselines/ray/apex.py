@@ -71,11 +71,11 @@ class Settings(Common):
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     mode: ClassVar[str] = "async"  # mode of training.py: actors do not wait for the newest weights
-    munchausen: ClassVar[float] = 0.0  # off; dqn.py reads it, but it is no setting of Ape-X
+    munchausen: ClassVar[float] = 0.0  # no Munchausen reward; constant that dqn.py reads
 
     @property
     def workers(self) -> int:
-        """Number of processes of a run besides the main one; each occupies one CPU."""
+        """Number of a run's processes besides the main process; each occupies one CPU."""
         return self.actors + self.replays + 1
 
     def check(self) -> None:
@@ -169,7 +169,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
+    """Return the classes of a run's processes, imported here because they need the extra `ray`."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

@@ -35,7 +35,7 @@ class Cluster:
     """The Ray cluster that this process has started or joined."""
 
     def __init__(self) -> None:
-        """Do nothing; `start` starts or joins a cluster."""
+        """Create the object without a cluster; `start` starts or joins one."""
         self._ours = False
 
     def start(self, address: str | None, workers: int, timeout: int) -> None:
@@ -127,8 +127,8 @@ class Pool:
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
         """Start the actors, each by a call `make(slot, generation)`.
 
-        `slot` is the actor's index, and `generation` the number of actors that died before. A call
-        may take `patience` seconds before its actor counts as dead.
+        `slot` is the actor's index, and `generation` the number of the pool's actors that have
+        died so far. A call may take `patience` seconds before its actor counts as dead.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far

@@ -36,7 +36,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Conversion of observations to network inputs: they are used unchanged."""
+        """Conversion of observations to network inputs, which leaves observations unchanged."""
         return Features(self.observation_space, identity)
 
 
@@ -149,7 +149,7 @@ class GymEnvs:
         return action + np.asarray(getattr(self._space, "start", 0))
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
-        """Return the masks of all environments; `ValueError` if one of them has no mask."""
+        """Return the masks of all environments; `ValueError` if an environment gives no mask."""
         self._require(np.all(info.get(f"_{MASK}", False)))
         return np.stack(list(info[MASK])).astype(np.bool_)
 

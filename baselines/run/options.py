@@ -35,7 +35,7 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: its length, its use of hardware, and tests in training.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # a resumed run may change this too; the schedule of the rate then restarts
+RATE = "learning_rate"  # another setting that a resumed run may change, which restarts its schedule
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -178,7 +178,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options` with `reset_source` set if this machine's default is not the environment's.
+    """Return `options`, with `reset_source` set if this machine's default differs from the env's.
 
     The reset source is the way in which resets get their levels. A new run records this machine's
     default, and so uses it on every machine where it is resumed. A resumed run without a recorded

@@ -44,7 +44,7 @@ class Counts:
         ]
 
     def short(self) -> str:
-        """Return text for the progress line."""
+        """Return the number of levels left out, as text for the progress line; "" if it is 0."""
         total = self.left_out.total()
         return f"{counted(total, 'level')} left out" if total else ""
 
@@ -85,8 +85,8 @@ def player(
             return []
         if not good:
             return list(reasons)
-        # The batch keeps its size, so that the program is compiled once: rows without a plan play
-        # another row's level, and are dropped.
+        # The batch keeps its size, so that the program is compiled once. In place of each level
+        # without a plan, the first level with a plan is played again, and its episode is dropped.
         rows = np.array([row if row in good else good[0] for row in range(count)])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
         plans = _padded([found[row].plan for row in rows])

@@ -18,7 +18,7 @@ OLDEST = "oldest"  # name of a metric: steps of the longest unfinished episode
 
 
 class ProgressLine:
-    """Progress bar in a terminal. If the output goes elsewhere, a new line every few seconds."""
+    """Progress bar in a terminal; any other output gets a new line every few seconds."""
 
     def __init__(
         self,

@@ -109,7 +109,7 @@ class TensorBoard(Sink):
         from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
 
         writer = self._writer or self._open(rows[0]["steps"])
-        self._writer = None  # set again below; after an error the next call opens a new file
+        self._writer = None  # if writing fails below, the next call opens a new file
         for row in rows:
             numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]
