@@ -42,9 +42,10 @@ RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return the learner called `name`, which steps `num_envs` copies of `env` in parallel.
+    """Return the learner called `name`, for the environment `env`.
 
-    `env` must be the result of `training_env`. Raises `ValueError` for invalid settings.
+    The learner steps `num_envs` copies of `env` in parallel; offline learners step none. `env` must
+    be the result of `training_env`. Raises `ValueError` for invalid settings.
     """
     row = ALGORITHMS[name]
     settings.check()
@@ -61,7 +62,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env` in the wrappers that it needs."""
+    """Return the environment in which a learner trains: `env` in the learner's wrappers."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):

@@ -1,7 +1,7 @@
 """Regret of an evaluation against full information: the optimum of its levels minus the returns.
 
-The optimum assumes an agent that knows the whole level. A policy that sees a part of it has to
-explore, so even the best policy may keep a regret above 0.
+The optimum assumes an agent that knows the whole level. A policy that sees a part of the level has
+to explore, so even the best policy may keep a regret above 0.
 """
 
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class Optimum(NamedTuple):
     """Highest returns of the levels of an evaluation, one entry per episode."""
 
     returns: np.ndarray  # proven upper bound on the return
-    proven: np.ndarray  # bool: the optimal return is proven to be this bound
+    proven: np.ndarray  # bool, whether the bound in `returns` is proven to be the optimal return
 
 
 def optimum(env: Env, key: Array, count: int) -> Optimum:
@@ -71,7 +71,10 @@ def _first(env: Env, key: Array, count: int) -> Any:
 
 
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the different rows of a batch, and the number of each row's place."""
+    """Return the indices of a batch's distinct items, and an array that restores the batch.
+
+    The second array has, for each item of the batch, the index of its equal in the first array.
+    """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]
     first = {row: place for place, row in reversed(list(enumerate(rows)))}
@@ -101,7 +104,7 @@ def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
 
 
 def words(found: dict[str, Any]) -> str:
-    """Return the figures as text."""
+    """Return the result of `figures` as text."""
     most = "at most " if found["unproven"] else ""
     unproven = f" ({counted(found['unproven'], 'episode')} unproven)" if most else ""
     return (

@@ -54,11 +54,11 @@ class Config:
 
     id: str
     fields: dict[str, Any]  # constructor fields that differ from the defaults of the id
-    seed: int  # first seed; the others count up from it
+    seed: int  # first seed; the other seeds are the integers that follow it
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    # Options of logs and evaluations, if they are not 0 or empty; names: `options.TRACKING`.
+    # Those options of logs and evaluations (`options.TRACKING`) that are neither 0 nor empty.
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Swept setting -> its values.
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)
