@@ -73,7 +73,7 @@ def _first(env: Env, key: Array, count: int) -> Any:
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of a batch's distinct items, and an array that restores the batch.
 
-    The second array has, for each item of the batch, the index of its equal in the first array.
+    The second array has, for each item of the batch, the position of its equal in the first array.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]

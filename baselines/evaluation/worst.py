@@ -66,9 +66,9 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bool]:
-    """Return `count` levels that have a plan, and True; unchecked levels and False if unknown.
+    """Return `count` levels, and whether they were checked to have a plan.
 
-    The environment tells whether a level has a plan, unless its `optimal_return` is None.
+    If the environment's `optimal_return` is None, the levels cannot be checked, and are as drawn.
     Raises `ValueError` if too few of the drawn levels have a plan.
     """
     params = env.default_params

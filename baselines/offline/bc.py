@@ -64,7 +64,7 @@ class Runner(NamedTuple):
     best: Array  # float32 (*seeds), lowest held-out loss so far
     waited: Array  # int32 (*seeds), updates since the loss was lowest
     swept: PyTree[Array] = ()
-    params: PyTree[Array] = None  # demonstrations, inside the compiled program only
+    params: PyTree[Array] = None  # demonstrations; set in the compiled program only
 
 
 class _Valueless:
@@ -193,7 +193,7 @@ def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, 
 def loss(
     learner: Learner[Any], weights: PyTree[Array], rows: Rows
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the mean cross-entropy of the demonstrated actions, and a dict with the accuracy.
+    """Return the mean cross-entropy of the demonstrated actions, and a dict of it and accuracy.
 
     The accuracy is the fraction of actions that have the highest logit. Padding does not count.
     """

@@ -54,7 +54,7 @@ class Settings(Common):
     mixture: Share = 1.0  # initial probability that the oracle's action is taken
     # fraction of the run's updates over which the probability of the oracle's action falls to 0
     mixture_share: Annotated[float, Bounds(most=1.0, open=True)] = 0.2
-    # largest number of states that a search of the oracle stores; it labels up to 64 states
+    # largest number of states that a search of the oracle stores; a search labels up to 64 states
     node_budget: Count = 65_536
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ network = bc.network
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `TypeError` if the environment has no oracle that finds shortest plans."""
+    """Raise `TypeError` if the environment has no oracle for shortest plans, or no optimum."""
     env = learner.env.env
     try:
         levels.check_first_actions(env)

@@ -136,7 +136,7 @@ def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
     """Return the demonstrations in rows; a fraction `held_out` of the episodes is held out.
 
     For a recurrent network, rows hold whole episodes. Otherwise, a row is a single step. Raises
-    `ValueError` if no training episode, or despite `held_out` no held-out episode, would be left.
+    `ValueError` if a `held_out` above 0 would leave no training episode or no held-out episode.
     """
     root = os.environ.get(datasets.layout.ROOT)
     return _split(name, env, root, _changed(name), held_out, is_recurrent)

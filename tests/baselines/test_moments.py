@@ -147,9 +147,9 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """With rollouts of one step the results are Gymnasium's.
+    """With rollouts of one step, scaled rewards equal those of Gymnasium's `NormalizeReward`.
 
-    Gymnasium updates its statistics in every step.
+    `NormalizeReward` updates its statistics in every step.
     """
     rewards = np.random.default_rng(0).normal(1, 30, (12, 8)).astype(np.float32)
     env = NormalizeReward(Replayed(rewards), gamma=0.9)

@@ -303,7 +303,7 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 
 def test_the_smallest_replay_buffer_always_has_a_sequence():
-    """Test this at every position of the ring, without burn-in."""
+    """At every position of the ring, each environment has a complete sequence (without burn-in)."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)
