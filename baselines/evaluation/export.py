@@ -6,8 +6,8 @@
 
 The program maps a batch of (memory, obs) to (memory, logits, value), where `memory` is the
 recurrent state. If the environment has illegal actions, a third input `mask` marks the legal ones,
-and the logits of the others are very low. The batch may have any size. For action spaces other than
-Discrete, `distribution` in policy.json describes the outputs that replace the logits.
+and the logits of illegal actions are very low. The batch may have any size. For action spaces other
+than Discrete, `distribution` in policy.json describes the outputs that replace the logits.
 """
 
 import json

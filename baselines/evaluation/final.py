@@ -13,7 +13,7 @@ from ..storage.runs import Config, Run
 
 
 def agents_of(config: Config) -> Agents:
-    """Return the `Agents` of a run: its environment, and the seed and swept settings of each."""
+    """Return the `Agents` of a run: the environment, and each agent's seed and swept settings."""
     return Agents(
         env=config.env,
         seeds=[seed for _, seed in config.agents],

@@ -1,6 +1,6 @@
 """Planners for puzzles: search with a learned heuristic (davi) or in a learned model (world).
 
-In a learned model, a search receives only the observations of a level and of the goal. Its plans
+In a learned model, a search receives only the observations of a level and of the goal. The plans
 are then executed in the true puzzle.
 """
 

@@ -70,7 +70,7 @@ init = rollouts.init
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics."""
+    """Collect a rollout and train the network on it; return the new runner and the metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))

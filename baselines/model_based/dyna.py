@@ -8,19 +8,19 @@ with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 
 Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the recurrent
 state that the policy had at that step. The model samples all map cells and item counts of the next
-observation at once and independently. It never samples categories that are far less likely than the
-most likely one: an observation has many cells, so a rare error would soon occur in one of them.
-Imagined rewards are the predicted means, and illegal actions are masked by the model's prediction.
-The model does not know the time limit, so imagined episodes are never truncated: they terminate, or
-the end of the rollout is bootstrapped. After an imagined termination, the next episode begins at
-the same real step, with an empty recurrent state.
+observation at once and independently. The model never samples categories that are far less likely
+than the most likely one: an observation has many cells, so a rare error would soon occur in one of
+them. Imagined rewards are the predicted means, and illegal actions are masked by the model's
+prediction. The model does not know the time limit, so imagined episodes are never truncated: they
+terminate, or the end of the rollout is bootstrapped. After an imagined termination, the next
+episode begins at the same real step, with an empty recurrent state.
 
 Deliberate differences from the paper:
 
 - There is no tokenizer, because observations consist of categories already.
 - The token of a map cell also encodes the neighbouring cells.
-- The model receives the categories and rewards that occurred so far in the episode. Without them it
-  would predict a reward again that an episode gives only once.
+- The model receives the categories and rewards that occurred so far in the episode. Without this
+  history, the model would predict a reward again that an episode gives only once.
 - The reward is predicted from the sampled item counts of the next observation, too.
 - Imagined rollouts have a separate length, do not begin at older observations, and leave out
   unlikely categories.

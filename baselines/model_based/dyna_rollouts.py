@@ -143,8 +143,8 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
     """Sample the result of `action` in every imagined episode from the learned model.
 
-    Where the model predicts a termination, the next observation is the one at which the imagined
-    episode began, so the next episode begins at the same step of the real rollout.
+    Where the model predicts a termination, the next observation is again the observation at which
+    the imagined episode began, so the next episode begins at the same step of the real rollout.
     """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)

@@ -148,8 +148,8 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
     """Return the initial runner of Q-learning, with an array (`found`) for search policies.
 
-    It stores the action probabilities that the search found at the step in each slot of the replay
-    buffer: float32 (environments, slots, actions).
+    For each slot of the replay buffer, `found` stores the action probabilities that the search
+    found at the slot's step: float32 (environments, slots, actions).
     """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
@@ -211,7 +211,7 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Sample a batch of windows (sequences of steps), and take a gradient step on it.
+    """Sample a batch of windows (sequences of steps), and take a gradient step on the batch.
 
     `beta` is the exponent of the importance weights of prioritised replay.
     """
@@ -244,7 +244,7 @@ def sample_windows(
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
     # The sampled windows are sorted by environment. Shuffle them, because `reanalyse` takes the
-    # first ones, which would otherwise come from the same few environments in every batch.
+    # first windows, which would otherwise come from the same few environments in every batch.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)

@@ -88,7 +88,7 @@ BALANCE = {
 
 # Settings for rare rewards and few environment steps. Random actions (`epsilon_start` is 1) find
 # the first rewards, because a search in a model that was trained without rewards does not lead to
-# them. Prioritised replay samples rewarded steps often, and importance weights correct for this
+# them. Prioritised replay samples rewarded steps often, and importance weights correct this bias
 # only later in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be
 # narrowly spaced.
 RARE_REWARD = {

@@ -51,8 +51,8 @@ class Solving(Checked):
 class CostToGo(nn.Module):
     """Residual MLP on the one-hot encoding of a single observation; use `vmap` for a batch.
 
-    If `actions` is 0, it outputs the cost-to-go. Otherwise it has one output per action: the cost
-    of the action plus the cost-to-go after it.
+    If `actions` is 0, the network outputs the cost-to-go. Otherwise it has one output per action:
+    the cost of the action plus the cost-to-go after it.
     """
 
     observation_space: spaces.Space

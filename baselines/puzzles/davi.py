@@ -6,9 +6,9 @@ goal, the target is 0. Run it with `jaxenvs train ID --algo davi`; `load_heurist
 heuristic for A* and beam search.
 
 With `--q` the network has one output per action: the cost of the action plus the cost-to-go after
-it. It is trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep
-Q-Networks"). A single forward pass then evaluates every neighbour of a board; `load_q` returns the
-trained function for Q*.
+it. The network is then trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic
+Search with Deep Q-Networks"). A single forward pass then evaluates every neighbour of a board;
+`load_q` returns the trained function for Q*.
 
 Deliberate differences from the papers:
 

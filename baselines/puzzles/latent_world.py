@@ -122,7 +122,7 @@ class Sight:
 class LatentWorld(nn.Module):
     """Learned model of a puzzle: encoder, decoder, transition model, classifier of solved states.
 
-    Its methods take a single state, not a batch. A state of the model is called a code. It has
+    Its methods take a single state, not a batch. A state of the model is called a code. A code has
     `bits` bits for each cell of the observation.
     """
 

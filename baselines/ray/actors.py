@@ -75,8 +75,8 @@ class Actor:
 def use_one_thread() -> None:
     """Restrict JAX in this process to a single CPU thread.
 
-    This leaves the other cores to the other actors, and accelerators to the learner. Call it before
-    JAX computes anything.
+    This leaves the other cores to the other actors, and accelerators to the learner. Call this
+    function before JAX computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["NPROC"] = "1"  # size of XLA's thread pool

@@ -65,8 +65,8 @@ class Settings(Common):
     epsilon_power: NonNegative = 7.0
     actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
     replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
-    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
-    # cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
+    # None: start a cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 

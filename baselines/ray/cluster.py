@@ -1,4 +1,4 @@
-"""Ray cluster that this process starts or joins, and a pool of actors that replaces dead ones.
+"""Ray cluster that this process starts or joins, and a pool that replaces dead actors.
 
 A call of an actor fails if the actor's process has died or takes too long. The pool then starts a
 new process in place of the actor.
@@ -39,7 +39,7 @@ class Cluster:
         self._ours = False
 
     def start(self, address: str | None, workers: int, timeout: int) -> None:
-        """Start a cluster on this machine with `workers` CPUs, or join the one at `address`.
+        """Start a cluster on this machine with `workers` CPUs, or join the cluster at `address`.
 
         Does nothing if this process is already connected to a cluster. Raises `RunError` if the
         address does not answer within `timeout` seconds, or if the cluster has fewer CPUs than

@@ -31,7 +31,7 @@ Record = dict[str, Any]  # steps of all environments of an actor, as arrays by f
 
 
 class Exploration(NamedTuple):
-    """Settings of an Ape-X actor; its environment is not one of them."""
+    """Settings of an Ape-X actor, except those of its environment."""
 
     sampling: Sampling
     n_step: int
@@ -171,9 +171,9 @@ def items(
     """Return the n-step transitions that begin at all steps but the last n_step - 1, and a mask.
 
     `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
-    steps of the actor's previous call or, in the first call, with placeholders, at which its field
-    `is_step`, (steps,), is False. The mask is False for transitions that begin at a placeholder;
-    they must not be stored.
+    steps of the actor's previous call or, in the first call, with placeholders, whose `is_step`,
+    (steps,), is False. The mask is False for transitions that begin at a placeholder; such
+    transitions must not be stored.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 

@@ -104,8 +104,9 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 class GymEnvs:
     """Vector of `count` environments with autoreset.
 
-    `mask` (envs, actions) holds the legal actions. It is read from `info["action_mask"]`, which
-    Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no mask.
+    `mask` (envs, actions) holds the legal actions. The mask is read from `info["action_mask"]`,
+    which Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no
+    mask.
     """
 
     mask: np.ndarray | None
@@ -185,8 +186,8 @@ class GymEnvs:
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
     """Return a function that converts observations of a Gymnasium space for jaxenvs.
 
-    It takes one observation in `space` or a batch of them. The results are in `convert(space)`, the
-    jaxenvs space, whose dtypes may differ.
+    The function takes one observation in `space` or a batch of them. The results are in
+    `convert(space)`, the jaxenvs space, whose dtypes may differ.
     """
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}

@@ -45,8 +45,8 @@ class Settings(ppo.Settings):
     learners: Count = 1  # number of learner processes; each gets a part of an update's rollouts
     # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
-    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
-    # cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
+    # None: start a cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 

@@ -176,8 +176,8 @@ class Replays:
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
     """Divide the sampling of `size` items among shards; yield (shard, number of items).
 
-    `held` has the number of items that each shard stores. The shares are proportional to it, and
-    shards with a share of 0 are left out.
+    `held` has the number of items that each shard stores. The shares are proportional to these
+    numbers, and shards with a share of 0 are left out.
     """
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):

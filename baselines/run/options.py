@@ -125,9 +125,10 @@ def prepare(
 ) -> tuple[Options[Any], Run, Learner[Any]]:
     """Return the options of the command line `argv`, the run, and the learner.
 
-    Raises for invalid input. `build` creates the learner and defaults to `build_learner`. `trace`
-    traces the first update, to find errors of the environment. It is called before any directory is
-    created or any earlier run is removed, so that such an error leaves all files unchanged.
+    Raises an error for invalid input. `build` creates the learner and defaults to `build_learner`.
+    `trace` traces the first update, to find errors of the environment. `trace` is called before any
+    directory is created or any earlier run is removed, so that such an error leaves all files
+    unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)

@@ -137,7 +137,7 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 
 
 def _labelled(episode: Episode) -> Episode | str:
-    """Return an episode with the number of steps that remain; a reason if its plan is cut off.
+    """Return an episode with its remaining steps at each step; "too long" if it was truncated.
 
     Where the reward does not depend on the number of steps alone, as in Puzzle-Sokoban, a solution
     has no optimal return, so only the episode shows that its plan exceeds the time limit.

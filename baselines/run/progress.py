@@ -30,7 +30,7 @@ class ProgressLine:
         unit: str = "steps",
         shown: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """Start with `done` of `updates` updates made.
+        """Start the line of a run that has made `done` of `updates` updates.
 
         `unit` is the name of the steps. `shown` formats a log record as text, which the line shows
         in place of the return.
@@ -109,7 +109,7 @@ class ProgressLine:
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Return the text of the progress line. Its steps and speed are totals over the seeds."""
+        """Return the text of the progress line, with total steps and speed over the seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
         returned = "return -" if score is None else f"return {score:.3f}"
@@ -136,9 +136,9 @@ class Returns:
     """Mean return of the latest episodes, without a bias towards short episodes.
 
     Short episodes end first, and they may be the successful ones. The mean is therefore taken over
-    enough of the latest updates that every environment has finished an episode in them, but no
-    more: together, these updates have more steps than the longest unfinished episode. Until there
-    are enough updates, the mean is None.
+    the smallest number of latest updates in which every environment has finished an episode:
+    together, these updates have more steps than the longest unfinished episode. Until there are
+    enough updates, the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:

@@ -83,7 +83,7 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
     """Return random windows of a replay buffer.
 
-    They have terminations and truncations. Some begin at a slot that holds no step.
+    The windows have terminations and truncations, and some begin at a slot that holds no step.
     """
     rng = np.random.default_rng(seed)
     slots = moments + n_step

@@ -209,8 +209,8 @@ def test_bfloat16_is_of_activations_alone(id):
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
     """Accelerators run another program, whose outputs and gradients must agree.
 
-    It looks up the first two layers in one table that includes the bias, and computes the heads as
-    one product.
+    This program looks up the first two layers in one table that includes the bias, and computes the
+    heads as one product.
     """
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs

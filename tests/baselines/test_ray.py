@@ -28,8 +28,8 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# The first and the last filter: Ray forks this process, in which JAX has threads. This is safe,
-# because no child process uses JAX before it executes another program.
+# The filters of "os.fork" and "multi-threaded" hide warnings that Ray forks this process while JAX
+# has threads. This is safe, because no child process uses JAX before it executes another program.
 pytestmark = [
     pytest.mark.full,
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
@@ -64,7 +64,10 @@ def cluster(request):
 
 
 def processes(name: str, root: int | None = None) -> list[int]:
-    """Return Ray processes with this title below `root` (default: this process)."""
+    """Return the ids of descendants of process `root` whose title begins with `name`.
+
+    By default, `root` is this process.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -77,7 +77,7 @@ def told(settings, update):
 def step_of(chain, count):
     """Return the learning rate of an Adam optimiser after `count` steps.
 
-    It is measured by how far the optimiser moves a weight.
+    The rate is measured by how far the optimiser moves a weight.
     """
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
