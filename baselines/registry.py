@@ -21,6 +21,7 @@ from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
 from .networks.policies import Separate, check_outputs, load_network
 
+# settings of the network that some learners lack, or that config.json of older runs lacks
 OPTIONAL = (
     "bfloat16",
     "activation",
@@ -30,7 +31,7 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # settings of the network that some learners lack, and that config.json of older runs lacks
+)
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of the network of DQN and its variants
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")

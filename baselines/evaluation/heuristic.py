@@ -84,7 +84,8 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
         return {}
     return {
         f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
-        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # stored states
+        # mean number of states that the search stores for a board
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),
         f"processor_seconds{suffix}": round(found["processor"], 1),
         f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
         f"nodes_per_processor_second{suffix}": round(

@@ -30,7 +30,7 @@ class Optimum(NamedTuple):
 
 
 def optimum(env: Env, key: Array, count: int) -> Optimum:
-    """Return the optimum of the levels of `first_episodes(env, act, key, count)`.
+    """Return the optimum of the levels that `first_episodes(env, act, key, count)` plays.
 
     Raises `ValueError` for an environment without an exact solver or without an optimum, and for
     wrappers that change the rewards.
@@ -84,9 +84,9 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return the mean optimum, the mean regret and its standard error, and the unproven levels.
+    """Return the mean optimum, the mean regret, its standard error, and the unproven levels' count.
 
-    If some levels are unproven, the two means are upper bounds.
+    If the optimum of some levels is unproven, the two means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns

@@ -138,7 +138,7 @@ class Settings(ppo_rnn.Settings):
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which the policy has taken `gradient_steps` steps."""
-        cold = self.cold_updates  # number of updates in the warm-up, which imagine no rollouts
+        cold = self.cold_updates  # number of updates of the warm-up, without imagination
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)

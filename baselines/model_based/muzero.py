@@ -234,7 +234,8 @@ def sample_windows(
     """Sample a batch of windows, sequences of successive steps, from the replay buffer.
 
     With prioritised replay, also return the slots in which the windows begin and their importance
-    weights, so that their priorities can be updated. Without it, return None instead.
+    weights, so that their priorities can be updated. Without prioritised replay, return None in
+    place of both.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:

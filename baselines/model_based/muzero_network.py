@@ -184,7 +184,7 @@ class MuZeroNetwork(Network):
         """Predict the projection of a true latent state from `latent`, which the model predicted.
 
         The true latent state is the encoding of the observation. The consistency loss compares the
-        result with the projection of this state.
+        result with the projection of the true latent state.
         """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)

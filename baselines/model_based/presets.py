@@ -110,8 +110,8 @@ RARE_REWARD = {
     "spacing": 0.05,
 }
 
-# Only one random episode in a hundred solves the 8-puzzle. These settings therefore collect more
-# experience: they use more environments, and a lower replay ratio.
+# Settings for the 8-puzzle. Only one random episode in a hundred solves the puzzle, so these
+# settings collect more experience: they use more environments and a lower replay ratio.
 SMALL_PUZZLE = {
     **RARE_REWARD,
     "total_steps": 600_000,

@@ -193,7 +193,7 @@ def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, 
 def loss(
     learner: Learner[Any], weights: PyTree[Array], rows: Rows
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the mean cross-entropy of the demonstrated actions, and a dict of it and accuracy.
+    """Return the mean cross-entropy of demonstrated actions, and a dict of loss and accuracy.
 
     The accuracy is the fraction of actions that have the highest logit. Padding does not count.
     """

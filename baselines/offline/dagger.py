@@ -185,7 +185,7 @@ def learn(
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], part: Dataset
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the mean cross-entropy of the oracle's actions, and a dict with the accuracy."""
+    """Return the mean cross-entropy of the oracle's actions, and a dict of loss and accuracy."""
     is_known = part.label != UNKNOWN
     rows = Rows(
         obs=part.obs,

@@ -30,7 +30,7 @@ class Solving(Checked):
 
     walks: Count = 64  # number of random walks per gradient step of the heuristic
     # Number of moves of a random walk from the goal. Each of the `scramble` + 1 states of the
-    # puzzle on it is a training example.
+    # puzzle on this walk is a training example.
     scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: NonNegative = 1e-3  # initial learning rate

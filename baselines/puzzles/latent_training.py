@@ -17,7 +17,7 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions. The learner receives nothing else about a puzzle but the goal."""
+    """Data set of transitions; the learner's only other data about the puzzle is the goal."""
 
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array

@@ -87,8 +87,8 @@ class Sight:
     def features(self) -> int:
         """Number of features with which `split` represents one cell.
 
-        It is the length of a one-hot vector or, if pictures are used, 3 colours times the number of
-        pixels in a tile.
+        This is the length of a one-hot vector or, if pictures are used, 3 colours times the number
+        of pixels in a tile.
         """
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 

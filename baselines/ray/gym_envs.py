@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     """Result of one step of all environments.
 
     If an episode ended in the step, `obs` is the first observation of the next episode (autoreset),
-    and `final_obs` the last observation of the ended one.
+    and `final_obs` the last observation of the episode that ended.
     """
 
     obs: PyTree[np.ndarray]
@@ -143,9 +143,8 @@ class GymEnvs:
 
     def _given(self, action: np.ndarray) -> np.ndarray:
         """Convert the policy's actions to actions of the Gymnasium action space."""
-        if isinstance(
-            self._space, gymnasium.spaces.Box
-        ):  # clip, because an action rounded to float32 may exceed the float64 bounds
+        # Clip Box actions, because an action rounded to float32 may exceed the float64 bounds.
+        if isinstance(self._space, gymnasium.spaces.Box):
             return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
         return action + np.asarray(getattr(self._space, "start", 0))
 

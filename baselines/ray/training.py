@@ -275,9 +275,8 @@ class Training:
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
-            "lag": float(
-                np.mean(lags)
-            ),  # mean age, in updates, of the weights with which actors sampled
+            # mean age, in updates, of the weights with which actors sampled
+            "lag": float(np.mean(lags)),
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,

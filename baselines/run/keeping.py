@@ -50,7 +50,7 @@ class Keeper:
         self._sinks, self._callback, self._looks = sinks, callback, looks
         self.stopped = False
         self._records: list[dict[str, Any]] = []  # records that are not in the log yet
-        self._unsaved: RunError | None = None  # error of the newest checkpoint, if it failed
+        self._unsaved: RunError | None = None  # why saving the newest checkpoint failed
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
         self._begun = time.monotonic()  # time in s at which the latest checkpoint was begun

@@ -35,7 +35,8 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: its length, its use of hardware, and tests in training.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # another setting that a resumed run may change, which restarts its schedule
+# name of the learning rate, which a resumed run may also change; its schedule then restarts
+RATE = "learning_rate"
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -244,7 +245,7 @@ def canonical(id: str, algorithm: str) -> str:
 
 
 def build_learner(options: Options[S], config: Config) -> Learner[S]:
-    """Return the learner for an environment that JAX steps; raises for invalid settings."""
+    """Return the learner for a jaxenvs environment; raises an error for invalid settings."""
     settings: Any = options.settings
     settings.check()
     devices = Devices.chosen(options.devices)
@@ -315,7 +316,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
     """Return the options of the command line, with a run's options as defaults.
 
-    Raises `RunError` if it changes an option that a resumed run must keep.
+    Raises `RunError` if the command line changes an option that a resumed run must keep.
     """
     try:
         saved = Options(

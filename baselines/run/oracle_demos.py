@@ -66,7 +66,7 @@ def player(
 ) -> Callable[..., list[Episode | str]]:
     """Return a function of (key, levels, number of levels) that plays shortest plans.
 
-    budget: number of states that a search of up to 64 levels stores.
+    budget: largest number of states that a search of up to 64 levels stores.
 
     The function returns an episode for each level, or the reason for which there is none.
 
@@ -137,7 +137,7 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 
 
 def _labelled(episode: Episode) -> Episode | str:
-    """Return an episode with its remaining steps at each step; "too long" if it was truncated.
+    """Return an episode with the number of remaining steps; "too long" if it was truncated.
 
     Where the reward does not depend on the number of steps alone, as in Puzzle-Sokoban, a solution
     has no optimal return, so only the episode shows that its plan exceeds the time limit.

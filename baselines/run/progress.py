@@ -43,9 +43,8 @@ class ProgressLine:
         self._words = ""  # text that `shown` returned for the latest log record
         self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
-        self._compiled: tuple[float, int] | None = (
-            None  # time (s) and number of updates after the first chunk, which includes compilation
-        )
+        # time (s) and number of updates after the first chunk, which includes compilation
+        self._compiled: tuple[float, int] | None = None
         self._last_print = self._begun
         self._bar = bar(self._console)
         self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")
@@ -151,8 +150,8 @@ class Returns:
         """Add the episodes that ended in an update, and compute the mean return `mean` anew.
 
         `episodes` is the number of these episodes and `total` the sum of their returns, (seeds,).
-        `oldest` is the length of the longest unfinished episode. If it is None, the mean is over
-        the latest update in which an episode ended.
+        `oldest` is the length of the longest unfinished episode. If `oldest` is None, the mean is
+        over the latest update in which an episode ended.
         """
         if oldest is None:
             some = episodes > 0

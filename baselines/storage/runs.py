@@ -243,9 +243,8 @@ class Run:
 
     path: Path
     config: Config
-    made: tuple[Path, ...] = dataclasses.field(
-        default=(), compare=False
-    )  # directories that `create` made, parent directories included
+    # directories that `create` made, parent directories included
+    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":

@@ -154,7 +154,7 @@ def biased(weights, dense: str):
 
 
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """Gate forbids action 0, which has value 3, at even times; there the best value is 2.
+    """Gate forbids action 0, which has value 3, at even times; the best legal value is then 2.
 
     Episodes are truncated at time 5, and the next one begins at time 0.
     """

@@ -225,7 +225,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # The windows of a batch are shuffled, because only the first ones are reanalysed.
+    # The windows of a batch are shuffled, because only the first windows are reanalysed.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)

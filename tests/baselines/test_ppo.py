@@ -368,9 +368,8 @@ def test_an_update_carries_episodes_over_and_keeps_types():
     totals = np.zeros(2)
     for update in range(5):  # five updates of 7 steps are seven episodes
         runners, metrics = loop.run_chunk(ppo_, runners)
-        assert (
-            metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
-        )  # steps of unfinished episodes
+        # the metric `oldest` is the number of steps of the unfinished episodes
+        assert metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
         assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # compares weak types too
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]

@@ -49,7 +49,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # Rewards and returns fit into the support, so predicted values must be outside it: double it.
+    # Rewards and returns fit into the support, so the clipped targets come from predicted values
+    # that are too large. Their size is unknown, so the support is doubled.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
@@ -63,7 +64,7 @@ def test_only_the_bound_that_is_passed_changes():
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
         # the smallest reward, 0.1, is 0.05 after the transform h, and limits the spacing
         (100, 0.1, "--atoms 190"),
-        # rewards fit into the support, so predicted values must be outside it: double the support
+        # rewards fit into the support, so too large predictions were clipped: double the spacing
         (1, 1.0, "--spacing 0.1"),
     ],
 )

@@ -36,7 +36,7 @@ def test_only_solvable_levels_are_kept():
 
 
 def test_levels_of_other_environments_are_as_drawn():
-    """Countdown has no fast oracle."""
+    """Countdown cannot tell which levels are solvable, so its levels are not selected."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=Levels()), 9)
     assert not is_checked and found.shape == (9,)
 
