@@ -21,7 +21,7 @@ from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
 from .networks.policies import Separate, check_outputs, load_network
 
-# settings of the network that some learners lack, or that config.json of older runs lacks
+# settings of the network that may be missing, because a learner or an older run lacks them
 OPTIONAL = (
     "bfloat16",
     "activation",

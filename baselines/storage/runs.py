@@ -166,7 +166,7 @@ def load_policy(
     network, shapes = _network(row, run, env)
     weights = _weights(run, shapes, seed, best)
     try:
-        given = config.settings | config.agents[seed][0]  # the agent's settings
+        given = config.settings | config.agents[seed][0]  # with the agent's swept values
         search = registry.search(row, env, network, given, simulations)
     except ValueError as error:
         raise RunError(f"{run.path}: {error}") from error

@@ -132,7 +132,8 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    assert len(met) == 5  # of 2 x 3 pairs; the first step is never "over"
+    # Each pair of (is a later step, state of the episode) occurs, except a first step that is over.
+    assert len(met) == 5
 
 
 def value_of(

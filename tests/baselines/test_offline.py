@@ -68,7 +68,7 @@ def learner(env, algorithm, **given) -> Learner:
 
 
 def random_weights(network, obs, seed=0):
-    """Return weights of a network in which no layer is close to 0."""
+    """Return random weights of a network, larger than initial weights, which may be near 0."""
     weights = network.init(jax.random.key(seed), jnp.asarray(obs))
     leaves, tree = jax.tree.flatten(weights)
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def random_weights(network, obs, seed=0):
 
 
 def cross_entropy(network, weights, episodes):
-    """Compute loss and accuracy step by step, each episode from its start, in float64."""
+    """Return loss and accuracy, computed step by step from each episode's start, in float64."""
     think = jax.jit(lambda memory, obs: network.think(weights, memory, obs, None))
     found, right = [], []
     for episode in episodes:
@@ -146,7 +146,8 @@ def test_the_best_weights_are_kept_and_training_ends(some, env):
 def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
     agent = learner(env, "iql", gamma=0.9, expectile=0.8, temperature=2.0, largest_weight=1.5)
     given = iql.params(agent)
-    index = np.array([0, 2, 41, 43, 44, 120, 153])  # terminations and truncations too
+    # The steps include terminations and truncations.
+    index = np.array([0, 2, 41, 43, 44, 120, 153])
     batch = iql.sampled(jax.tree.map(jnp.asarray, given), jnp.asarray(index))
     policy = random_weights(agent.network, some.obs[0])
     critics, target = (

@@ -140,7 +140,7 @@ def test_a_convolution_is_a_sum_over_squares():
     np.testing.assert_allclose(features, cells.reshape(-1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("as_a_user")  # so that the library raises the errors, not jaxtyping
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

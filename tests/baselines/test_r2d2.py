@@ -42,7 +42,7 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Return environment and index of all sequences that can be sampled."""
+    """Return, for each sequence that can be sampled, its environment and its index there."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
@@ -146,7 +146,7 @@ def h(x):
 
 
 def inverse(y):
-    """Return the inverse of `h` as the paper gives it."""
+    """Return the inverse of `h`, computed by the formula of the paper."""
     root = (np.sqrt(1 + 4e-3 * (np.abs(y) + 1 + 1e-3)) - 1) / 2e-3
     return np.sign(y) * (root**2 - 1)
 

@@ -411,7 +411,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
     wait_for_rows(out, 2, process)
     started = processes("", process.pid)
-    assert len(started) > 4  # Ray's own processes, the actor and the learner
+    assert len(started) > 4  # Ray's own processes, an actor and a learner
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

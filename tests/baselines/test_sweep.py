@@ -134,8 +134,9 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         for name, each in zip(settings.swept, vectors[2:], strict=True)
         if np.allclose(each, vectors[1], rtol=1e-5, atol=1e-7)
     }
-    # Limits that are not reached, settings of later updates, and the target of the entropy: Adam's
-    # first steps depend only on whether the entropy is above or below its target.
+    # Only these settings may have no effect: limits that are not reached, settings of later
+    # updates, and the target of the entropy, because Adam's first steps depend only on whether
+    # the entropy is above or below its target.
     assert same <= {
         "advantage_floor",
         "epsilon_end",
