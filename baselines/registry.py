@@ -21,6 +21,7 @@ from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
 from .networks.policies import Separate, check_outputs, load_network
 
+# settings of the network that may be missing, because a learner or an older run lacks them
 OPTIONAL = (
     "bfloat16",
     "activation",
@@ -30,7 +31,7 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
-)  # settings of the network that some learners lack, and that config.json of older runs lacks
+)
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of the network of DQN and its variants
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
@@ -42,9 +43,10 @@ RECURRENT = ("hidden", "embed", "memory")
 
 
 def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learner[Any]:
-    """Return the learner called `name`, which steps `num_envs` copies of `env` in parallel.
+    """Return the learner called `name`, for the environment `env`.
 
-    `env` must be the result of `training_env`. Raises `ValueError` for invalid settings.
+    The learner steps `num_envs` copies of `env` in parallel; offline learners step none. `env` must
+    be the result of `training_env`. Raises `ValueError` for invalid settings.
     """
     row = ALGORITHMS[name]
     settings.check()
@@ -61,7 +63,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env` in the wrappers that it needs."""
+    """Return the environment in which a learner trains: `env` in the learner's wrappers."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):

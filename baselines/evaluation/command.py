@@ -185,9 +185,9 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    `here` holds the results in jaxenvs, `random` the results of random play with `--random`,
-    `worst` success on the worst levels with `--worst`, and `there` the results in the package of
-    `--in`.
+    In the returned dict, `here` holds the results in jaxenvs, `random` those of random play with
+    `--random`, `worst` success on the worst levels with `--worst`, and `there` the results in the
+    package of `--in`.
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))

@@ -227,9 +227,8 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        if (
-            known is None or config.params or config.fields.keys() - {"obs"}
-        ):  # any `obs` is allowed, because it does not affect random play
+        # Any `obs` is allowed, because the kind of observation does not affect random play.
+        if known is None or config.params or config.fields.keys() - {"obs"}:
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:

@@ -6,8 +6,8 @@
 
 The program maps a batch of (memory, obs) to (memory, logits, value), where `memory` is the
 recurrent state. If the environment has illegal actions, a third input `mask` marks the legal ones,
-and the logits of the others are very low. The batch may have any size. For action spaces other than
-Discrete, `distribution` in policy.json describes the outputs that replace the logits.
+and the logits of illegal actions are very low. The batch may have any size. For action spaces other
+than Discrete, `distribution` in policy.json describes the outputs that replace the logits.
 """
 
 import json
@@ -145,7 +145,7 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 def value(policy: Policy) -> dict[str, Any]:
     """Return a description of the program's value: its unit, and its relation to the network.
 
-    `offset` and `factor` convert the network's output to the value. They are null if an older
+    `offset` and `factor` convert the network's output to the value. Both are null if an older
     version of jaxenvs did not save them.
     """
     offset, factor = (
@@ -158,7 +158,7 @@ def value(policy: Policy) -> dict[str, Any]:
 
 
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
-    """Return the arrays of a tree by name. A name is the array's path in the tree, with dots."""
+    """Return the arrays of a tree by name: the keys of the array's path, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}

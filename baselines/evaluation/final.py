@@ -13,7 +13,7 @@ from ..storage.runs import Config, Run
 
 
 def agents_of(config: Config) -> Agents:
-    """Return the `Agents` of a run: its environment, and the seed and swept settings of each."""
+    """Return the `Agents` of a run: the environment, and each agent's seed and swept settings."""
     return Agents(
         env=config.env,
         seeds=[seed for _, seed in config.agents],
@@ -26,7 +26,7 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     """Evaluate the policy of every agent over `count` episodes; write eval.json and print it.
 
     The module of a learner may replace the evaluation and its text (see `learner.Algorithm`). For a
-    sweep, this prints no text: the caller prints a table.
+    sweep, no text is printed here, because the caller prints a table.
     """
     module = learner.algorithm.load()
     evaluate = getattr(module, "evaluate", episodes.evaluate)

@@ -84,7 +84,8 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
         return {}
     return {
         f"expanded_per_board{suffix}": round(found["expanded"] / boards, 1),
-        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),  # states that were stored
+        # mean number of states that the search stores for a board
+        f"nodes_per_board{suffix}": round(found["nodes"] / boards, 1),
         f"processor_seconds{suffix}": round(found["processor"], 1),
         f"nodes_per_second{suffix}": round(found["nodes"] / max(found["seconds"], 1e-9)),
         f"nodes_per_processor_second{suffix}": round(
@@ -96,10 +97,10 @@ def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]
 def _optimum(
     puzzle: Puzzle, levels: PuzzleLevel, boards: int, budget: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Return the optimal cost of each board, whether that cost is known, and facts about a search.
+    """Return the optimal cost of each board, whether it is known, and the result of an A* search.
 
     Costs are computed in closed form if the puzzle has one (`Puzzle.oracle`), and else by A*. The
-    facts are the result of `_all` for the A* search, or {} if no search was needed.
+    result of the search is the dict that `_all` returns, or {} if no search was needed.
     """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)

@@ -1,6 +1,6 @@
 """Planners for puzzles: search with a learned heuristic (davi) or in a learned model (world).
 
-In a learned model, a search receives only the observations of a level and of the goal. Its plans
+In a learned model, a search receives only the observations of a level and of the goal. The plans
 are then executed in the true puzzle.
 """
 
@@ -60,10 +60,10 @@ class Planner:
         raise ValueError(f"{algorithm} takes no learned heuristic; give astar, qstar or beam")
 
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-        """Convert levels of the puzzle (batch, ...) to the form in which `domain` expects them.
+        """Convert levels of the puzzle (batch, ...) to levels of `domain`, in which to search.
 
-        If `domain` is the puzzle, they are returned unchanged. A learned model encodes the board
-        and the goal of each level.
+        If `domain` is the puzzle, the levels are returned unchanged. A learned model encodes the
+        board and the goal of each level.
         """
         return levels if self.see is None else jax.jit(self.see)(levels, key)
 
@@ -108,10 +108,10 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 def learned_domain(
     learner: Learner[world.Settings, Networks], weights: PyTree[Array]
 ) -> search.Domain:
-    """Return the learned model of a puzzle in the form that search algorithms need.
+    """Return the learned model of a puzzle as a `Domain`, which search algorithms take.
 
-    Its states and its goal are codes, the bits of latent states. The heuristic of a code is the
-    minimum of the predicted costs of all actions (cost of the action plus cost-to-go after it).
+    The model's states and its goal are codes, the bits of latent states. The heuristic of a code is
+    the minimum of the predicted costs of all actions (cost of the action plus cost-to-go after it).
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions

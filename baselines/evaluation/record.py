@@ -37,7 +37,8 @@ from ..storage.runs import Config, Run
 from .curve import Curve, panels, points
 
 POINTS = 40  # number of points to which a recorded learning curve is thinned
-RECORDED = ("fields", "params", "episodes", "policy", "seeds")  # parts of `jaxenvs eval --json`
+# keys of the output of `jaxenvs eval --json` that the JSON table copies
+RECORDED = ("fields", "params", "episodes", "policy", "seeds")
 
 
 def command(config: Config) -> str:
@@ -122,7 +123,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_asked": run.config.settings["total_steps"],
         **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # time from the first compilation to the last update
-        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
+        "steps_per_second": records[-1]["steps_per_second"],  # sum over seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         **({"evaluations": others} if (others := _others(run)) else {}),
@@ -207,7 +208,7 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join the seeds of other evaluations; those that a record lacks are left out."""
+    """Return the evaluations by `jaxenvs eval` that all records have, with the seeds joined."""
     found = [record.get("evaluations", {}) for record in group]
     return {
         name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
@@ -219,8 +220,8 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Merge the content of several eval.json files of runs that differ only in their seeds.
 
-    An evaluation of a planner contains further evaluations, such as `without_search`. These are
-    merged in the same way.
+    An evaluation of a planner contains further evaluations, such as `without_search`, which are
+    merged too.
     """
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}

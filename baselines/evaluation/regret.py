@@ -1,7 +1,7 @@
 """Regret of an evaluation against full information: the optimum of its levels minus the returns.
 
-The optimum assumes an agent that knows the whole level. A policy that sees a part of it has to
-explore, so even the best policy may keep a regret above 0.
+The optimum assumes an agent that knows the whole level. A policy that sees a part of the level has
+to explore, so even the best policy may keep a regret above 0.
 """
 
 from typing import Any, NamedTuple
@@ -26,11 +26,11 @@ class Optimum(NamedTuple):
     """Highest returns of the levels of an evaluation, one entry per episode."""
 
     returns: np.ndarray  # proven upper bound on the return
-    proven: np.ndarray  # bool: the optimal return is proven to be this bound
+    proven: np.ndarray  # bool, whether the bound in `returns` is proven to be the optimal return
 
 
 def optimum(env: Env, key: Array, count: int) -> Optimum:
-    """Return the optimum of the levels of `first_episodes(env, act, key, count)`.
+    """Return the optimum of the levels that `first_episodes(env, act, key, count)` plays.
 
     Raises `ValueError` for an environment without an exact solver or without an optimum, and for
     wrappers that change the rewards.
@@ -71,7 +71,10 @@ def _first(env: Env, key: Array, count: int) -> Any:
 
 
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the places of the different rows of a batch, and the number of each row's place."""
+    """Return the indices of a batch's distinct items, and an array that restores the batch.
+
+    The second array has, for each item of the batch, the position of its equal in the first array.
+    """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]
     first = {row: place for place, row in reversed(list(enumerate(rows)))}
@@ -81,9 +84,9 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return the mean optimum, the mean regret and its standard error, and the unproven levels.
+    """Return the mean optimum, the mean regret, its standard error, and the unproven levels' count.
 
-    If some levels are unproven, the two means are upper bounds.
+    If the optimum of some levels is unproven, the two means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns
@@ -101,7 +104,7 @@ def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
 
 
 def words(found: dict[str, Any]) -> str:
-    """Return the figures as text."""
+    """Return the result of `figures` as text."""
     most = "at most " if found["unproven"] else ""
     unproven = f" ({counted(found['unproven'], 'episode')} unproven)" if most else ""
     return (

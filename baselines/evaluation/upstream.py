@@ -73,7 +73,7 @@ def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
 
 
 def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[Any]]:
-    """Make and reset a Gymnasium environment for each seed; return them and their observations."""
+    """Return a Gymnasium environment for each seed, and the first observation of each."""
     import gymnasium
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -84,7 +84,8 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
             # Output is suppressed, because BabyAI prints every level that it rejects.
             shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
         except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
-            # MiniGrid's wheel lacks the images of its WFC levels, and may lack their packages.
+            # MiniGrid's wheel lacks the images from which its WFC levels are generated, and the
+            # packages that generate them may not be installed.
             raise NotThereError(f"{package} cannot make {id} here: {error}") from error
     return envs, shown
 

@@ -1,8 +1,8 @@
-"""Success on solvable levels: the mean, and the mean of the levels that the policy solves least.
+"""Success on solvable levels: the mean over all, and over those that the policy solves least.
 
-It is the protocol of sampling for learnability (Rutherford et al., 2024), a conditional value at
-risk: the worst levels are chosen by one set of episodes and evaluated by another, so that luck in
-the first set does not count.
+The evaluation follows the protocol of sampling for learnability (Rutherford et al., 2024), a
+conditional value at risk: the worst levels are chosen by one set of episodes and evaluated by
+another, so that luck in the first set does not count.
 """
 
 import functools
@@ -22,11 +22,11 @@ from ..core.policy import Policy
 
 SHARES = {"worst_10_percent": 0.1, "worst_1_percent": 0.01}
 TOGETHER = 10_000  # largest number of episodes that are played in parallel
-TRIES = 20  # sets of levels that are drawn until enough of them are solvable
+TRIES = 20  # largest number of sets of levels that are drawn to find enough solvable levels
 
 
 def check(env: Any) -> None:
-    """Raise `ValueError` if episodes of the environment do not succeed or fail, or have no levels.
+    """Raise `ValueError` if the environment has no levels, or episodes neither succeed nor fail.
 
     Such an environment has no worst levels.
     """
@@ -39,8 +39,9 @@ def check(env: Any) -> None:
 def figures(policy: Policy, key: Array, count: int, attempts: int, greedy: bool) -> dict[str, Any]:
     """Return success on `count` levels with `attempts` episodes each, for `jaxenvs eval --json`.
 
-    The levels are the same for every policy. `solvable` is whether each has a plan within the time
-    limit; False if the environment cannot tell, so that the levels are as drawn.
+    The levels are the same for every policy. The entry `solvable` is True if every level was
+    checked to have a plan within the time limit. It is False if the environment cannot check this:
+    the levels may then be unsolvable.
     """
     check(policy.env)
     levels, is_checked = solvable_levels(GivenLevel(env=policy.env), count)
@@ -65,8 +66,9 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bool]:
-    """Return `count` levels that have a plan, and whether this was checked.
+    """Return `count` levels, and whether they were checked to have a plan.
 
+    If the environment's `optimal_return` is None, the levels cannot be checked, and are as drawn.
     Raises `ValueError` if too few of the drawn levels have a plan.
     """
     params = env.default_params

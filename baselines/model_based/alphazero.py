@@ -70,7 +70,7 @@ init = rollouts.init
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return this update's metrics."""
+    """Collect a rollout and train the network on it; return the new runner and the metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, rollout = rollouts.collect(learner, runner, key_act, choose)
     batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
@@ -94,9 +94,10 @@ def plan(
     gumbel_scale: float = 1.0,
     params: Any = None,
 ) -> Plan:
-    """Search from each environment's state; `gumbel_scale=0` makes the action deterministic.
+    """Return the search's action, policy and value for each environment's state.
 
-    `params` are the environment's params (see `Env.step`); None: the default params.
+    With `gumbel_scale=0`, the action is deterministic. `params` are the environment's params (see
+    `Env.step`); None: the default params.
     """
     env, predict = learner.env.env, functools.partial(predict_nodes, learner)
     mask = jax.vmap(lambda one: legal_actions(env, one, params))(state)
@@ -159,7 +160,7 @@ def decide(
 def check_sight(env: Env, settings: Settings) -> None:
     """Raise `ValueError` if the search would use state that the agent does not observe.
 
-    It may use such state if the setting `clairvoyant` is on.
+    With the setting `clairvoyant`, the search may use unobserved state, and no error is raised.
     """
     if env.fully_observed or settings.clairvoyant:
         return
@@ -176,6 +177,6 @@ def check_sight(env: Env, settings: Settings) -> None:
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the search would use state that the agent does not observe.
 
-    It may use such state if the setting `clairvoyant` is on.
+    With the setting `clairvoyant`, the search may use unobserved state, and no error is raised.
     """
     check_sight(learner.env.env, learner.settings)

@@ -8,19 +8,19 @@ with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 
 Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the recurrent
 state that the policy had at that step. The model samples all map cells and item counts of the next
-observation at once and independently. It never samples categories that are far less likely than the
-most likely one: an observation has many cells, so a rare error would soon occur in one of them.
-Imagined rewards are the predicted means, and illegal actions are masked by the model's prediction.
-The model does not know the time limit, so imagined episodes are never truncated: they terminate, or
-the end of the rollout is bootstrapped. After an imagined termination, the next episode begins at
-the same real step, with an empty recurrent state.
+observation at once and independently. The model never samples categories that are far less likely
+than the most likely one: an observation has many cells, so a rare error would soon occur in one of
+them. Imagined rewards are the predicted means, and illegal actions are masked by the model's
+prediction. The model does not know the time limit, so imagined episodes are never truncated: they
+terminate, or the end of the rollout is bootstrapped. After an imagined termination, the next
+episode begins at the same real step, with an empty recurrent state.
 
 Deliberate differences from the paper:
 
 - There is no tokenizer, because observations consist of categories already.
 - The token of a map cell also encodes the neighbouring cells.
-- The model receives the categories and rewards that occurred so far in the episode. Without them it
-  would predict a reward again that an episode gives only once.
+- The model receives the categories and rewards that occurred so far in the episode. Without this
+  history, the model would predict a reward again that an episode gives only once.
 - The reward is predicted from the sampled item counts of the next observation, too.
 - Imagined rollouts have a separate length, do not begin at older observations, and leave out
   unlikely categories.
@@ -138,7 +138,7 @@ class Settings(ppo_rnn.Settings):
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which the policy has taken `gradient_steps` steps."""
-        cold = self.cold_updates  # number of updates in the warm-up, without imagined rollouts
+        cold = self.cold_updates  # number of updates of the warm-up, without imagination
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
@@ -184,10 +184,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Choose actions as PPO does, and record from where imagined rollouts can begin.
+    """Choose actions as PPO does, and record what imagined rollouts need to begin at this step.
 
-    The field `memory` of the rollout gets the policy's recurrent state and the summary of the
-    episode before each step.
+    The rollout's field `memory` stores the policy's recurrent state and the summary of the episode
+    before each step.
     """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
@@ -229,7 +229,11 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if a batch does not divide among devices, or the buffer does not fit."""
+    """Raise `ValueError` for invalid sizes.
+
+    `model_batch` and `imagined_envs` must divide evenly among the devices, and the replay buffer
+    must fit into memory.
+    """
     for name in ("model_batch", "imagined_envs"):
         replay_checks.check_divides(learner, name)
     replay_checks.check_memory(learner, seeds)

@@ -62,10 +62,10 @@ class Window(NamedTuple):
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Return whether each slot of the replay buffer is the last slot of an episode.
+        """Return whether each slot of the window is the last slot of an episode.
 
-        The last slot holds the step that terminated the episode or, after a truncation, the final
-        observation.
+        The last slot of an episode holds the step that terminated the episode or, after a
+        truncation, the final observation.
         """
         return self.terminated | ~self.is_step
 

@@ -39,10 +39,12 @@ class Prediction(NamedTuple):
     # For each cell of the map and each of its channels, logits over the values (categories) that it
     # can have in the next observation.
     cells: Float32[Array, "*steps cells channels categories"]
-    # The same for each number of the next observation outside the map, such as an item count.
+    # For each number of the next observation outside the map, such as an item count, logits over
+    # the values (categories) that it can have.
     rest: Float32[Array, "*steps numbers categories"]
-    end: Float32[Array, "*steps"]  # logit of termination
-    token: Float[Array, "*steps width"]  # token from which `reward` predicts the reward
+    end: Float32[Array, "*steps"]  # logit of the probability that the step ends the episode
+    # features of the last token, from which the method `reward` predicts the reward
+    token: Float[Array, "*steps width"]
 
 
 class History(NamedTuple):
@@ -123,10 +125,10 @@ class WorldTransformer(nn.Module):
         action: Int32[Array, " steps"],
         over: Bool[Array, " steps"],
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
-        """Predict successive steps, at most `context`.
+        """Return the predictions for up to `context` successive steps, and action logits.
 
-        Also return, for each step and action, the logit that the action is legal. `over` is True
-        at the last step of an episode: later steps do not attend to that episode.
+        The logits give, for each step and action, the probability that the action is legal. `over`
+        is True at the last step of an episode: later steps do not attend to that episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
@@ -145,7 +147,7 @@ class WorldTransformer(nn.Module):
         history: History,
         action: Int32[Array, ""],
     ) -> tuple[PyTree[Array], Prediction]:
-        """Predict one step; also return the key-value cache `memory`, extended by this step."""
+        """Return the key-value cache `memory`, extended by one step, and the step's predictions."""
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
@@ -265,8 +267,8 @@ class Layer(nn.Module):
     ) -> tuple[Float[Array, "steps tokens width"], Float[Array, "known tokens 2 width"]]:
         """Return the tokens after this layer, and the keys and values of all steps.
 
-        `cached` holds the keys and values of earlier steps; None: there are none. `seen` tells
-        which steps each new step attends to.
+        `cached` holds the keys and values of earlier steps; None: there are none. `seen`
+        is the attention mask (new step, known step), True where the new step attends.
         """
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(

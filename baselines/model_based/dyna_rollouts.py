@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes; the runner's field `world` holds it, not a `VectorState`."""
+    """State of all imagined episodes, which replaces the `VectorState` in the field `world`."""
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
     # step of the real rollout at which each imagined episode began: its observation, the policy's
@@ -62,9 +62,9 @@ def learn_from_imagination(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # All seeds are in the same update. `pmax` over the seeds returns this count without their axis,
-    # so that `cond` remains a branch. With a count per seed, `vmap` would turn `cond` into a
-    # select, which also computes the imagined rollouts during the warm-up.
+    # All seeds have made the same number of updates. `pmax` over the seeds returns this number
+    # without the axis of seeds, so that `cond` remains a branch. With a number per seed, `vmap`
+    # would turn `cond` into a select, which also computes the imagined rollouts in the warm-up.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)
@@ -143,8 +143,8 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
     """Sample the result of `action` in every imagined episode from the learned model.
 
-    Where the model predicts a termination, the next observation is the one at which the imagined
-    episode began, so the next episode begins at the same step of the real rollout.
+    Where the model predicts a termination, the next observation is again the observation at which
+    the imagined episode began, so the next episode begins at the same step of the real rollout.
     """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)

@@ -106,7 +106,7 @@ class Settings(Replay):
     reconstruction: NonNegative = 0.0
     value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
     # Fraction of each sampled batch whose policy targets are computed by a new search with the
-    # target network. The others use the policies that were stored while acting.
+    # target network. The other windows use the policies that were stored while acting.
     reanalysed: Share = 0.25
     target_rate: Rate = 1.0  # Polyak coefficient of the target network; 1 copies the weights
     target_every: Count = 100  # number of gradient steps between target network updates
@@ -123,7 +123,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name for one sample from the replay buffer, a sequence of steps, in error messages."""
+        """Name of a sample from the replay buffer (a sequence of steps), for error messages."""
         return "a window"
 
     @property
@@ -148,8 +148,8 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
     """Return the initial runner of Q-learning, with an array (`found`) for search policies.
 
-    It stores the action probabilities that the search found at the step in each slot of the replay
-    buffer: float32 (environments, slots, actions).
+    For each slot of the replay buffer, `found` stores the action probabilities that the search
+    found at the slot's step: float32 (environments, slots, actions).
     """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
@@ -211,7 +211,7 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Sample a batch of windows (sequences of steps), and take a gradient step on it.
+    """Sample a batch of windows (sequences of steps), and take a gradient step on the batch.
 
     `beta` is the exponent of the importance weights of prioritised replay.
     """
@@ -234,7 +234,8 @@ def sample_windows(
     """Sample a batch of windows, sequences of successive steps, from the replay buffer.
 
     With prioritised replay, also return the slots in which the windows begin and their importance
-    weights, so that their priorities can be updated. Without it, return None instead.
+    weights, so that their priorities can be updated. Without prioritised replay, return None in
+    place of both.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
@@ -244,7 +245,7 @@ def sample_windows(
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
     # The sampled windows are sorted by environment. Shuffle them, because `reanalyse` takes the
-    # first ones, which would otherwise come from the same few environments in every batch.
+    # first windows, which would otherwise come from the same few environments in every batch.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
@@ -280,10 +281,10 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Search again from a part of a batch, and replace its policy targets by the results.
+    """Search again from the first windows of a batch, and replace their policy targets.
 
-    The searches use the target network, whose weights are `target`. Targets are replaced in the
-    first windows of the batch, of which `reanalysed` is the fraction.
+    The fraction of windows with new targets is the setting `reanalysed`. The searches use the
+    target network, whose weights are `target`.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -354,7 +355,7 @@ def lookahead_value(
 
 
 def flatten(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
-    """Merge the axes of an array's windows and of the unroll steps in each into one batch axis."""
+    """Merge an array's first two axes, windows and unroll steps, into one batch axis."""
     return leaf.reshape(-1, *leaf.shape[2:])
 
 

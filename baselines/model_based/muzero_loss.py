@@ -1,8 +1,8 @@
 """Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
 With `consistency`, predicted latent states should be similar to encodings of the true observations.
-The encodings are standardised over the batch. Otherwise encoding all observations to the same
-latent state would minimise this loss. With `reconstruction`, predicted latent states should predict
+The encodings are standardised over the batch. Without this, the loss would be lowest if all
+observations had the same encoding. With `reconstruction`, predicted latent states should predict
 the cells of a board. The code calls an unroll step k of a window a "moment"; moment 0 is the
 window's first observation.
 """

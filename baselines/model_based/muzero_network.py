@@ -140,7 +140,7 @@ class MuZeroNetwork(Network):
 
         Also return the features from which the reward is predicted.
         """
-        cause = cause * np.float32(np.sqrt(self.latent))  # scale to the norm of a latent state
+        cause = cause * np.float32(np.sqrt(self.latent))  # scale to the norm of `latent`
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))
@@ -184,7 +184,7 @@ class MuZeroNetwork(Network):
         """Predict the projection of a true latent state from `latent`, which the model predicted.
 
         The true latent state is the encoding of the observation. The consistency loss compares the
-        result with the projection of this state.
+        result with the projection of the true latent state.
         """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
@@ -234,8 +234,8 @@ class BoardNetwork(MuZeroNetwork):
     def create_encoder(self) -> None:
         """Create the encoder of the board's cells, and the layers that read latent states.
 
-        The latter compute the features of the policy and value heads, and predict the board's cells
-        for the reconstruction loss.
+        The layers that read latent states compute the features of the policy and value heads, and
+        predict the board's cells for the reconstruction loss.
         """
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
@@ -279,7 +279,7 @@ class BoardNetwork(MuZeroNetwork):
     ) -> Float32[Array, ""]:
         """Return the cross-entropy of the board that `latent` predicts with the board in `obs`.
 
-        It is the mean over the board's cells.
+        The cross-entropy is averaged over the board's cells.
         """
         low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low

@@ -34,10 +34,10 @@ def plan(
     gumbel_scale: float = 1.0,
     dirichlet: float = DIRICHLET,
 ) -> Plan:
-    """Search from each observation in the model; `gumbel_scale=0` makes the action deterministic.
+    """Search in the model from each observation; return the actions and improved policies.
 
-    `mask` holds the legal actions at the roots. `dirichlet` is the fraction of Dirichlet noise in
-    the root policy of Stochastic MuZero.
+    With `gumbel_scale=0`, the actions are deterministic. `mask` holds the legal actions at the
+    roots. `dirichlet` is the fraction of Dirichlet noise in the root policy of Stochastic MuZero.
     """
     import mctx
 

@@ -4,7 +4,7 @@ from ..core.preset import CARTPOLE, CRAFT_CLASSIC_IDS, EIGHT_PUZZLE, MAZES, rows
 from ..on_policy.presets import OPEN_WORLD_BY_SIGHT, RECURRENT
 
 # Dyna for Craft Classic on a CPU. On one core shared with another job, an update takes 11 s during
-# the warm-up, of which training the model takes most, and 19 s after the warm-up.
+# the warm-up, mostly to train the model, and 19 s after the warm-up.
 OPEN_WORLD_BY_DYNA = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
@@ -20,8 +20,8 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# The model is about as large as the one of Dedieu et al. (2025); other settings differ from theirs.
-# These settings were neither tuned nor run, because no GPU was available.
+# The model is about as large as the model of Dedieu et al. (2025); other settings differ from that
+# paper. These settings were neither tuned nor run, because no GPU was available.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,
@@ -88,7 +88,7 @@ BALANCE = {
 
 # Settings for rare rewards and few environment steps. Random actions (`epsilon_start` is 1) find
 # the first rewards, because a search in a model that was trained without rewards does not lead to
-# them. Prioritised replay samples rewarded steps often, and importance weights correct for this
+# them. Prioritised replay samples rewarded steps often, and importance weights correct this bias
 # only later in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be
 # narrowly spaced.
 RARE_REWARD = {
@@ -110,8 +110,8 @@ RARE_REWARD = {
     "spacing": 0.05,
 }
 
-# Only one random episode in a hundred solves the 8-puzzle. These settings therefore collect more
-# experience: they use more environments, and a lower replay ratio.
+# Settings for the 8-puzzle. Only one random episode in a hundred solves the puzzle, so these
+# settings collect more experience: they use more environments and a lower replay ratio.
 SMALL_PUZZLE = {
     **RARE_REWARD,
     "total_steps": 600_000,

@@ -1,13 +1,14 @@
-"""Behaviour cloning: the policy is fitted to demonstrations by their cross-entropy.
+"""Behaviour cloning: the policy is fitted to demonstrated actions by minimising cross-entropy.
 
-A share of the episodes is held out. Training ends when the loss on these episodes has not improved
-for `patience` updates, and the policy is the one with the lowest loss. Run it with
-`jaxenvs train ID --algo bc --demos NAME`; `jaxenvs demos` records demonstrations.
+A fraction of the episodes is held out. Training ends when the loss on these episodes has not
+improved for `patience` updates, and the run keeps the weights with the lowest held-out loss. Run it
+with `jaxenvs train ID --algo bc --demos NAME`; `jaxenvs demos` records demonstrations.
 
 With `memory`, the network is the GRU of recurrent PPO (ppo_rnn.py), and a minibatch consists of
-whole episodes, each of which is unrolled from its start. With `memory=0`, it is the feed-forward
-network of PPO, and a minibatch consists of single steps. No value is learned, so the policy's value
-is NaN. Masks of illegal actions are applied in evaluation only, because datasets have none.
+whole episodes, each of which is unrolled from its start. With `memory=0`, the network is the
+feed-forward network of PPO, and a minibatch consists of single steps. No value is learned, so the
+policy's value is NaN. Masks of illegal actions are applied in evaluation only, because datasets
+have none.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ from ..networks.policies import ActorCritic, Network, Recurrent
 from . import data
 from .data import Rows, Split
 
-DIVIDED = ()  # no field of the runner belongs to environments
+DIVIDED = ()  # no field of the runner is divided among devices
 LOSSES = ("loss", "accuracy")
 
 
@@ -51,7 +52,10 @@ class Settings(data.Offline):
 
 
 class Runner(NamedTuple):
-    """Training state between updates; `weights` are those with the lowest held-out loss."""
+    """Training state between updates.
+
+    `weights` are those with the lowest held-out loss or, without held-out episodes, the latest.
+    """
 
     weights: PyTree[Array]
     latest: PyTree[Array]  # weights after the last gradient step
@@ -60,7 +64,7 @@ class Runner(NamedTuple):
     best: Array  # float32 (*seeds), lowest held-out loss so far
     waited: Array  # int32 (*seeds), updates since the loss was lowest
     swept: PyTree[Array] = ()
-    params: PyTree[Array] = None  # demonstrations, while the compiled program runs
+    params: PyTree[Array] = None  # demonstrations; set in the compiled program only
 
 
 class _Valueless:
@@ -143,9 +147,10 @@ def logged(settings: Settings) -> tuple[str, ...]:
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
-    """Return whether training goes on: the held-out loss was lowest at most `patience` updates ago.
+    """Return whether training continues.
 
-    Without held-out episodes or without `patience`, it always goes on.
+    Training continues if the held-out loss was lowest less than `patience` updates ago, and always
+    without held-out episodes or with `patience=0`.
     """
     if not (settings.patience and settings.held_out):
         return jnp.bool_(True)
@@ -169,7 +174,7 @@ def fit(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict
 
 
 def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict[str, Array]]:
-    """Keep the latest weights if their loss on held-out episodes is lower; return the loss."""
+    """Keep the latest weights if their held-out loss is the lowest so far; return the losses."""
     if not learner.settings.held_out:
         return runner._replace(weights=runner.latest), {}
     _, losses = loss(learner, runner.latest, rows)
@@ -188,7 +193,10 @@ def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, 
 def loss(
     learner: Learner[Any], weights: PyTree[Array], rows: Rows
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the mean cross-entropy of the demonstrated actions, and the share predicted right."""
+    """Return the mean cross-entropy of demonstrated actions, and a dict of loss and accuracy.
+
+    The accuracy is the fraction of actions that have the highest logit. Padding does not count.
+    """
     logits = unroll(learner, weights, rows)
     entropy = optax.losses.softmax_cross_entropy_with_integer_labels(logits, rows.action)
     right = (logits.argmax(axis=-1) == rows.action).astype(jnp.float32)
@@ -219,7 +227,7 @@ def unroll(learner: Learner[Any], weights: PyTree[Array], rows: Rows) -> Array:
 
 
 def shown(settings: Settings, record: dict[str, Any]) -> str:
-    """Return the text that the progress line shows instead of the return."""
+    """Return the text of the progress line: loss and accuracy, held out if there are such data."""
     prefix = "held_out_" if settings.held_out else ""
     return data.numbers(record, [f"{prefix}{name}" for name in LOSSES])
 

@@ -5,8 +5,8 @@ state that it visits (`jaxenvs.levels.first_actions`). The states are added to a
 updates, on which the policy is trained by cross-entropy. Environment, policy and the searches of
 the oracle are one compiled program. Run it with `jaxenvs train ID --algo dagger`.
 
-A label is exact: its plan is proven to be the shortest. States whose plan the node budget does not
-suffice for, or from which success is impossible, have no label and no loss. At first the oracle's
+A label is exact: its plan is proven to be the shortest. States for which the node budget does
+not suffice, or from which success is impossible, have no label and no loss. At first the oracle's
 action is taken with probability `mixture`, which falls to 0.
 
 Deliberate differences from the paper: one policy is trained throughout, not a new one in each
@@ -52,9 +52,9 @@ class Settings(Common):
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 32  # sequences of `rollout_steps` steps per gradient step
     mixture: Share = 1.0  # initial probability that the oracle's action is taken
-    # fraction of the run's updates over which this probability falls to 0
+    # fraction of the run's updates over which the probability of the oracle's action falls to 0
     mixture_share: Annotated[float, Bounds(most=1.0, open=True)] = 0.2
-    # memory of the oracle: states that one of its searches stores, which labels up to 64 states
+    # largest number of states that a search of the oracle stores; a search labels up to 64 states
     node_budget: Count = 65_536
 
     def check(self) -> None:
@@ -72,19 +72,22 @@ class Settings(Common):
 
 
 class Dataset(NamedTuple):
-    """Sequences that the policy visited, arrays (envs, slots, ...)."""
+    """Sequences of steps that the policy visited, arrays (envs, slots, ...).
+
+    A slot holds the `rollout_steps` steps that an environment made between two updates.
+    """
 
     obs: PyTree[Array]
     label: Array  # int32 (envs, slots, steps), action of the oracle or `UNKNOWN`
-    done: Array  # bool (envs, slots, steps)
-    memory: PyTree[Array]  # recurrent states before the first steps
+    done: Array  # bool (envs, slots, steps), whether the step ended an episode
+    memory: PyTree[Array]  # recurrent state before the first step of each sequence
 
 
 network = bc.network
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `TypeError` if the environment has no oracle that labels states, or no optimum."""
+    """Raise `TypeError` if the environment has no oracle for shortest plans, or no optimum."""
     env = learner.env.env
     try:
         levels.check_first_actions(env)
@@ -153,7 +156,7 @@ def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
 
 
 def store(runner: Runner, rollout: Rollout, memory: PyTree[Array]) -> Runner:
-    """Write a rollout into the dataset; `memory` are the recurrent states before it."""
+    """Write a rollout into the dataset; `memory` is the recurrent state before the rollout."""
     dataset: Dataset = runner.replay_buffer
     slot = runner.updates % dataset.label.shape[1]
     by_env = minibatches.as_sequences(
@@ -182,7 +185,7 @@ def learn(
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], part: Dataset
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the mean cross-entropy of the labels, and the share predicted right."""
+    """Return the mean cross-entropy of the oracle's actions, and a dict of loss and accuracy."""
     is_known = part.label != UNKNOWN
     rows = Rows(
         obs=part.obs,

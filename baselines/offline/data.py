@@ -20,7 +20,7 @@ from ..core.bounds import Count, NonNegative, NonNegativeInt, Swept, Unlimited, 
 from ..core.learner import Learner
 from ..core.settings import Activation, Checked, Optimiser
 
-WIDTH = 64  # smallest number of steps of a row
+WIDTH = 64  # smallest width of a row of `Rows`, in steps
 MOST_HELD_OUT = 20_000  # largest number of held-out steps on which the loss is computed
 SPLIT = 0x5EED  # seed of the permutation that chooses the held-out episodes
 
@@ -73,7 +73,10 @@ class Offline(Checked):
 
 
 class Rows(NamedTuple):
-    """Steps of whole episodes, packed into rows, arrays (rows, width, ...)."""
+    """Steps of demonstrations, arrays (rows, width, ...).
+
+    A row is a single step, a sequence of whole episodes one after another, or a part of a rollout.
+    """
 
     obs: PyTree[Any]
     action: Any  # int32
@@ -81,21 +84,21 @@ class Rows(NamedTuple):
     weight: Any  # float32, 1 for a step and 0 for padding
     memory: PyTree[
         Any
-    ] = ()  # recurrent states (rows, ...) before the first steps; (): initial ones
+    ] = ()  # recurrent state before each row's first step, (rows, ...); (): the initial state
 
 
 class Split(NamedTuple):
-    """Demonstrations to learn from, and held-out ones."""
+    """Demonstrations divided into training episodes and held-out episodes."""
 
     train: Rows
     held_out: Rows
 
 
 class Transitions(NamedTuple):
-    """Steps as transitions, in any order."""
+    """Transitions of a dataset; the order does not matter, because learners sample them."""
 
-    obs: PyTree[Any]  # (observations, ...)
-    index: Any  # int32 (steps,), observation before each step; the next one follows the step
+    obs: PyTree[Any]  # observations, (observations, ...)
+    index: Any  # int32 (steps,): step i leads from observation `index[i]` to `index[i] + 1`
     action: Any  # int32 (steps,)
     reward: Any  # float32 (steps,)
     terminated: Any  # bool (steps,)
@@ -110,12 +113,12 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def loaded(name: str, env: Env) -> Demos:
-    """Return a dataset with the dtypes of an environment; it stays in memory until it changes."""
+    """Return a dataset with the dtypes of an environment; it is cached until its file changes."""
     return _loaded(name, env, os.environ.get(datasets.layout.ROOT), _changed(name))
 
 
 def _changed(name: str) -> float:
-    """Return the time of the last change of a dataset; 0 if there is none."""
+    """Return the time at which a dataset's file was last changed; 0 if there is no such file."""
     for folder in (name, datasets.layout.root() / name):
         for data in (os.path.join(folder, datasets.layout.DATA), folder):
             file = os.path.join(data, datasets.layout.MAIN)
@@ -130,10 +133,10 @@ def _loaded(name: str, env: Env, root: str | None, changed: float) -> Demos:
 
 
 def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
-    """Return the demonstrations in rows; a share `held_out` of the episodes is held out.
+    """Return the demonstrations in rows; a fraction `held_out` of the episodes is held out.
 
     For a recurrent network, rows hold whole episodes. Otherwise, a row is a single step. Raises
-    `ValueError` if no episode is left on one side.
+    `ValueError` if a `held_out` above 0 would leave no training episode or no held-out episode.
     """
     root = os.environ.get(datasets.layout.ROOT)
     return _split(name, env, root, _changed(name), held_out, is_recurrent)
@@ -153,20 +156,20 @@ def _split(
     order = np.random.default_rng(SPLIT).permutation(demos.episodes)
     train, held = order[count:], order[:count]
     enough = np.cumsum(demos.lengths[held]) - demos.lengths[held] < MOST_HELD_OUT
-    held = held[enough] if count else train[:1]  # without held-out episodes, the rows are not read
+    held = held[enough] if count else train[:1]  # without held-out episodes: unread placeholder
     rows = packed if is_recurrent else single
     return Split(rows(demos, train), rows(demos, held))
 
 
 def single(demos: Demos, episodes: np.ndarray) -> Rows:
-    """Return rows of one step each."""
+    """Return the steps of the given episodes in rows of one step each."""
     ranges = zip(demos.starts[episodes].tolist(), demos.lengths[episodes].tolist(), strict=True)
     steps = np.concatenate([np.arange(start, start + length) for start, length in ranges])
     return _rows(demos, steps[:, None])
 
 
 def packed(demos: Demos, episodes: np.ndarray) -> Rows:
-    """Return rows of whole episodes, which are padded to the same number of steps."""
+    """Return the given episodes whole, several in a row; rows are padded to equal width."""
     width = max(WIDTH, int(demos.lengths.max()))
     rows: list[list[int]] = [[]]
     for episode in episodes.tolist():
@@ -213,7 +216,7 @@ def no_episodes() -> dict[str, Array]:
 
 
 def numbers(record: dict[str, Any], names: Sequence[str]) -> str:
-    """Return the means over the seeds of some metrics of a log record, as text."""
+    """Return as text the mean over the seeds of each metric in `names` of a log record."""
     found = {name: [x for x in record.get(name, []) if x is not None] for name in names}
     return ", ".join(
         f"{name.replace('_', ' ')} {np.mean(values):.4g}"

@@ -6,9 +6,9 @@ target reads the value of an action that the dataset does not have. Run it with
 `jaxenvs train ID --algo iql --demos NAME`; `jaxenvs demos` records datasets.
 
 Deliberate differences from the paper: actions are discrete; the three losses are minimised in one
-gradient step, all with the networks before it; the Q-networks have LayerNorm. A truncated episode
-is bootstrapped with the value of its last observation. Masks of illegal actions are applied in
-evaluation only, because datasets have none.
+gradient step, so all use the networks before the step; the Q-networks have LayerNorm. A truncated
+episode is bootstrapped with the value of its last observation. Masks of illegal actions are applied
+in evaluation only, because datasets have none.
 """
 
 import dataclasses
@@ -150,7 +150,10 @@ def sampled(given: Transitions, index: Int32[Array, " batch"]) -> Batch:
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], batch: Batch
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the sum of the losses of value, critics and policy, and each of them."""
+    """Return the sum of the losses of value, critics and policy, and a dict of each loss.
+
+    The dict also has the mean value, the mean Q-value, and the mean weight of the policy loss.
+    """
     settings, policy = learner.settings, learner.network
     over_batch = jax.vmap(policy.apply, in_axes=(None, 0))
     logits, value = over_batch(weights["policy"], batch.obs)
@@ -178,17 +181,17 @@ def loss(
 def q_values(
     learner: Learner[Settings], critics: PyTree[Array], batch: Batch
 ) -> Float32[Array, "2 batch"]:
-    """Return the value of the batch's actions according to each of the critics."""
+    """Return the Q-value of each action in the batch, as predicted by each critic."""
     one = jax.vmap(critic(learner).apply, in_axes=(None, 0))
     values: Any = jax.vmap(one, in_axes=(0, None))(critics, batch.obs)
     return jax.vmap(of_actions, in_axes=(0, None))(values, batch.action)
 
 
 def expectile_loss(error: Float32[Array, " batch"], expectile: Any) -> Float32[Array, " batch"]:
-    """Return the asymmetric squared errors, whose minimum is at the expectile."""
+    """Return asymmetric squared errors; the value that minimises their mean is the expectile."""
     return jnp.where(error > 0, expectile, 1.0 - expectile) * jnp.square(error)
 
 
 def shown(settings: Settings, record: dict[str, Any]) -> str:
-    """Return the text that the progress line shows instead of the return."""
+    """Return the text of the progress line: the mean losses over the seeds."""
     return data.numbers(record, LOSSES)

@@ -1,6 +1,6 @@
 """Shared code of the learners of a cost-to-go heuristic: DAVI, and A* in a learned model.
 
-It contains the network, the Q-learning targets, the target network's schedule and greedy tests.
+It has the network, Q-learning targets, the target network's schedule and tests of greedy policies.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ class Solving(Checked):
 
     walks: Count = 64  # number of random walks per gradient step of the heuristic
     # Number of moves of a random walk from the goal. Each of the `scramble` + 1 states of the
-    # puzzle on it is a training example.
+    # puzzle on this walk is a training example.
     scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: NonNegative = 1e-3  # initial learning rate
@@ -51,8 +51,8 @@ class Solving(Checked):
 class CostToGo(nn.Module):
     """Residual MLP on the one-hot encoding of a single observation; use `vmap` for a batch.
 
-    If `actions` is 0, it outputs the cost-to-go. Otherwise it has one output per action: the cost
-    of the action plus the cost-to-go after it.
+    If `actions` is 0, the network outputs the cost-to-go. Otherwise it has one output per action:
+    the cost of the action plus the cost-to-go after it.
     """
 
     observation_space: spaces.Space
@@ -129,9 +129,10 @@ def play_greedily(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `length` moves on each level, until the level is solved.
 
-    `move(level, state, board)` chooses and makes a move. It returns the next board, preceded by the
-    data that it needs for its next move, its next argument `state`; the argument of this function
-    is their initial value. Returns whether each level was solved, and the number of moves.
+    `move(level, state, board)` makes a move on one level, and returns its next `state` and the next
+    board. `state` is any data that `move` keeps from one move to the next; the argument `state` of
+    this function has the initial data of all levels. Returns whether each level was solved, and the
+    number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:

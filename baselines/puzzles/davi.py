@@ -6,9 +6,9 @@ goal, the target is 0. Run it with `jaxenvs train ID --algo davi`; `load_heurist
 heuristic for A* and beam search.
 
 With `--q` the network has one output per action: the cost of the action plus the cost-to-go after
-it. It is trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep
-Q-Networks"). A single forward pass then evaluates every neighbour of a board; `load_q` returns the
-trained function for Q*.
+it. The network is then trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic
+Search with Deep Q-Networks"). A single forward pass then evaluates every neighbour of a board;
+`load_q` returns the trained function for Q*.
 
 Deliberate differences from the papers:
 
@@ -75,7 +75,7 @@ class Runner(NamedTuple):
 class Boards(NamedTuple):
     """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
 
-    board: PyTree[Array]  # (*batch, ...)
+    board: PyTree[Array]  # boards, (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
@@ -171,8 +171,8 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        # The walk goes backwards, to boards from which a move leads to `board`. They are the boards
-        # in `moves` if every move can be undone.
+        # The walk goes backwards, to boards from which a move leads to `board`. If every move can
+        # be undone, these predecessors are the boards in `moves`.
         before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)

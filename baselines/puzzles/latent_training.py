@@ -17,12 +17,12 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions. The learner receives nothing else about a puzzle but the goal."""
+    """Data set of transitions; the learner's only other data about the puzzle is the goal."""
 
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array
     action: Int32[Array, "*seeds transitions"]
-    # Observations after the actions, in the same form.
+    # Observations after the actions, with the shape of `before`.
     after: Array
     solved: Bool[Array, "*seeds transitions"]  # whether the puzzle is solved in `after`
 

@@ -87,8 +87,8 @@ class Sight:
     def features(self) -> int:
         """Number of features with which `split` represents one cell.
 
-        It is the length of a one-hot vector or, if pictures are used, 3 colours times the number of
-        pixels in a tile.
+        This is the length of a one-hot vector or, if pictures are used, 3 colours times the number
+        of pixels in a tile.
         """
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 
@@ -122,7 +122,7 @@ class Sight:
 class LatentWorld(nn.Module):
     """Learned model of a puzzle: encoder, decoder, transition model, classifier of solved states.
 
-    Its methods take a single state, not a batch. A state of the model is called a code. It has
+    Its methods take a single state, not a batch. A state of the model is called a code. A code has
     `bits` bits for each cell of the observation.
     """
 

@@ -6,9 +6,9 @@ learns a discrete model ("Learning discrete world models for heuristic search"; 
 a heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
 `jaxenvs solve ID --model RUN`.
 
-The first gradient steps, a fraction `model_share` of all, train the model. The later ones train the
-heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model. The
-learner does not know which actions are legal, so walks avoid actions that change nothing in the
+The first gradient steps, a fraction `model_share` of all, train the model. The later steps train
+the heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
+The learner does not know which actions are legal, so walks avoid actions that change nothing in the
 model. Neither the training of the heuristic nor planning steps the environment.
 
 Deliberate differences from the paper (latent_world.py lists more): the heuristic estimates the cost
@@ -78,7 +78,7 @@ class Settings(shared.Solving):
     gradient_steps: int = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
-    target_every: int = 1  # updates after which the weights are copied even if the loss is high
+    target_every: int = 1  # updates between copies to the target network, even if the loss is high
     width: int = 128  # width of the heuristic's layers
     # number of boards on which the greedy policy is tested after each update, for the log
     test_boards: int = 32
@@ -146,9 +146,9 @@ def update(learner: WorldLearner, runner: Runner) -> tuple[Runner, dict[str, Arr
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # All seeds are in the same update. `pmax` over the seeds returns this count without their axis,
-    # so that `cond` remains a branch. With a count per seed, `vmap` would turn `cond` into a
-    # select, which trains both the model and the heuristic.
+    # All seeds have made the same number of updates. `pmax` over the seeds returns this number
+    # without the axis of seeds, so that `cond` remains a branch. With a number per seed, `vmap`
+    # would turn `cond` into a select, which trains both the model and the heuristic.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)

@@ -47,7 +47,7 @@ class Sampling(NamedTuple):
 
 
 class Actor:
-    """Ray actor that steps its environments; each call passes the current weights of the policy."""
+    """Ray actor that steps its environments with the policy weights that each call passes."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
@@ -55,7 +55,7 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Collect a fragment (a piece of a rollout); return a dict of facts, and the fragment.
+        """Collect and return a fragment (a piece of a rollout), after a dict that describes it.
 
         The dict has `version`, the fragment's bytes and the seconds that collecting took.
         """
@@ -75,8 +75,8 @@ class Actor:
 def use_one_thread() -> None:
     """Restrict JAX in this process to a single CPU thread.
 
-    This leaves the other cores to the other actors, and accelerators to the learner. Call it before
-    JAX computes anything.
+    This leaves the other cores to the other actors, and accelerators to the learner. Call this
+    function before JAX computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     os.environ["NPROC"] = "1"  # size of XLA's thread pool

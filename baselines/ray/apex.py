@@ -48,9 +48,8 @@ class Settings(Common):
     rollout_steps: int = 32  # steps of each environment between updates
     learning_rate: float = 3e-4  # initial learning rate
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
-    capacity: NonNegativeInt = (
-        200_000  # largest number of steps that all replay shards together hold
-    )
+    # largest number of steps that all replay shards together hold
+    capacity: NonNegativeInt = 200_000
     warm_up: Count = 10_000  # steps in all shards together before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # number of transitions per gradient step
@@ -61,21 +60,21 @@ class Settings(Common):
     priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # probability of random actions in the environment that explores most
-    # alpha: the last environment's epsilon is epsilon ** (1 + alpha)
+    # exponent alpha: the last epsilon is epsilon ** (1 + alpha)
     epsilon_power: NonNegative = 7.0
     actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
     replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
-    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
-    # cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
+    # None: start a cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
     mode: ClassVar[str] = "async"  # mode of training.py: actors do not wait for the newest weights
-    munchausen: ClassVar[float] = 0.0  # off; dqn.py reads it, but it is no setting of Ape-X
+    munchausen: ClassVar[float] = 0.0  # no Munchausen bonus; dqn.py reads this constant
 
     @property
     def workers(self) -> int:
-        """Number of processes of a run besides the main one; each occupies one CPU."""
+        """Number of a run's processes besides the main process; each occupies one CPU."""
         return self.actors + self.replays + 1
 
     def check(self) -> None:
@@ -169,7 +168,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
+    """Return the classes of a run's processes, imported here because they need the extra `ray`."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

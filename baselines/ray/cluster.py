@@ -1,4 +1,4 @@
-"""Ray cluster that this process starts or joins, and a pool of actors that replaces dead ones.
+"""Ray cluster that this process starts or joins, and a pool that replaces dead actors.
 
 A call of an actor fails if the actor's process has died or takes too long. The pool then starts a
 new process in place of the actor.
@@ -35,11 +35,11 @@ class Cluster:
     """The Ray cluster that this process has started or joined."""
 
     def __init__(self) -> None:
-        """Do nothing; `start` starts or joins a cluster."""
+        """Create the object without a cluster; `start` starts or joins one."""
         self._ours = False
 
     def start(self, address: str | None, workers: int, timeout: int) -> None:
-        """Start a cluster on this machine with `workers` CPUs, or join the one at `address`.
+        """Start a cluster on this machine with `workers` CPUs, or join the cluster at `address`.
 
         Does nothing if this process is already connected to a cluster. Raises `RunError` if the
         address does not answer within `timeout` seconds, or if the cluster has fewer CPUs than
@@ -127,8 +127,8 @@ class Pool:
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
         """Start the actors, each by a call `make(slot, generation)`.
 
-        `slot` is the actor's index, and `generation` the number of actors that died before. A call
-        may take `patience` seconds before its actor counts as dead.
+        `slot` is the actor's index, and `generation` the number of the pool's actors that have
+        died so far. A call may take `patience` seconds before its actor counts as dead.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far

@@ -31,7 +31,7 @@ Record = dict[str, Any]  # steps of all environments of an actor, as arrays by f
 
 
 class Exploration(NamedTuple):
-    """Settings of an Ape-X actor, besides the environment."""
+    """Settings of an Ape-X actor, except those of its environment."""
 
     sampling: Sampling
     n_step: int
@@ -40,7 +40,7 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Ray actor that explores its environments; each call passes the current weights."""
+    """Ray actor that explores its environments with the weights that each call passes."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
@@ -53,7 +53,7 @@ class Explorer:
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return a dict about new n-step transitions, and the transitions.
+        """Step the environments; return new n-step transitions, after a dict that describes them.
 
         The dict has `version` (which weights chose the actions), the number and the bytes of the
         transitions, the seconds taken, sums over the episodes that ended, and the length of the
@@ -171,9 +171,9 @@ def items(
     """Return the n-step transitions that begin at all steps but the last n_step - 1, and a mask.
 
     `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
-    steps of the actor's previous call or, in the first call, with placeholders, at which its field
-    `is_step`, (steps,), is False. The mask is False for transitions that begin at a placeholder;
-    they must not be stored.
+    steps of the actor's previous call or, in the first call, with placeholders, whose `is_step`,
+    (steps,), is False. The mask is False for transitions that begin at a placeholder; such
+    transitions must not be stored.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 

@@ -36,7 +36,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Conversion of observations to network inputs: they are used unchanged."""
+        """Conversion of observations to network inputs, which leaves observations unchanged."""
         return Features(self.observation_space, identity)
 
 
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     """Result of one step of all environments.
 
     If an episode ended in the step, `obs` is the first observation of the next episode (autoreset),
-    and `final_obs` the last observation of the ended one.
+    and `final_obs` the last observation of the episode that ended.
     """
 
     obs: PyTree[np.ndarray]
@@ -104,8 +104,9 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 class GymEnvs:
     """Vector of `count` environments with autoreset.
 
-    `mask` (envs, actions) holds the legal actions. It is read from `info["action_mask"]`, which
-    Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no mask.
+    `mask` (envs, actions) holds the legal actions. The mask is read from `info["action_mask"]`,
+    which Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no
+    mask.
     """
 
     mask: np.ndarray | None
@@ -142,14 +143,13 @@ class GymEnvs:
 
     def _given(self, action: np.ndarray) -> np.ndarray:
         """Convert the policy's actions to actions of the Gymnasium action space."""
-        if isinstance(
-            self._space, gymnasium.spaces.Box
-        ):  # clip, because an action rounded to float32 may exceed the float64 bounds
+        # Clip Box actions, because an action rounded to float32 may exceed the float64 bounds.
+        if isinstance(self._space, gymnasium.spaces.Box):
             return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
         return action + np.asarray(getattr(self._space, "start", 0))
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
-        """Return the masks of all environments; `ValueError` if one of them has no mask."""
+        """Return the masks of all environments; `ValueError` if an environment gives no mask."""
         self._require(np.all(info.get(f"_{MASK}", False)))
         return np.stack(list(info[MASK])).astype(np.bool_)
 
@@ -185,8 +185,8 @@ class GymEnvs:
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
     """Return a function that converts observations of a Gymnasium space for jaxenvs.
 
-    It takes one observation in `space` or a batch of them. The results are in `convert(space)`, the
-    jaxenvs space, whose dtypes may differ.
+    The function takes one observation in `space` or a batch of them. The results are in
+    `convert(space)`, the jaxenvs space, whose dtypes may differ.
     """
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}

@@ -45,8 +45,8 @@ class Settings(ppo.Settings):
     learners: Count = 1  # number of learner processes; each gets a part of an update's rollouts
     # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
-    # HOST:PORT of a Ray cluster to join, or auto for the one this machine is part of; None: start a
-    # cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
+    # None: start a cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
@@ -54,7 +54,7 @@ class Settings(ppo.Settings):
 
     @property
     def workers(self) -> int:
-        """Number of processes of a run besides the main one; each occupies one CPU."""
+        """Number of a run's processes besides the main process; each occupies one CPU."""
         return self.actors + self.learners
 
     def check(self) -> None:
@@ -127,9 +127,9 @@ def centred(
 ) -> tuple[Array, Array]:
     """Return what PPO's loss needs to normalise the V-trace advantages of each minibatch.
 
-    The first array, (minibatches, items), is subtracted from the advantages; `returns.baselines`
-    computes it. The second, (minibatches,), is the standard deviation of the results, by which the
-    loss divides them; it is at least `advantage_floor`.
+    The first array, (minibatches, items), is the baselines that `returns.baselines` computes; the
+    loss subtracts them from the advantages. The second array, (minibatches,), is the standard
+    deviation of these differences, by which the loss divides them, and at least `advantage_floor`.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)
@@ -143,7 +143,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes. They need the extra `ray`, so import them here."""
+    """Return the classes of a run's processes, imported here because they need the extra `ray`."""
     from .actors import Actor, Sampling
     from .training import Learners, Parts
 

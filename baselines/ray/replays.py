@@ -46,9 +46,8 @@ class Replay:
         # Number of items written so far. The next one is written at this number modulo `capacity`.
         self._written = 0
         self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
-        self._drawn: tuple[np.ndarray, np.ndarray] | None = (
-            None  # indices and serial numbers of the items in the latest sample, if there is one
-        )
+        # indices and serial numbers of the items in the latest sample, if there is one
+        self._drawn: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, items: Items) -> None:
         """Store items in place of the oldest; the TD errors `items["error"]` set the priorities."""
@@ -116,7 +115,7 @@ class Replays:
         return sum(self._held)
 
     def add(self, reference: Any, count: int) -> None:
-        """Send `count` items of an actor, given by a reference, to the next shard."""
+        """Send an actor's `count` items, to which the Ray reference points, to the next shard."""
         shard = self._next
         self._handles[shard].add.remote(reference)
         self._held[shard] = min(self._held[shard] + count, self._capacity)
@@ -176,8 +175,8 @@ class Replays:
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
     """Divide the sampling of `size` items among shards; yield (shard, number of items).
 
-    `held` has the number of items that each shard stores. The shares are proportional to it, and
-    shards with a share of 0 are left out.
+    `held` has the number of items that each shard stores. The shares are proportional to these
+    numbers, and shards with a share of 0 are left out.
     """
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):

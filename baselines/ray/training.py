@@ -238,8 +238,8 @@ class Training:
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
         """Wait at most `TICK` seconds for a remote call to finish, and process its result.
 
-        It is a call of an actor, which returns experience, or of a learner. Return the metrics of
-        the update if all learners have now finished it, else None.
+        An actor's call returns experience, and a learner's call ends its part of an update. Return
+        the metrics of the update if all learners have now finished it, else None.
         """
         assert self._pool is not None
         metrics = None
@@ -269,15 +269,14 @@ class Training:
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
         """Return the metrics of an update that concern the processes on Ray.
 
-        They are the age of the actors' weights, the bytes of experience and of weights, and the
-        numbers of actors and learners that have died so far.
+        These metrics are the age of the actors' weights, the bytes of experience and of weights,
+        and the numbers of actors and groups of learners that have died so far.
         """
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
         numbers = {
-            "lag": float(
-                np.mean(lags)
-            ),  # mean age, in updates, of the weights with which actors sampled
+            # mean age, in updates, of the weights with which actors sampled
+            "lag": float(np.mean(lags)),
             "lag_max": max(lags),
             "fragment_bytes": sum(made.about["bytes"] for made in batch),
             "weight_bytes": self._weight_bytes,

@@ -53,10 +53,12 @@ EXAMPLES = (
 )
 BATCH = 64  # number of episodes that are played together
 RANDOM_EPISODES = 256  # number of episodes of random play for the reference score
-OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2  # purposes of random keys
+# numbers that are folded into the seed's key, one for each purpose
+OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2
 
 
-Played = Sequence[Episode | str]  # a text is the reason for which a level was left out
+# for each level, an episode, or as text the reason for which the level was left out
+Played = Sequence[Episode | str]
 
 
 class Source(NamedTuple):
@@ -67,8 +69,8 @@ class Source(NamedTuple):
     keywords: dict[str, Any]  # arguments of `jaxenvs.make`
     # Function of (key, levels, number of levels) that returns episodes.
     play: Callable[..., Played]
-    counts: Counts  # levels that were left out
-    about: str  # who plays
+    counts: Counts  # number of levels that were left out for each reason
+    about: str  # description of the player, such as "random legal actions"
 
 
 def main(argv: list[str]) -> int:
@@ -81,7 +83,7 @@ def _run(argv: list[str]) -> int:
     kind = options.by if options.by in ("oracle", "random") else "policy"
     id = registry.spec(options.id).id
     name = options.out or f"jaxenvs/{id}/{kind}-v0"
-    leaving = contextlib.ExitStack()  # what a second Ctrl-C still does
+    leaving = contextlib.ExitStack()  # cleanup that a second Ctrl-C runs
     stop = Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.", leaving.close)
     try:
         with stop:
@@ -174,7 +176,7 @@ def _played(
 
 
 def random_actions(env: Env) -> Callable[..., Any]:
-    """Return a function for `Recorder` that draws legal actions of a batch uniformly."""
+    """Return a function for `Recorder` that draws a legal action for each state of a batch."""
 
     def one(key: Any, state: Any) -> Any:
         mask = legal_actions(env, state)
@@ -199,7 +201,7 @@ def _actions_of(policy: Policy, greedy: bool) -> Callable[..., Any]:
 def _record(
     options: argparse.Namespace, source: Source, writer: Writer, stopped: Callable[[], bool]
 ) -> None:
-    """Write episodes until there are enough, or until `stopped()` is true."""
+    """Record and write `options.episodes` episodes, or fewer if `stopped()` becomes True."""
     console, most = Console(), options.episodes
     key = jax.random.fold_in(jax.random.key(options.seed), OF_PLAY)
     progress = bar(console)
@@ -218,7 +220,7 @@ def _record(
 
 
 def _write(source: Source, writer: Writer, most: int, played: Played, levels: Any) -> None:
-    """Write the episodes of a batch of levels, but not more than `most` in total."""
+    """Write the episodes of a batch of levels until the dataset has `most` episodes."""
     counts = source.counts
     for row, episode in enumerate(played):
         if writer.episodes == most:
@@ -233,10 +235,10 @@ def _write(source: Source, writer: Writer, most: int, played: Played, levels: An
 
 
 def _levels(env: Env, seed: int, most: int) -> Iterator[tuple[Any, int]]:
-    """Yield batches of levels without end, each with its number of levels.
+    """Yield batches of levels without end, each with the number of its levels.
 
-    Given levels come in the order of their file, again and again. Other levels are drawn, each from
-    its own key.
+    If the environment has a `LevelSet`, its levels come in their order, again and again. Otherwise,
+    levels are drawn, each from its own key.
     """
     given = getattr(env, "levels", None)
     count = min(BATCH, max(most, 1))
@@ -265,7 +267,7 @@ def _level_text(env: Env, level: Any) -> dict[str, str]:
 
 
 def _about(options: argparse.Namespace, source: Source, argv: list[str]) -> dict[str, Any]:
-    """Return further entries of metadata.json: source, command and reference scores."""
+    """Return entries of the dataset's metadata.json: source, command and reference scores."""
     scores: dict[str, Any] = {}
     if source.counts.returns:
         key = jax.random.fold_in(jax.random.key(options.seed), OF_RANDOM_PLAY)

@@ -50,7 +50,7 @@ class Keeper:
         self._sinks, self._callback, self._looks = sinks, callback, looks
         self.stopped = False
         self._records: list[dict[str, Any]] = []  # records that are not in the log yet
-        self._unsaved: RunError | None = None  # why the newest checkpoint could not be written
+        self._unsaved: RunError | None = None  # why saving the newest checkpoint failed
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
         self._begun = time.monotonic()  # time in s at which the latest checkpoint was begun
@@ -103,7 +103,7 @@ class Keeper:
             return
         self.wait()
         self._begun = time.monotonic()
-        copies = jax.tree.map(np.array, trees)  # the next update reuses the memory of `trees`
+        copies = jax.tree.map(np.array, trees)  # copy: the next update overwrites `trees`
         for look in self._looks:
             copies |= look.parts()
         self._saving = self._writer.submit(self._save, update, copies)

@@ -330,7 +330,7 @@ def _kept(
 
 
 def _follow(run: Run, html: bool) -> None:
-    """Report a finished training: print a sweep's results, if the run is a sweep.
+    """Print the results of a finished run if it is a sweep.
 
     With `html`, also write replay.html, which shows episodes of the first seed.
     """

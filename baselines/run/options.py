@@ -35,7 +35,8 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: its length, its use of hardware, and tests in training.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-RATE = "learning_rate"  # a resumed run may change this too; the schedule of the rate then restarts
+# name of the learning rate, which a resumed run may also change; its schedule then restarts
+RATE = "learning_rate"
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -125,9 +126,10 @@ def prepare(
 ) -> tuple[Options[Any], Run, Learner[Any]]:
     """Return the options of the command line `argv`, the run, and the learner.
 
-    Raises for invalid input. `build` creates the learner and defaults to `build_learner`. `trace`
-    traces the first update, to find errors of the environment. It is called before any directory is
-    created or any earlier run is removed, so that such an error leaves all files unchanged.
+    Raises an error for invalid input. `build` creates the learner and defaults to `build_learner`.
+    `trace` traces the first update, to find errors of the environment. `trace` is called before any
+    directory is created or any earlier run is removed, so that such an error leaves all files
+    unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -178,7 +180,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options` with `reset_source` set if this machine's default is not the environment's.
+    """Return `options`, with `reset_source` set if this machine's default differs from the env's.
 
     The reset source is the way in which resets get their levels. A new run records this machine's
     default, and so uses it on every machine where it is resumed. A resumed run without a recorded
@@ -243,7 +245,7 @@ def canonical(id: str, algorithm: str) -> str:
 
 
 def build_learner(options: Options[S], config: Config) -> Learner[S]:
-    """Return the learner for an environment that JAX steps; raises for invalid settings."""
+    """Return the learner for a jaxenvs environment; raises an error for invalid settings."""
     settings: Any = options.settings
     settings.check()
     devices = Devices.chosen(options.devices)
@@ -314,7 +316,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
     """Return the options of the command line, with a run's options as defaults.
 
-    Raises `RunError` if it changes an option that a resumed run must keep.
+    Raises `RunError` if the command line changes an option that a resumed run must keep.
     """
     try:
         saved = Options(

@@ -44,7 +44,7 @@ class Counts:
         ]
 
     def short(self) -> str:
-        """Return text for the progress line."""
+        """Return the number of levels left out, as text for the progress line; "" if it is 0."""
         total = self.left_out.total()
         return f"{counted(total, 'level')} left out" if total else ""
 
@@ -66,7 +66,7 @@ def player(
 ) -> Callable[..., list[Episode | str]]:
     """Return a function of (key, levels, number of levels) that plays shortest plans.
 
-    budget: number of states that a search of up to 64 levels stores.
+    budget: largest number of states that a search of up to 64 levels stores.
 
     The function returns an episode for each level, or the reason for which there is none.
 
@@ -85,8 +85,8 @@ def player(
             return []
         if not good:
             return list(reasons)
-        # The batch keeps its size, so that the program is compiled once: rows without a plan play
-        # another row's level, and are dropped.
+        # The batch keeps its size, so that the program is compiled once. In place of each level
+        # without a plan, the first level with a plan is played again, and its episode is dropped.
         rows = np.array([row if row in good else good[0] for row in range(count)])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
         plans = _padded([found[row].plan for row in rows])
@@ -137,7 +137,7 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 
 
 def _labelled(episode: Episode) -> Episode | str:
-    """Return an episode with the number of steps that remain; a reason if its plan is cut off.
+    """Return an episode with the number of remaining steps; "too long" if it was truncated.
 
     Where the reward does not depend on the number of steps alone, as in Puzzle-Sokoban, a solution
     has no optimal return, so only the episode shows that its plan exceeds the time limit.

@@ -18,7 +18,7 @@ OLDEST = "oldest"  # name of a metric: steps of the longest unfinished episode
 
 
 class ProgressLine:
-    """Progress bar in a terminal. If the output goes elsewhere, a new line every few seconds."""
+    """Progress bar in a terminal; any other output gets a new line every few seconds."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ProgressLine:
         unit: str = "steps",
         shown: Callable[[dict[str, Any]], str] | None = None,
     ) -> None:
-        """Start with `done` of `updates` updates made.
+        """Start the line of a run that has made `done` of `updates` updates.
 
         `unit` is the name of the steps. `shown` formats a log record as text, which the line shows
         in place of the return.
@@ -43,9 +43,8 @@ class ProgressLine:
         self._words = ""  # text that `shown` returned for the latest log record
         self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
-        self._compiled: tuple[float, int] | None = (
-            None  # time (s) and number of updates after the first chunk, which includes compilation
-        )
+        # time (s) and number of updates after the first chunk, which includes compilation
+        self._compiled: tuple[float, int] | None = None
         self._last_print = self._begun
         self._bar = bar(self._console)
         self._task = self._bar.add_task(config.id, total=updates, completed=done, text="", left="")
@@ -109,7 +108,7 @@ class ProgressLine:
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Return the text of the progress line. Its steps and speed are totals over the seeds."""
+        """Return the text of the progress line, with total steps and speed over the seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
         returned = "return -" if score is None else f"return {score:.3f}"
@@ -136,9 +135,9 @@ class Returns:
     """Mean return of the latest episodes, without a bias towards short episodes.
 
     Short episodes end first, and they may be the successful ones. The mean is therefore taken over
-    enough of the latest updates that every environment has finished an episode in them, but no
-    more: together, these updates have more steps than the longest unfinished episode. Until there
-    are enough updates, the mean is None.
+    the smallest number of latest updates in which every environment has finished an episode:
+    together, these updates have more steps than the longest unfinished episode. Until there are
+    enough updates, the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
@@ -151,8 +150,8 @@ class Returns:
         """Add the episodes that ended in an update, and compute the mean return `mean` anew.
 
         `episodes` is the number of these episodes and `total` the sum of their returns, (seeds,).
-        `oldest` is the length of the longest unfinished episode. If it is None, the mean is over
-        the latest update in which an episode ended.
+        `oldest` is the length of the longest unfinished episode. If `oldest` is None, the mean is
+        over the latest update in which an episode ended.
         """
         if oldest is None:
             some = episodes > 0

@@ -25,7 +25,7 @@ Rows = Sequence[dict[str, Any]]
 
 
 class Sink:
-    """Base class of log writers. Their methods raise `OSError` if writing fails."""
+    """Base class of log writers, whose methods raise `OSError` if writing fails."""
 
     def start(self, run: Run, rows: Rows) -> None:
         """Start the log of a run. `rows` are the records that log.jsonl already has."""
@@ -70,7 +70,8 @@ class Csv(Sink):
         new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        columns, self._columns = self._columns, []  # if appending fails, rewrite the file next time
+        # Forget the columns, so that the next call rewrites the file if appending fails.
+        columns, self._columns = self._columns, []
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
 
@@ -109,7 +110,7 @@ class TensorBoard(Sink):
         from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
 
         writer = self._writer or self._open(rows[0]["steps"])
-        self._writer = None  # set again below; after an error the next call opens a new file
+        self._writer = None  # if writing fails below, the next call opens a new file
         for row in rows:
             numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]

@@ -109,7 +109,7 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """Return agent i's part of an array, as far as this process holds the array."""
+    """Return the entry of agent i in an array, limited to the shards on this process's devices."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])

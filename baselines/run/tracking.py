@@ -1,7 +1,7 @@
 """Evaluations and videos during training; evaluations also keep each seed's best weights.
 
-An evaluation or video uses the weights after an update, and runs while training continues. It draws
-from separate random keys, so training is bit-identical with and without it.
+An evaluation or video uses the weights after an update, and runs while training continues. Both
+draw from separate random keys, so training is bit-identical with and without them.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,7 +33,7 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
 
 
 class Evaluations:
-    """Evaluations of `episodes` episodes per seed, every `every` updates; keep the best weights.
+    """Evaluations of `episodes` episodes per seed, every `every` updates, and the best weights.
 
     The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` holds the best
     policies of a resumed run so far, as `Run.best` returns them. If `every` is None, there are no
@@ -98,7 +98,8 @@ class Evaluations:
 class Videos:
     """Videos of an episode of the first seed, every `every` updates, in RUN/videos/UPDATE.gif.
 
-    All videos begin with the same level and show at most `MOMENTS` steps. A thread draws them.
+    All videos begin with the same level and show at most `MOMENTS` steps. A thread draws the
+    videos.
     """
 
     note = ""

@@ -45,7 +45,7 @@ def saved(folder: Path) -> list[Path]:
 
 
 def newest(folder: Path) -> int:
-    """Return the update of the newest checkpoint in a folder, or 0 if there is none."""
+    """Return the update number of the newest checkpoint in a folder, or 0 if there is none."""
     return max((int(path.name) for path in saved(folder)), default=0)
 
 
@@ -232,7 +232,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` if the arrays exceed this machine's memory: a damaged file may claim so."""
+    """Raise `RunError` if the arrays exceed this machine's memory, as in a damaged manifest."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()

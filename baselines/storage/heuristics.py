@@ -31,8 +31,9 @@ def load_q(
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
     """Load the costs of all actions that a DAVI run with `--q` has learned.
 
-    The result is a function of (instance, board). `seed` is the index of one of the run's seeds,
-    from 0. Raises `RunError` with a message that tells the user how to fix the run.
+    The result is a function that returns the predicted cost of each action on a board of a puzzle
+    instance, given (instance, board). `seed` is the index of one of the run's seeds, from 0. Raises
+    `RunError` with a message that tells the user how to fix the run.
     """
     learner, weights = trained(run_dir, seed, ("davi",))
     if not learner.settings.q:
@@ -43,7 +44,7 @@ def load_q(
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
 ) -> tuple[Learner[Any, Any], PyTree[Array]]:
-    """Return a run's learner and the weights of one seed. Its network depends on the algorithm.
+    """Return a run's learner and the weights of one seed.
 
     Raises `RunError` unless one of `algorithms` trained the run.
     """

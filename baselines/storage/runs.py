@@ -54,11 +54,11 @@ class Config:
 
     id: str
     fields: dict[str, Any]  # constructor fields that differ from the defaults of the id
-    seed: int  # first seed; the others count up from it
+    seed: int  # first seed; the other seeds are the integers that follow it
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    # Options of logs and evaluations, if they are not 0 or empty; names: `options.TRACKING`.
+    # Those options of logs and evaluations (`options.TRACKING`) that are neither 0 nor empty.
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Swept setting -> its values.
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -166,7 +166,7 @@ def load_policy(
     network, shapes = _network(row, run, env)
     weights = _weights(run, shapes, seed, best)
     try:
-        given = config.settings | config.agents[seed][0]  # the agent's settings
+        given = config.settings | config.agents[seed][0]  # with the agent's swept values
         search = registry.search(row, env, network, given, simulations)
     except ValueError as error:
         raise RunError(f"{run.path}: {error}") from error
@@ -243,9 +243,8 @@ class Run:
 
     path: Path
     config: Config
-    made: tuple[Path, ...] = dataclasses.field(
-        default=(), compare=False
-    )  # directories that `create` made, parent directories included
+    # directories that `create` made, parent directories included
+    made: tuple[Path, ...] = dataclasses.field(default=(), compare=False)
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":

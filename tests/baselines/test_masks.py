@@ -91,7 +91,7 @@ def test_no_learner_takes_an_illegal_action(make):
         assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0
     else:
         assert wasted(rollout.obs, rollout.action) == 0.0
-        # A tour has 19 steps, so in 24 steps one ends.
+        # A tour has 19 steps, so one tour ends in the 24 steps of each environment.
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)
 
 
@@ -101,7 +101,8 @@ def test_an_update_in_which_masks_count_stays_finite(make):
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
     for leaf in jax.tree.leaves((runners.weights, metrics)):
         assert np.isfinite(leaf).all()
-    # With equally probable legal actions, the mean of log 19, log 18, ..., log 1.
+    # The legal actions are about equally probable, so a step's entropy is the log of their number:
+    # log 19, log 18, ..., log 1 in a tour.
     if "entropy" in metrics:
         tour = np.log(np.arange(19, 0, -1))
         uniform = (tour.sum() + tour[:5].sum()) / 24
@@ -133,10 +134,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """With the weights that acted, all probability ratios must be 1.
-
-    Then advantages equal PPO's.
-    """
+    """With the weights that acted, all ratios are 1, so V-trace's targets must equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -157,7 +155,7 @@ def biased(weights, dense: str):
 
 @pytest.mark.full
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """Gate forbids action 0, which has value 3, at even times; there the best value is 2.
+    """Gate forbids action 0, which has value 3, at even times; the best legal value is then 2.
 
     Episodes are truncated at time 5, and the next one begins at time 0.
     """
@@ -227,7 +225,7 @@ class AllLegal(Endless):
 
 @pytest.mark.parametrize("make", by_default(of_ppo))
 def test_masks_that_allow_everything_are_not_in_the_program(make):
-    """Their traced update is the same program as for an environment without a mask."""
+    """The update for `AllLegal` is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
         # `state_shape` traces the environment once, so no program below contains this trace.
@@ -270,7 +268,7 @@ def tours(tmp_path_factory):
     ],
 )
 def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
-    """With legal actions every tour ends after nine steps; an illegal one would make it longer."""
+    """With legal actions every tour ends after nine steps; an illegal action would lengthen it."""
     policy = tours[which]
 
     def act(key, obs, state, memory):
@@ -334,7 +332,7 @@ def test_actors_of_gymnasium_take_the_mask_of_the_info():
     rollout, _ = sampler.collect(weights)
     assert rollout["mask"].shape == (20, 3, 2) and rollout["mask"].dtype == np.bool_
     assert np.take_along_axis(rollout["mask"], rollout["action"][..., None], axis=-1).all()
-    # Probability 1, because one of the two actions is legal.
+    # The log-probability is 0, because only one of the two actions is legal.
     np.testing.assert_array_equal(rollout["log_prob"], 0.0)
     np.testing.assert_array_equal(sampler.play(weights, 2, seed=1)[0], 8.0)
     with pytest.raises(ValueError, match=r"gives info\['action_mask'\] in some resets and steps"):

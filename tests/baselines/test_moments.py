@@ -147,9 +147,9 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """With rollouts of one step the results are Gymnasium's.
+    """With rollouts of one step, scaled rewards equal those of Gymnasium's `NormalizeReward`.
 
-    Gymnasium updates its statistics in every step.
+    `NormalizeReward` updates its statistics in every step.
     """
     rewards = np.random.default_rng(0).normal(1, 30, (12, 8)).astype(np.float32)
     env = NormalizeReward(Replayed(rewards), gamma=0.9)
@@ -235,7 +235,7 @@ def test_a_run_goes_on_with_its_statistics(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-@pytest.mark.usefixtures("as_a_user")  # so that the library raises the errors, not jaxtyping
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
 def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):

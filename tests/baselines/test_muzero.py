@@ -70,7 +70,7 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
 def test_means_over_batches_are_right_as_tests_compile_them(shape):
     """Compare means of softmaxes with NumPy.
 
-    The tests' XLA flags once disabled a pass of the compiler without which they are wrong.
+    The tests' XLA flags once disabled a compiler pass; without this pass, the means are wrong.
     """
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     chances = np.exp(logits.astype(float))
@@ -83,7 +83,7 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
     """Return random windows of a replay buffer.
 
-    They have terminations and truncations. Some begin at a slot that holds no step.
+    The windows have terminations and truncations, and some begin at a slot that holds no step.
     """
     rng = np.random.default_rng(seed)
     slots = moments + n_step
@@ -132,7 +132,8 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    assert len(met) == 5  # all kinds of first and later steps, except a first step after an end
+    # Each pair of (is a later step, state of the episode) occurs, except a first step that is over.
+    assert len(met) == 5
 
 
 def value_of(
@@ -140,8 +141,8 @@ def value_of(
 ) -> float:
     """Return the n-step value target of a step, in a plain loop.
 
-    It is the discounted rewards up to an end, plus the bootstrapped value unless the end is a
-    termination.
+    The target is the sum of at most `n_step` discounted rewards, up to the end of the episode, plus
+    the bootstrapped value unless the episode terminates.
     """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
@@ -210,7 +211,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    # New windows have one priority, others priorities by their errors.
+    # New windows share one priority; windows that were sampled have priorities from their errors.
     assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):
@@ -225,7 +226,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # The windows of a batch are shuffled, because only the first ones are reanalysed.
+    # The windows of a batch are shuffled, because only the first windows are reanalysed.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)
@@ -236,7 +237,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
 
 
 def test_consistency_targets_are_standardised():
-    """Targets are standardised over the chosen rows; a constant target has no gradient."""
+    """Targets are standardised over the items chosen by `rows`; constant targets become 0."""
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
@@ -352,7 +353,7 @@ def test_board_predictions_equal_plain_numpy():
     ],
 )
 def test_it_learns_on_boards(settings):
-    """Train updates on boards, with chance codes and without.
+    """Make four updates on boards, with chance codes and without.
 
     Binary boards have one feature per cell. Windows and searches have few steps, because each step
     is compiled separately.
@@ -463,7 +464,8 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
 def test_value_consistency_learns_from_values_of_true_states():
     """The value loss also draws the values of predicted states to the values of observed states.
 
-    This part counts where the state was observed, and observed states receive no gradient.
+    This term of the loss is left out from the end of the episode on. Observed states receive no
+    gradient.
     """
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
@@ -491,10 +493,10 @@ def test_value_consistency_learns_from_values_of_true_states():
 
 
 def test_the_code_loss_rewards_even_use_of_codes():
-    """The loss has the gradient of two terms.
+    """The loss has the same gradient as the sum of two terms.
 
-    They are the negative entropy of the mean code, and the codes' mean squared distance from
-    one-hot codes.
+    The terms are the negative entropy of the mean code, and the mean squared distance of the codes
+    from one-hot codes.
     """
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
@@ -579,7 +581,7 @@ def test_random_actions_are_legal_and_search_policies_are_stored():
 
 
 def test_illegal_actions_are_known_at_the_root():
-    """Test this in Gate, whose first action is illegal at even times."""
+    """In `Gate`, action 0 is illegal at even times: the search gives it probability 0 there."""
     _, runner = collected(Gate())
     buffer = runner.replay_buffer
     is_step = np.asarray(buffer.is_step)
@@ -632,7 +634,7 @@ def test_reanalyse_uses_the_target_network():
 
 
 def test_bootstrap_values_use_the_right_slots_and_masks():
-    """Test this in Gate, whose first action is illegal at even times."""
+    """Compare with lookahead values in `Gate`, whose action 0 is illegal at even times."""
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
     got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)

@@ -155,9 +155,10 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
 
 
 def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
-    """Each line gives the features that plain NumPy finds, rows first; a turned board swaps them.
+    """Compare with NumPy: the features are one vector for each row, then one for each column.
 
-    A board of bits, whose cells are single numbers, is read likewise.
+    Transposing the board swaps the vectors of rows and columns. Cells of a binary board enter as
+    single numbers, other cells as one-hot vectors.
     """
     for space in (spaces.Box(0, 5, (3, 3), np.uint8), spaces.Box(0, 1, (4, 4), np.uint8)):
         encoder = encoders.Encoder(space, 0, lines=7)
@@ -209,14 +210,14 @@ def test_bfloat16_is_of_activations_alone(id):
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
     """Accelerators run another program, whose outputs and gradients must agree.
 
-    It looks up the first two layers in one table that includes the bias, and computes the heads as
-    one product.
+    This program looks up the first two layers in one table that includes the bias, and computes the
+    heads as one product.
     """
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs
     network = policies.ActorCritic.of(env, (16,), 8)
     weights = jax.jit(network.init)(jax.random.key(1), obs)
-    # Add this so that biases are not 0 and have an effect.
+    # Add 0.1 to all weights, so that biases are not 0 and have an effect.
     weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)
 
     def answers():

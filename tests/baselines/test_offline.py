@@ -36,7 +36,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, env):
-    """Write episodes of random numbers, and let all datasets be in their folder."""
+    """Return a folder with a dataset of random episodes, from which tests read datasets."""
     path = tmp_path_factory.mktemp("datasets")
     writer = demos.Writer("some-v0", env, ID, {}, path)
     rng = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def learner(env, algorithm, **given) -> Learner:
 
 
 def random_weights(network, obs, seed=0):
-    """Return weights of a network in which no layer is close to 0."""
+    """Return random weights of a network, larger than initial weights, which may be near 0."""
     weights = network.init(jax.random.key(seed), jnp.asarray(obs))
     leaves, tree = jax.tree.flatten(weights)
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def random_weights(network, obs, seed=0):
 
 
 def cross_entropy(network, weights, episodes):
-    """Compute loss and accuracy step by step, each episode from its start, in float64."""
+    """Return loss and accuracy, computed step by step from each episode's start, in float64."""
     think = jax.jit(lambda memory, obs: network.think(weights, memory, obs, None))
     found, right = [], []
     for episode in episodes:
@@ -109,7 +109,7 @@ def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env)
 
 
 def test_held_out_episodes_are_not_trained_on(some, env):
-    """Each step is in exactly one of the two parts, which share no episode."""
+    """Each step is either in the training part or in the held-out part; no episode is divided."""
     parts = data.split("some-v0", env, 0.25, False)
     assert len(parts.held_out.action) + len(parts.train.action) == some.steps
     both = [
@@ -146,7 +146,8 @@ def test_the_best_weights_are_kept_and_training_ends(some, env):
 def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
     agent = learner(env, "iql", gamma=0.9, expectile=0.8, temperature=2.0, largest_weight=1.5)
     given = iql.params(agent)
-    index = np.array([0, 2, 41, 43, 44, 120, 153])  # with ends of both kinds
+    # The steps include terminations and truncations.
+    index = np.array([0, 2, 41, 43, 44, 120, 153])
     batch = iql.sampled(jax.tree.map(jnp.asarray, given), jnp.asarray(index))
     policy = random_weights(agent.network, some.obs[0])
     critics, target = (
@@ -190,7 +191,7 @@ def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
 
 
 def test_gradients_of_implicit_q_learning_stay_in_their_networks(some, env):
-    """The policy's loss trains only the actor, the value's only the value, Q's only the critics."""
+    """The value loss trains the value alone, the Q loss the critics, the policy loss the actor."""
     agent = learner(env, "iql")
     given = jax.tree.map(jnp.asarray, iql.params(agent))
     batch = iql.sampled(given, jnp.arange(20))
@@ -238,7 +239,7 @@ def test_dagger_stores_labels_of_visited_states(monkeypatch):
     labels = sets[0].label[:, 0]
     assert set(np.unique(labels)) <= {-1, 0, 1} and (sets[0].label[:, 1] == -1).all()
     np.testing.assert_array_equal(sets[2].label[:, 1], sets[1].label[:, 1])
-    # A label that is unknown does not matter.
+    # Steps with an unknown label do not count in the loss.
     part = jax.tree.map(lambda leaf: jnp.asarray(leaf[:, 0]), sets[2])
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     loss = jax.jit(dagger.loss, static_argnums=0)
@@ -277,7 +278,7 @@ def resumes(tmp_path, flags, update):
 
 
 def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
-    """Record the oracle and train, both by their commands."""
+    """Record episodes of the oracle and train on them, with `jaxenvs demos` and `train`."""
     monkeypatch.setenv(layout.ROOT, str(tmp_path))
     assert recording.main([ID, "--episodes", "70", "--out", "oracle-v0"]) == 0
     assert "wrote 70 episodes, 350 steps" in capsys.readouterr().out

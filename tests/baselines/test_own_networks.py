@@ -140,7 +140,7 @@ def test_a_convolution_is_a_sum_over_squares():
     np.testing.assert_allclose(features, cells.reshape(-1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("as_a_user")  # so that the library raises the errors, not jaxtyping
+@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -174,7 +174,8 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # Run it like the installed command, which does not have the current folder on its path.
+        # The installed command `jaxenvs` does not have the current folder on `sys.path`, so remove
+        # the folder here too.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )

@@ -151,8 +151,8 @@ def flops(function, *arguments) -> float:
 def test_a_step_computes_one_observation():
     """The step of a rollout must not compute the final observation as well.
 
-    An observation is most of DoorKey's step. `rollouts.truncation_value` computes final
-    observations only where episodes were truncated.
+    Computing an observation takes a large part of a step of DoorKey. `rollouts.truncation_value`
+    computes final observations only where episodes were truncated.
     """
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
@@ -272,7 +272,7 @@ def test_advantage_floor_keeps_noise_small(on_policy):
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
     )
     assert abs(floored) < abs(plain) / 100
-    # Large advantages are normalised as without the floor.
+    # The floor does not change the normalisation of large advantages.
     np.testing.assert_allclose(large, large_floored, rtol=1e-6)
 
 
@@ -336,8 +336,8 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
         for _ in range(2 * 2 * 3 + 1):
             change, state = update({"w": jnp.ones(1)}, state, weights)
             moved.append(-float(change["w"][0]))
-    # With a constant gradient, Adam moves a weight by the learning rate. It must stay the same for
-    # the four gradient steps of an update.
+    # With a constant gradient, Adam moves a weight by the learning rate. The learning rate must
+    # stay the same during the four gradient steps of an update.
     expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
 
@@ -368,9 +368,8 @@ def test_an_update_carries_episodes_over_and_keeps_types():
     totals = np.zeros(2)
     for update in range(5):  # five updates of 7 steps are seven episodes
         runners, metrics = loop.run_chunk(ppo_, runners)
-        assert (
-            metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
-        )  # steps of unfinished episodes
+        # the metric `oldest` is the number of steps of the unfinished episodes
+        assert metrics.pop("oldest").tolist() == [[7 * (update + 1) % 5]] * 2
         assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # compares weak types too
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]

@@ -169,9 +169,9 @@ def test_minibatches_are_whole_environments(collected):
     whole = np.asarray(names).T
     for lengths, memory in seen:
         environment = np.asarray(lengths)[:, 0] // 100
-        # All steps of an environment, in order.
+        # Each item of the minibatch has all steps of one environment, in order.
         np.testing.assert_array_equal(lengths, whole[environment])
-        # The recurrent state of the same environment.
+        # The recurrent state of each item belongs to the same environment as its steps.
         np.testing.assert_array_equal(np.asarray(memory)[:, 0, 0], environment)
     for epoch in range(3):
         drawn = np.concatenate(rows[4 * epoch : 4 * epoch + 4])[:, 0] // 100
@@ -305,7 +305,7 @@ def test_the_previous_step_is_observed_if_set(neighbours):
         network = registry.network(ALGORITHMS["ppo-rnn"], seen, vars(settings))
         weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
         inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
-    # These are a one-hot of 17 actions and of "no action yet", and a reward.
+    # The additional inputs are a one-hot vector of 17 actions and "no action yet", and a reward.
     assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
     again = registry.network(
         ALGORITHMS["ppo-rnn"], ppo_rnn.wrapped(env, vars(settings)), vars(settings)

@@ -40,7 +40,7 @@ def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates
 def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
     """Three environments end successful episodes every 5 steps; the fourth fails after 50 steps.
 
-    Before that, the mean of the finished episodes would be 1, so none is shown.
+    Until the fourth environment ends an episode, the mean return would be 1, so no mean is shown.
     """
     lengths = np.full((4, 100), 5)
     lengths[3] = 50
@@ -52,7 +52,7 @@ def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
 def test_the_return_is_that_of_all_episodes_where_long_ones_end_together():
     """Half of the episodes succeed after 5 steps, the others end at the limit of 40 steps.
 
-    All begin together, so most updates have successes alone.
+    All environments begin together, so in the first updates only successful episodes end.
     """
     rng = np.random.default_rng(0)
     lengths = rng.choice([5, 40], size=(256, 80))

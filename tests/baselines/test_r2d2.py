@@ -42,7 +42,7 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Return environment and index of all sequences that can be sampled."""
+    """Return, for each sequence that can be sampled, its environment and its index there."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
@@ -146,7 +146,7 @@ def h(x):
 
 
 def inverse(y):
-    """Return the inverse of `h` as the paper gives it."""
+    """Return the inverse of `h`, computed by the formula of the paper."""
     root = (np.sqrt(1 + 4e-3 * (np.abs(y) + 1 + 1e-3)) - 1) / 2e-3
     return np.sign(y) * (root**2 - 1)
 
@@ -303,7 +303,7 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 
 def test_the_smallest_replay_buffer_always_has_a_sequence():
-    """Test this at every position of the ring, without burn-in."""
+    """At every position of the ring, each environment has a complete sequence (without burn-in)."""
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)

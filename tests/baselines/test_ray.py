@@ -28,8 +28,8 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# The first and the last filter: Ray forks this process, in which JAX has threads. This is safe,
-# because no child process uses JAX before it executes another program.
+# The filters of "os.fork" and "multi-threaded" hide warnings that Ray forks this process while JAX
+# has threads. This is safe, because no child process uses JAX before it executes another program.
 pytestmark = [
     pytest.mark.full,
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
@@ -64,7 +64,10 @@ def cluster(request):
 
 
 def processes(name: str, root: int | None = None) -> list[int]:
-    """Return Ray processes with this title below `root` (default: this process)."""
+    """Return the ids of descendants of process `root` whose title begins with `name`.
+
+    By default, `root` is this process.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -408,7 +411,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
     wait_for_rows(out, 2, process)
     started = processes("", process.pid)
-    assert len(started) > 4  # processes of Ray, and the run's actors and learner
+    assert len(started) > 4  # Ray's own processes, an actor and a learner
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

@@ -84,7 +84,7 @@ def test_the_command_names_the_algorithm(tmp_path):
 
 
 def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
-    """A run without a setting had its old default; the preset now has another value."""
+    """The run did not have the setting `lines`, which was 0 then; the preset now sets it to 64."""
     settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
     assert settings.pop("lines") == 64
     config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")

@@ -32,7 +32,7 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 def tasks(limit: int, **lengths: int):
     """Return trials with two tasks, an easy one and an impossible one, and their params."""
-    # Be near a wall (easy); hold an object that does not exist.
+    # Goals of the two tasks: be near a wall (easy), and hold an object that does not exist.
     goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
     both = xland.Benchmark(rulesets=jax.tree.map(lambda *leaves: jnp.stack(leaves), *rulesets))
@@ -149,7 +149,7 @@ def test_advantages_reach_over_episodes_to_the_end_of_the_trial(rollout):
 
 
 def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
-    """The trials of an evaluation: the first task is easy, the second cannot be solved."""
+    """Evaluate two tasks: the first is easy and is solved, the second cannot be solved."""
     limit = 10 * LIMIT
     trials, params = tasks(limit, episodes=3)
     weights = jax.jit(agent().network.init)(KEY, jax.jit(PreviousStep(env=trials).reset)(KEY).obs)

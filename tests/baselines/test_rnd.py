@@ -28,14 +28,14 @@ KEY = jax.random.key(0)
 
 
 def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Array:
-    """Return random observations near a place."""
+    """Return observations whose components are drawn from a normal distribution around `middle`."""
     draw = np.random.default_rng(seed)
     return jnp.asarray(draw.normal(middle, 0.3, (*shape, 4)), jnp.float32)
 
 
 @pytest.fixture(scope="module")
 def visits():
-    """Visit one place 60 times; return the bonus's states and the bonuses of each visit."""
+    """Learn from 60 batches of similar observations; return the bonus's states and bonuses."""
     learn = jax.jit(functools.partial(BONUS.learn))
     states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
@@ -110,7 +110,7 @@ def test_networks_see_deviations_from_what_is_usual(visits):
 
 
 def test_devices_share_statistics_and_predictor():
-    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
+    """A `vmap` over two halves of a batch stands for two devices: its axis is named `DEVICES`."""
     state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
     halves = jnp.stack([places(1.0, 0), places(-2.0, 1)])
     before = jnp.arange(16.0).reshape(2, 8)
@@ -183,9 +183,8 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    program(
-        plain.update
-    )  # the first trace of all fills caches, and is written a little differently
+    # The first trace fills JAX's caches, and its text differs slightly from later traces: drop it.
+    program(plain.update)
     assert program(plain.update) == program(without)
 
 

@@ -233,7 +233,7 @@ def test_the_log_is_rewound_to_the_checkpoint(run):
         # A line that the machine could not finish, as if it lost power.
         file.write('{"update": 4, "ste')
     assert [row["update"] for row in run.records()] == [1, 2, 3]
-    run.write_json("eval.json", {})  # an evaluation of fewer steps than the run will have made
+    run.write_json("eval.json", {})  # outdated once training continues
     run.rewind(2)
     assert not (run.path / "eval.json").exists()
     run.log([{"update": 3, "steps": 24}])

@@ -56,9 +56,10 @@ def interrupted(out, copy):
 @pytest.mark.full
 @pytest.mark.parametrize("began_with", ["stock", None])
 def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
-    """Begin a run on an accelerator, where the default is `stock`, and resume it on a CPU.
+    """A run that is resumed on another kind of machine keeps its reset source.
 
-    Also the other way round. The reset source stays the same.
+    Begin a run on an accelerator, where the default is `stock`, and resume it on a CPU, or begin it
+    on a CPU and resume it on an accelerator.
     """
     out = tmp_path / "run"
     accelerator(began_with == "stock")

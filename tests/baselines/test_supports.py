@@ -27,7 +27,8 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    # A reward of 4 in every step gives 8; ten times the largest return, 4, would be more.
+    # The bound is 8, the return of a reward of 4 in every step, because ten times the largest
+    # return in the buffer, 4, would be more.
     assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
@@ -48,7 +49,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # Rewards fit into the support, so the predicted values are too large.
+    # Rewards and returns fit into the support, so the clipped targets come from predicted values
+    # that are too large. Their size is unknown, so the support is doubled.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
@@ -57,11 +59,12 @@ def test_only_the_bound_that_is_passed_changes():
     ("largest", "least", "expected"),
     [
         (640, 4.0, "--spacing 0.32"),
-        # 1.24 is the squeezed reward of 4, the smallest one, so the atoms may not be wider apart
+        # the smallest reward, 4, is 1.24 after the transform h of two_hot.py, and limits the
+        # spacing
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
-        # 0.05 is the squeezed reward of 0.1, so the atoms must stay close
+        # the smallest reward, 0.1, is 0.05 after the transform h, and limits the spacing
         (100, 0.1, "--atoms 190"),
-        # Rewards fit into the support, so the predicted values are too large.
+        # rewards fit into the support, so too large predictions were clipped: double the spacing
         (1, 1.0, "--spacing 0.1"),
     ],
 )

@@ -111,9 +111,8 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
     if algorithm.startswith("ppo"):  # values so extreme that clipping has an effect
         changed |= {"clip": 0.001, "entropy": 1.0}
     by_replay = algorithm in REAL
-    changed |= (
-        {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}
-    )  # target networks soon differ
+    # learn at once and fast, so that target networks soon differ from the trained networks
+    changed |= {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}
     if by_replay and algorithm != "crossq":  # CrossQ has no target networks
         changed |= {"target_rate": 0.5}
     agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
@@ -136,13 +135,16 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         for name, each in zip(settings.swept, vectors[2:], strict=True)
         if np.allclose(each, vectors[1], rtol=1e-5, atol=1e-7)
     }
+    # Only these settings may have no effect: limits that are not reached, settings of later
+    # updates, and the target of the entropy, because Adam's first steps depend only on whether
+    # the entropy is above or below its target.
     assert same <= {
         "advantage_floor",
         "epsilon_end",
         "epsilon_share",
         "negentropy",
         "target_noise_limit",
-    }  # limits, of later updates, and the temperature's goal: Adam's first steps know its side only
+    }
 
 
 @pytest.mark.parametrize(

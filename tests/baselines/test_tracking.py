@@ -229,7 +229,7 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
 def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
     """Each row is in the file when `log` returns.
 
-    A row that is written only in part does not spoil the others.
+    A row that is written only in part does not spoil the other rows.
     """
     needs("tensorboardX")
     run, sink = saved_run(tmp_path), sinks.TensorBoard()
@@ -285,7 +285,8 @@ def test_a_sink_that_cannot_be_opened(tmp_path):
 def history(content: bytes) -> Iterator[dict]:
     """Yield the rows in a file of W&B.
 
-    After 7 bytes it is a LevelDB log in blocks of 32 KiB, whose records are protobuf messages.
+    After 7 bytes, the file is a LevelDB log in blocks of 32 KiB, whose records are protobuf
+    messages.
     """
     from wandb.proto import wandb_internal_pb2
 

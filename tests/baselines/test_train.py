@@ -463,7 +463,7 @@ def test_fields_given_twice_and_apart_are_all_taken():
 
 
 def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
-    """Such runs were made before ids observed the mission by default."""
+    """If config.json has no `obs`, the run was made before ids observed missions by default."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)

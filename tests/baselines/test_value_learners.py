@@ -206,7 +206,7 @@ def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
 def test_iqn_multiplies_features_with_the_cosine_embedding():
     """Compare IQN with NumPy.
 
-    Without given fractions it uses the midpoints of 32 equal parts of [0, 1].
+    Without given fractions, IQN uses the midpoints of 32 equal parts of [0, 1].
     """
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)

@@ -139,7 +139,7 @@ def policy_settings(run):
 def as_older_versions_saved(run):
     """Rewrite a checkpoint to the format of older versions.
 
-    They stored the scales outside the weights, and no scales for the best policy.
+    Older versions stored the scales outside the weights, and no scales for the best policy.
     """
     opened = runs.Run.open(run)
     path = checkpoints.saved(opened.checkpoints)[-1]

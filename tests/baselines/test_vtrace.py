@@ -214,7 +214,7 @@ def test_equally_good_stale_actions_have_no_gradient(stale):
 
 
 def test_devices_share_the_baseline():
-    """Two rows of a `vmap` stand for two devices: its axis has the name of the mesh's axis."""
+    """A `vmap` over two halves of a batch stands for two devices: its axis is named `DEVICES`."""
     weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
     weighted = weight * ratios(8).reshape(5, 7)[:, :6]
     whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)

@@ -223,7 +223,7 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    # No board has this code, so the search never finds the goal.
+    # Make the goal a code of ones, which no board has, so that the search never finds the goal.
     seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):

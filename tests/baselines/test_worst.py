@@ -36,7 +36,7 @@ def test_only_solvable_levels_are_kept():
 
 
 def test_levels_of_other_environments_are_as_drawn():
-    """Countdown has no fast oracle."""
+    """Countdown cannot tell which levels are solvable, so its levels are not selected."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=Levels()), 9)
     assert not is_checked and found.shape == (9,)
 
@@ -50,7 +50,10 @@ def test_a_maze_without_solvable_levels_is_an_error():
 
 
 def test_success_is_that_of_each_level():
-    """In Countdown only the level decides; 4 to 6 succeed. Parts of a batch are joined in order."""
+    """In Countdown, episodes succeed in levels 4 to 6 only, whatever the policy does.
+
+    With 5,000 attempts, the episodes are played in several parts, whose results are joined.
+    """
     rate = worst.player(policy(Levels()), 3, False)
     levels = np.array([1, 5, 8, 4, 3, 6, 7], np.int32)
     wanted = [0, 1, 0, 1, 0, 1, 0]
@@ -59,7 +62,10 @@ def test_success_is_that_of_each_level():
 
 
 def test_the_worst_are_chosen_by_other_episodes(monkeypatch):
-    """Choose by the first rates and report the second ones, of 10 and of 1 percent."""
+    """The first success rates choose the worst levels; the reported means are of the second rates.
+
+    The means are over the worst 10 percent and the worst 1 percent of the levels.
+    """
     first, second = np.linspace(1, 0, 200), np.arange(200) / 1000
     rates = iter([first, second])
     monkeypatch.setattr(worst, "success", lambda *given: next(rates))

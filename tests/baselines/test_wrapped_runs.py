@@ -17,7 +17,7 @@ FLAGS += ["--eval-episodes", "8"]
 
 @pytest.fixture
 def registered(tmp_path, monkeypatch):
-    """Write the page's module to a folder on the path; other tests do not see its ids."""
+    """Write the tutorial's module to a folder on `sys.path`; other tests do not see its ids."""
     (code,) = re.findall(r"```py\n# short_pole.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     more = 'jaxenvs.register("Mine-LoggedPole-v0", env=wrappers.NormalizeObservation(pole))(\n'
     (tmp_path / "short_pole.py").write_text(f"{code}\n{more}    wrappers.LogWrapper\n)\n")
