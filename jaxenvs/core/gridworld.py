@@ -1,8 +1,8 @@
 """`GridWorld`, the base class of the families `grid` and `xland`.
 
-One agent moves on a grid and sees the cells ahead of it. A cell is one tile byte. `facing` is the
-agent's direction in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up. `direction` is the agent's
-direction in the family's own encoding, which may differ.
+One agent moves on a grid and sees the cells ahead of it. Each cell of the grid is stored as one
+byte, the tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down, 2
+left, 3 up. `direction` is the agent's direction in the family's own encoding, which may differ.
 """
 
 import functools
@@ -306,7 +306,7 @@ class GridWorld(Env):
         return self.sprites.atlas(tile_size)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the sprite of a thing such as `red key`; None if there is no such tile.
+        """Return the sprite of the tile called `name`, such as `red key`; None if none exists.
 
         The sprite includes the floor, so `background` is not used.
         """

@@ -39,8 +39,9 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
     ground: bool = True  # whether a floor is painted first, below the tile's own layers
-    # Meaning of a sprite with tile and agent. "on": the agent stands on the tile; "hands": the
-    # agent carries the object that the tile shows; "": no agent can be on such a tile.
+    # What a sprite shows that combines the tile with the agent. "on": the agent stands on the tile;
+    # "hands": the agent carries the object of the tile; "": there is no such sprite, because no
+    # agent can be on the tile.
     agent: str = ""
 
 
@@ -60,7 +61,8 @@ COLOURS = {
     "pink": (250, 156, 200),
 }
 LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells that the agent sees
-LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT over the floor, and over objects
+# Opacity of LIGHT over the floor, and opacity of LIGHT over objects.
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
 # Shades of a tile's colour, by name: (second colour that is painted over the tile's colour, opacity

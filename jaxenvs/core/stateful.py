@@ -62,7 +62,7 @@ class StatefulWrapper(Wrapper):
         return obs
 
     def _shows_another(self) -> bool:
-        """Return whether the wrapper's observation differs from the wrapped environment's."""
+        """Return whether the wrapper overrides a member that determines observations."""
         names = ("observation_space", "observe", "shown")
         return any(
             getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names

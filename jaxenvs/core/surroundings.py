@@ -32,14 +32,14 @@ class Palette(NamedTuple):
 
 
 class Thing(NamedTuple):
-    """An object that a text lists."""
+    """An object that a text lists, with its position."""
 
     noun: str  # name with an article
     place: str  # position relative to the agent in words
 
     @property
     def phrase(self) -> str:
-        """Noun and place."""
+        """Noun and position, such as `a red key 2 steps ahead`."""
         return f"{self.noun} {self.place}"
 
 
@@ -55,11 +55,11 @@ class Frame(NamedTuple):
 
 
 def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
-    """Return the arrays that a text needs: cells, the agent's pose and the object it carries.
+    """Return a dict of arrays for a text: the cells, the agent's pose and the object it carries.
 
     If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
-    facing). Otherwise they are the agent's view, far row first, and `agent` is the agent's pose in
-    this view.
+    facing). Otherwise the cells are the agent's view, far row first, and `agent` is the agent's
+    pose in this view.
     """
     if whole:
         agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)
@@ -116,7 +116,7 @@ class Writer:
     """Writes sentences and drawings in the words of a palette, and caches repeated parts."""
 
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
-        """Create empty caches; `line` describes the tiles in one direction from the agent."""
+        """Create empty caches; `line` describes a row of tile bytes that starts at the agent."""
         self.palette = palette
         self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None
@@ -151,13 +151,13 @@ class Writer:
     def drawings(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
     ) -> list[str]:
-        """Return drawings of the cells as characters, each with a line that explains them."""
+        """Return drawings of the cells as characters, each below a line that explains them."""
         you, legend = AGENT[facing], self.legend
         both = zip(self.present(cells, frame), self.pictures(cells, frame, you), strict=True)
         return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]
 
     def present(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[bytes]:
-        """Return the set of the tile bytes of each state as packed bits, without the agent's cell.
+        """Return the set of tile bytes in each state, as packed bits; the agent's cell is left out.
 
         `tiles_of` unpacks a set.
         """

@@ -13,7 +13,8 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-UNKNOWN = -1  # number of steps of a state from which no success is known to be possible
+# Value that stands for no number of steps: no success is known to be possible from the state.
+UNKNOWN = -1
 
 
 class DistanceTable(ByContent):
@@ -23,7 +24,10 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Take `words_of` each state, in any order, and the number of steps from each state."""
+        """Store the `words_of` every state and the steps from it, sorted by the words.
+
+        Entry i of both arguments belongs to state i; the states may be in any order.
+        """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
 
@@ -43,7 +47,7 @@ class DistanceTable(ByContent):
     def __call__(self, state: Any) -> Int32[Array, ""]:
         """Return the fewest steps from a state to success.
 
-        The result is -1 if success is impossible, and if the table lacks the state.
+        The result is -1 if success is impossible, or if the table lacks the state.
         state: state of the environment without wrappers. Its time is ignored.
         """
         table, wanted = jnp.asarray(self.words), words_of(state)
@@ -62,7 +66,10 @@ class DistanceTable(ByContent):
 
 
 def words_of(state: Any) -> UInt32[Array, " words"]:
-    """Return the contents of a state without its time: equal words mean equal states."""
+    """Return a state's bytes as uint32 words, with the time set to 0.
+
+    Two states have equal words exactly if they differ in nothing but the time.
+    """
     leaves = jax.tree.leaves(state.replace(time=jnp.zeros_like(state.time)))
     packed = jnp.concatenate([_bytes_of(jnp.asarray(leaf)) for leaf in leaves])
     padded = jnp.pad(packed, (0, -packed.size % 4))
@@ -76,7 +83,7 @@ def _bytes_of(leaf: Array) -> UInt8[Array, " bytes"]:
 
 
 def _is_less(row: UInt32[Array, " words"], wanted: UInt32[Array, " words"]) -> Bool[Array, ""]:
-    """Return whether a row comes before the wanted one in lexicographic order."""
+    """Return whether `row` comes before `wanted` in lexicographic order."""
     first = jnp.argmax(row != wanted)  # the first word that differs; 0 if none does
     return row[first] < wanted[first]
 
@@ -84,10 +91,11 @@ def _is_less(row: UInt32[Array, " words"], wanted: UInt32[Array, " words"]) -> B
 class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
-    0 after success, and -1 if success has become impossible. The time limit is ignored. Use it for
-    shaped rewards, and to compare a policy with shortest plans. The table of
-    `jaxenvs.levels.distances` must have the levels that are played, so wrap `levels.from_levels`.
-    It holds for the default params: another time limit is fine, another task of XLand is not.
+    The value is 0 after success, and -1 if success has become impossible. The time limit is
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The table
+    of `jaxenvs.levels.distances` must have the levels that are played, so wrap
+    `levels.from_levels`. The table holds for the default params: another time limit is fine,
+    another task of XLand is not.
     """
 
     distances: DistanceTable
