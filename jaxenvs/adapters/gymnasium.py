@@ -54,7 +54,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         render_tile_size: int = 16,
         **fields: Any,
     ) -> None:
-        """`to_gymnasium` explains the arguments."""
+        """Make the environment from the arguments of `to_gymnasium`."""
         self.jaxenv = common.environment(env, fields, "to_gymnasium")
         self.render_mode = checked_render_mode(
             self.jaxenv, render_mode, render_tile_size, "to_gymnasium"

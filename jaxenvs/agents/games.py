@@ -44,7 +44,8 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
     check_id(id)
-    for name in sorted({"id", "self"} & {*fields}):  # arguments of `make`
+    # `make` has parameters with these names, so no field can have them.
+    for name in sorted({"id", "self"} & {*fields}):
         raise UsageError(f"fields: {id} has no field {name!r}; rules lists its fields")
     given = {name: _value(name, value) for name, value in fields.items()}
     try:

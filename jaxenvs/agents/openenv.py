@@ -45,7 +45,7 @@ class WordsObservation(Observation):
 
     text: str
     legal_actions: list[str]  # names of the legal actions, at most `NAMES_SHOWN`
-    problem: str = ""  # why the action was not taken; "" if it was
+    problem: str = ""  # reason why the action was not taken; "" if it was taken
 
 
 class EpisodeState(State):

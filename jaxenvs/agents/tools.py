@@ -31,7 +31,7 @@ class Client(NamedTuple):
     """The caller of a tool."""
 
     games: Games
-    name: str | None = ""  # identity of the client; None if it is not known
+    name: str | None = ""  # identity of the client; None if the identity is not known
 
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     """The result of a tool."""
 
     text: str
-    data: Mapping[str, Any] | None = None  # content of the text as JSON values
+    data: Mapping[str, Any] | None = None  # content of `text` as JSON values
     png: bytes | None = None
     failed: bool = False
 
@@ -125,7 +125,7 @@ def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _shortened(part: Section) -> Section:
-    """Return a section without the parts for people who use a keyboard or Python."""
+    """Return a section without the details that only people at a keyboard or in Python need."""
     if part.title == "Actions":
         return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
     if part.title in FIELDS:
@@ -135,7 +135,7 @@ def _shortened(part: Section) -> Section:
 
 def _reset(client: Client, given: Mapping[str, Any]) -> Answer:
     id, seed = given["environment"], given["seed"]
-    if given["session"]:  # fail before the environment is compiled
+    if given["session"]:  # raise an error for an unknown session before the environment is compiled
         client.session(given)
     episode = Episode(environment(id, given["fields"]), seed, id)
     name = client.games.open(client.name, episode, given["session"])

@@ -135,7 +135,7 @@ def _source(spec: EnvSpec) -> str:
 
 
 def _sight(env: Env) -> str:
-    """Return the text that answers whether observations determine the state.
+    """Return text that says whether one observation determines the state.
 
     If observations determine the state only for some values of the field `obs`, the text names
     these values.

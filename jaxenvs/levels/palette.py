@@ -1,8 +1,8 @@
-"""Palettes: the signs of which an editor composes the picture of a level.
+"""Palettes: the signs from which an editor composes the picture of a level.
 
-A sign is the text of one cell. The agent has no sign: it stands on a cell that has one. A module
-named by `Env.level_format` whose pictures can be edited defines `palette`, `unpacked`, `packed`,
-`sprites` and `place`, and `missions` if levels have a mission.
+A sign is the text of one cell. The agent has no sign of its own, because it stands on a cell that
+already has a sign. A module named by `Env.level_format` whose pictures can be edited defines
+`palette`, `unpacked`, `packed`, `sprites` and `place`, and `missions` if levels have a mission.
 """
 
 import dataclasses

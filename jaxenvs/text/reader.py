@@ -21,15 +21,18 @@ UNKNOWN = "?"
 
 
 class Reader:
-    """Agent with a map of all cells that it has read; it counts its moves to know its place."""
+    """Agent that maps all cells it has read, and infers its own position from its moves."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Start with an empty map; `seed` is for the random actions where the map does not help."""
+        """Start with an empty map.
+
+        seed: seed of the random actions, which the agent takes where the map does not help.
+        """
         self.random = random.Random(seed)
         self.reset()
 
     def reset(self) -> None:
-        """Forget the map."""
+        """Empty the map, and set the pose to the origin."""
         self.cells: dict[Cell, str] = {}
         self.pose: Pose = (0, 0, 0)
 
@@ -47,7 +50,7 @@ class Reader:
         return action
 
     def _read(self, lines: list[str]) -> None:
-        """Add the drawing of the view to the map."""
+        """Copy the cells of the drawn view to the map."""
         title = next(i for i, line in enumerate(lines) if line.startswith("Your view"))
         drawing = [line.split() for line in lines[title + 1 :]]
         row, column, way = self.pose
@@ -99,5 +102,5 @@ class Reader:
 
 
 def _use(sign: str) -> str:
-    """Return the action on the cell in front, such as `toggle` for a closed or locked door."""
+    """Return the action for the cell in front, such as `toggle` for a closed or locked door."""
     return {"k": "pick up", "L": "toggle", "C": "toggle", "G": "forward"}.get(sign[0], "left")
