@@ -239,7 +239,7 @@ def draw_words(generator: np.random.Generator, *rows: int) -> UInt32[np.ndarray,
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Return threefry keys with this data, whatever JAX's default generator is."""
+    """Return threefry keys with the data `words`, even if JAX's default generator differs."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 

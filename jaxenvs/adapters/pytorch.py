@@ -177,7 +177,7 @@ def to_torch_vec(
 
 
 def tensor(result: jax.Array) -> torch.Tensor:
-    """Return an array as a tensor that shares its memory.
+    """Return an array as a tensor in the same memory.
 
     uint16 and uint32 are copied to int32 and int64. On a GPU, PyTorch's current stream waits for
     the array.
@@ -188,7 +188,7 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array for JAX that shares its memory.
+    """Return a contiguous tensor as an array, in the same memory, that functions of JAX accept.
 
     On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
     """

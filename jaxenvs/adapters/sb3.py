@@ -108,7 +108,7 @@ class SB3VecEnv(VecEnv):
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute for each environment.
 
-        The attribute is a param, or one that all environments share, such as `metadata`.
+        The attribute is a param, or an attribute that all environments share, such as `metadata`.
         """
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:

@@ -80,7 +80,7 @@ class JaxEnvironment(Environment):
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
     ) -> WordsObservation:
-        """Start an episode; the same `seed` gives the same episode. None draws a seed."""
+        """Start an episode, which `seed` determines. If `seed` is None, a seed is drawn."""
         if kwargs:
             raise UsageError(f"reset has no argument {next(iter(kwargs))!r}, only seed, episode_id")
         seed = secrets.randbelow(MAX_SEED) if seed is None else seed

@@ -36,7 +36,7 @@ class Client(NamedTuple):
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
 
-        By default it is the session that the client used last.
+        If they name none, it is the session that the client used last.
         """
         session = arguments["session"]
         if not session and self.name is None:
@@ -84,7 +84,10 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
 
 
 def _failed(text: str, data: Mapping[str, Any] | None = None) -> Answer:
-    """Return a failed answer. A long text is shortened in the middle, as its end gives advice."""
+    """Return a failed answer.
+
+    A long text is shortened in the middle, because its end gives advice.
+    """
     if len(text) > MAX_PROBLEM:
         text = f"{text[: MAX_PROBLEM // 2 - 3]}...{text[-MAX_PROBLEM // 2 :]}"
     return Answer(text, data, failed=True)

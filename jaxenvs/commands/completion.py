@@ -52,8 +52,8 @@ class Words(NamedTuple):
 def words() -> dict[str, Words]:
     """Return the completions of every command.
 
-    A command whose optional extra is not installed has no options here, because its help is
-    missing.
+    A command whose optional extra is not installed has no options in the result, because its help
+    is missing.
     """
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 

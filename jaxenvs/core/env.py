@@ -37,7 +37,7 @@ class Params(Struct):
     Subclass it to add more.
     """
 
-    # Time limit in steps; the step that reaches it truncates the episode. Any kind of number is
+    # Time limit in steps; the step that reaches it truncates the episode. Any number type is
     # allowed and cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 

@@ -57,7 +57,7 @@ class AgentState(State):
     step of a scan rewrites.
     """
 
-    # One tile byte per cell; `tiles.py` of the family explains them.
+    # one tile byte per cell; the family's `tiles.py` defines the tile bytes
     grid: UInt8[Array, "height width"]
     # Four bytes, the lowest first: row; column; direction and flags; tile byte of the carried
     # object (0: none). In the third byte, the low 2 bits are the direction, and the other 6 bits

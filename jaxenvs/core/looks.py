@@ -34,10 +34,10 @@ NUM_AGENTS = 5
 
 
 class Look(NamedTuple):
-    """Appearance of the tiles of one kind."""
+    """Appearance of the tiles of one kind, such as doors of all colours."""
 
     layers: tuple[Layer, ...]
-    codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
+    codes: Mapping[int, RGB]  # tile byte -> RGB colour of the tile, for all tile bytes of this kind
     ground: bool = True  # whether a floor is painted first, below the tile's own layers
     # What a sprite shows that combines the tile with the agent. "on": the agent stands on the tile;
     # "hands": the agent carries the object of the tile; "": there is no such sprite, because no

@@ -51,7 +51,7 @@ def shown(env: Env) -> str:
 def _names(env: Env) -> list[str]:
     try:
         return [field.name for field in dataclasses.fields(env.default_params)]
-    except Exception:  # an author's mistake must not keep a notebook from showing the rest
+    except Exception:  # an author's mistake must not hide the rest of the summary
         return []
 
 

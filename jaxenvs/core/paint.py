@@ -128,7 +128,7 @@ def paint(
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # many sprites of an atlas contain the same shapes
+@functools.lru_cache(maxsize=128)  # cached, because many sprites contain the same shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Return the fraction of each pixel that a shape covers, a float array (size, size).
 

@@ -26,7 +26,7 @@ class Ranks(NamedTuple):
 
     size: int  # number of entries of the mask: the number of rows
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
-    # For each word, number of rows before its first row that the mask selects.
+    # for each word, number of selected rows before the first row of the word
     before: Int32[Array, "blocks 32"]
     total: Int32[Array, ""]  # number of rows that the mask selects
 
@@ -56,7 +56,7 @@ class Ranks(NamedTuple):
         return cls(size, words, before, count)
 
     def of_rows(self) -> Int32[Array, " rows"]:
-        """Return the rank of each row: the number of rows before it that the mask selects."""
+        """Return the rank of each row: the number of selected rows before it."""
         inside = jax.lax.population_count(self.words[:, :, None] & _LOWER)
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 

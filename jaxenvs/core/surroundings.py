@@ -26,8 +26,8 @@ class Palette(NamedTuple):
     """Words and map characters for a family's tile bytes; each function takes a tile byte."""
 
     sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
-    meaning: Callable[[int], str]  # the words that explain these characters
-    thing: Callable[[int], str]  # the name with an article, such as "a red key"
+    meaning: Callable[[int], str]  # the words that explain the characters of a tile
+    thing: Callable[[int], str]  # the name of a tile with an article, such as "a red key"
     is_object: np.ndarray  # bool (256,), whether the text lists the tile as an object
 
 

@@ -24,9 +24,9 @@ MOST_MEMOS = 100_000  # maximum number of texts that a memo keeps
 
 
 class Memo(dict[Any, Any]):
-    """Dictionary that computes a missing value with a function of the key, and keeps it.
+    """Dictionary that computes missing values with a function of the key, and stores them.
 
-    It is emptied when it has `MOST_MEMOS` entries.
+    The dictionary is emptied when it has `MOST_MEMOS` entries.
     """
 
     def __init__(self, write: Callable[[Any], Any]) -> None:
@@ -41,9 +41,9 @@ class Memo(dict[Any, Any]):
 
 
 def kept(memo: dict[Any, Any], keys: Sequence[Any], write: Callable[[int], Any]) -> list[Any]:
-    """Return a value for each key: the one in `memo`, else `write(index of the key)`.
+    """Return the value of each key in `memo`; compute missing values as `write(index of the key)`.
 
-    New values are kept in `memo`, which is emptied when it has `MOST_MEMOS` entries.
+    Missing values are also stored in `memo`, which is emptied when it has `MOST_MEMOS` entries.
     """
     found = []
     for index, key in enumerate(keys):
@@ -98,9 +98,9 @@ def _on_host(leaf: Any) -> Any:
 
 
 def batch_size(states: PyTree[Any]) -> int:
-    """Return the common length of the first axes of all arrays; raise if they differ.
+    """Return the length of the first axis, which must be equal for all arrays.
 
-    Raises `ValueError`.
+    Raises `ValueError` if the lengths differ, or if an array has no axis.
     """
     sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
@@ -119,7 +119,8 @@ def shortened(text: str) -> str:
 def changed_lines(old: str, new: str) -> str:
     """Return the lines of `new` that `old` does not have, or `NO_CHANGE` if the texts are equal.
 
-    If lines only vanished, the vanished lines are returned, each after `No longer:`.
+    If lines only vanished, the vanished lines are returned, each after `No longer:`. If only the
+    order of the lines changed, a sentence says so.
     """
     before, after = old.splitlines(), new.splitlines()
     lines = [line for line in after if line not in before]

@@ -27,7 +27,7 @@ class DemosError(ValueError):
 
 
 def root(given: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of all datasets: the given one, or the one that Minari uses."""
+    """Return the folder of all datasets: `given`, or the folder that Minari uses if it is None."""
     if given is not None:
         return Path(given)
     return Path(os.environ.get(ROOT) or Path("~/.minari/datasets").expanduser())

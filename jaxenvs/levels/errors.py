@@ -21,7 +21,7 @@ class LevelError(ValueError):
 
 
 class LevelWarning(UserWarning):
-    """Warning about a text that is ambiguous or unusual; `strict=True` makes it a `LevelError`."""
+    """Warning about an ambiguous or unusual level; `strict=True` raises `LevelError` instead."""
 
 
 def warn(message: str, line: int, column: int, *, strict: bool) -> None:

@@ -75,7 +75,7 @@ class StickyAction(Wrapper):
         return Reset(obs, WrappedState(env=state, memory=previous))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance by the given action, or by the previous one with `repeat_probability`."""
+        """Advance by `action`, or with `repeat_probability` by the previous action."""
         check_wrapped(state, "StickyAction")
         params = self.checked_params(params, "step")
         action, invalid = checks.action_in(self.action_space, action, "step")

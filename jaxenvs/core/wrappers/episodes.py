@@ -162,7 +162,7 @@ class AutoReset(SuccessInInfo):
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action, and begin the next episode if this one is done."""
+        """Advance by one action, and begin the next episode if the current one is done."""
         key_step, key_reset = jax.random.split(checks.single_key(key, "step"))
         stepped = with_success(self.env, self.env.step(key_step, state, action, params))
         info = {**stepped.info, "final_obs": stepped.obs}

@@ -33,7 +33,7 @@ class LevelSet(ByContent):
         return len(jax.tree.leaves(self.levels)[0])
 
     def __repr__(self) -> str:
-        """Return the number of levels and their file."""
+        """Return text with the number of levels and the path of their file."""
         return f"<{counted(len(self), 'level')}{' of ' * bool(self.name)}{self.name}>"
 
     @property

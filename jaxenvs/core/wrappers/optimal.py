@@ -36,12 +36,12 @@ class DistanceTable(ByContent):
         return len(self.steps)
 
     def __repr__(self) -> str:
-        """Return the number of states."""
+        """Return text with the number of states."""
         return f"<distances of {counted(len(self), 'state')}>"
 
     @property
     def content(self) -> tuple[np.ndarray, np.ndarray]:
-        """The states and their distances."""
+        """Words of all states, and the fewest steps from each state to success."""
         return self.words, self.steps
 
     def __call__(self, state: Any) -> Int32[Array, ""]:
