@@ -165,7 +165,7 @@ def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
 
 
 def _folded(key: Array, number: Array) -> Key:
-    """Return the key of call `number`."""
+    """Return the key for one call: `key` with `number` folded in."""
     return jax.random.fold_in(jax.random.wrap_key_data(key), number)
 
 

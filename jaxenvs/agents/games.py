@@ -107,7 +107,7 @@ class Games:
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
         self.per_client, self.in_all = per_client, in_all
-        # Least recently used sessions come first.
+        # Open sessions, the least recently used first.
         self._open: collections.OrderedDict[Key, Episode] = collections.OrderedDict()
         # Closed session -> reason why it was closed.
         self._closed: collections.OrderedDict[Key, str] = collections.OrderedDict()
@@ -156,7 +156,10 @@ class Games:
         )
 
     def latest(self, client: str) -> str:
-        """Return the name of the session that a client used last; raise `UsageError` if none."""
+        """Return the name of the session that a client used last.
+
+        Raises `UsageError` if the client has no open session.
+        """
         with self._lock:
             mine = self._of(client)
         if not mine:

@@ -37,7 +37,7 @@ INSTRUCTIONS = (
     "call reset, then act by the names of legal actions until the episode has ended. score tells "
     "the return and whether the task is accomplished."
 )
-THREADS = 40  # maximum number of calls that run at the same time
+THREADS = 40  # maximum number of tool calls that run at the same time
 Context = ServerRequestContext[Games, Any]
 
 

@@ -35,7 +35,7 @@ CONNECTIONS = 64  # maximum number of connections, each with its own episode
 
 
 class NamedAction(Action):
-    """An action, given as in `Episode.act`."""
+    """An action: its name, the unique beginning of its name, or its number."""
 
     action: str
 

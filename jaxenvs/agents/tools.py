@@ -68,7 +68,7 @@ class Tool(NamedTuple):
 
 
 def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
-    """Run a tool and return its answer; a mistake of the caller is an answer that `failed`."""
+    """Run a tool and return its answer; if the caller made a mistake, `failed` is set in it."""
     tool = TOOLS.get(name)
     if tool is None:
         near = suggestion(name, TOOLS)
@@ -238,7 +238,10 @@ def status(episode: Episode) -> str:
 
 
 def offered(episode: Episode, most: int) -> str:
-    """Return a sentence with at most `most` legal actions; after the end, one about `reset`."""
+    """Return a sentence with at most `most` legal actions.
+
+    After the end of the episode, return a sentence about `reset` instead.
+    """
     if episode.is_over:
         return "No action is legal: reset starts another episode, undo goes back."
     names = episode.legal()

@@ -179,7 +179,7 @@ def _check(options: argparse.Namespace, env: Env | None) -> int:
     for file in text_files(options.file):
         try:
             found = _read(file, env)
-        except ValueError as error:  # a `LevelError`, or the file has no level
+        except ValueError as error:  # raised for a faulty level, or for a file without levels
             print(error, file=sys.stderr)
             wrong += 1
             continue

@@ -18,7 +18,7 @@ from ..levels import Entry, Solution
 from .parser import UsageError
 
 WIDTH = 96  # maximum width of the lines of printed plans, in characters
-BUDGET = 1_000_000  # default of --node-budget
+BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a search stores
 
 
 def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:

@@ -78,7 +78,7 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # for example, because the environment cannot be drawn
+    except Exception:  # raised, for example, if the environment cannot be drawn
         return ""
     return f'<img alt="a level" src="{png.address(file)}">'
 

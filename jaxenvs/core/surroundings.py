@@ -34,7 +34,7 @@ class Palette(NamedTuple):
 class Thing(NamedTuple):
     """An object that a text lists, with its position."""
 
-    noun: str  # name with an article
+    noun: str  # name of the object with an article, such as "a red key"
     place: str  # position relative to the agent in words
 
     @property

@@ -19,7 +19,7 @@ class Episode:
     reward: np.ndarray  # reward of each step, (n,)
     terminated: np.ndarray  # whether the task ended in the step, bool (n,)
     truncated: np.ndarray  # whether the time limit ended the episode in the step, bool (n,)
-    # Arrays (n + 1, ...), one entry for each observation.
+    # Further arrays by name, (n + 1, ...), with one entry for each observation.
     infos: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # Facts about the start of the episode, such as the text of its level.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)

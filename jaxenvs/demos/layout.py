@@ -13,7 +13,7 @@ from typing import Any
 from ..core.extras import require
 from ..core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
-ROOT = "MINARI_DATASETS_PATH"  # environment variable that names the root
+ROOT = "MINARI_DATASETS_PATH"  # environment variable that names the folder of all datasets
 VERSION = "0.5.4"  # version of Minari whose layout is written
 DATA, METADATA, MAIN = "data", "metadata.json", "main_data.hdf5"
 OF_NAMESPACE = "namespace_metadata.json"
@@ -27,7 +27,7 @@ class DemosError(ValueError):
 
 
 def root(given: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of all datasets: `given`, or the folder that Minari uses if it is None."""
+    """Return the folder of all datasets: `given`, or Minari's folder if `given` is None."""
     if given is not None:
         return Path(given)
     return Path(os.environ.get(ROOT) or Path("~/.minari/datasets").expanduser())

@@ -213,7 +213,7 @@ class _File(io.FileIO):
         return size or 0
 
     def check(self) -> None:
-        """Raise the first error of a write."""
+        """Raise the first error that a write caused, if there is one."""
         if self.error is not None:
             raise self.error
 

@@ -29,7 +29,7 @@ class Played(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A definition of progress."""
+    """A definition of progress: its words, and the function that computes it."""
 
     words: str  # definition in words, for result files
     # Function that returns the progress, 0 to 1, after at least one step.

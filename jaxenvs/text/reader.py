@@ -37,7 +37,7 @@ class Reader:
         self.pose: Pose = (0, 0, 0)
 
     def __call__(self, text: str) -> str:
-        """Return the next action."""
+        """Return the name of the next action, chosen from the prompt `text`."""
         lines = observation(text)
         self._read(lines)
         wanted = self._wanted(lines)

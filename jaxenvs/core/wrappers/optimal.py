@@ -84,7 +84,8 @@ def _bytes_of(leaf: Array) -> UInt8[Array, " bytes"]:
 
 def _is_less(row: UInt32[Array, " words"], wanted: UInt32[Array, " words"]) -> Bool[Array, ""]:
     """Return whether `row` comes before `wanted` in lexicographic order."""
-    first = jnp.argmax(row != wanted)  # the first word that differs; 0 if none does
+    # Index of the first word that differs; 0 if the rows are equal.
+    first = jnp.argmax(row != wanted)
     return row[first] < wanted[first]
 
 
