@@ -120,7 +120,10 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return obs, float(seen.reward), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
-        """Return a picture of the state if `render_mode` is "rgb_array"; else warn, return None."""
+        """Return a picture of the state if `render_mode` is "rgb_array".
+
+        Otherwise warn and return None.
+        """
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size)

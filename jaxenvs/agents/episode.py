@@ -124,7 +124,7 @@ class Episode:
         return self._session.cursor
 
     def legal(self) -> list[str]:
-        """Return the names of the actions that are legal now; none after the end."""
+        """Return the names of the actions that are legal now; [] after the end of the episode."""
         names = self.env.controls.names
         return [] if self.is_over else [names[i] for i in legal(self._session)]
 

@@ -65,7 +65,7 @@ def _value(name: str, value: Any, depth: int = 0) -> Any:
     """Return a JSON value as the value of a field.
 
     Raises `UsageError` for the name of a file, an object, a number of too many digits, and lists
-    in lists deeper than `MAX_DEPTH`.
+    that are nested deeper than `MAX_DEPTH`.
     """
     if isinstance(value, dict) or depth > MAX_DEPTH:
         raise UsageError(
@@ -98,11 +98,11 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions. It is
-    None for all clients without a known identity; their sessions are separated only by session
-    names, which cannot be guessed. If a client with a known identity opens more than `per_client`
-    sessions, or all clients together more than `in_all`, the least recently used session is closed.
-    Methods may be called from several threads.
+    `client` is any string that identifies a client; a client reaches only its own sessions.
+    `client` is None for all clients without a known identity; their sessions are separated only by
+    session names, which cannot be guessed. If a client with a known identity opens more than
+    `per_client` sessions, or all clients together more than `in_all`, the least recently used
+    session is closed. Methods may be called from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
@@ -120,8 +120,8 @@ class Games:
         """Add an episode and return the name of its session.
 
         If `session` is the name of an open session, the episode replaces the episode of this
-        session. If it is "", a session with a new name is opened. Raises `UsageError` if `session`
-        is not open.
+        session. If `session` is "", a session with a new name is opened. Raises `UsageError` for
+        the name of a session that is not open.
         """
         if session:
             self.find(client, session)
@@ -140,7 +140,7 @@ class Games:
     def find(self, client: str | None, session: str) -> Episode:
         """Return the episode of a session and mark it as used.
 
-        Raises `UsageError` if it is not open; the message tells why it was closed.
+        Raises `UsageError` if the session is not open; the message tells why it was closed.
         """
         key = client, session
         with self._lock:
@@ -167,7 +167,7 @@ class Games:
         return mine[-1]
 
     def close(self, client: str | None, session: str) -> None:
-        """Close a session. Raises `UsageError` if it is not open."""
+        """Close a session. Raises `UsageError` if the session is not open."""
         self.find(client, session)
         with self._lock:
             self._close((client, session), "the client closed it")

@@ -78,8 +78,8 @@ def page(id: str) -> Page:
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
     """Return the paragraphs of an environment class's docstring, by label.
 
-    A label is a word such as `Actions:` at the start of a line or after a sentence; text without
-    one has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
+    A label is a word such as `Actions:` at the start of a line or after a sentence; text without a
+    label has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
     Paragraphs about observations are collected from the class and all its bases, because each class
     describes only the differences.
     """

@@ -29,7 +29,7 @@ from .paint import (
     union,
 )
 
-# Number of variants of a sprite: without an agent, or with one facing right, down, left or up.
+# Number of variants of a sprite: without an agent, or with an agent facing right, down, left or up.
 NUM_AGENTS = 5
 
 
@@ -39,9 +39,9 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile byte -> RGB colour of the tile, for all tile bytes of this kind
     ground: bool = True  # whether a floor is painted first, below the tile's own layers
-    # What a sprite shows that combines the tile with the agent. "on": the agent stands on the tile;
-    # "hands": the agent carries the object of the tile; "": there is no such sprite, because no
-    # agent can be on the tile.
+    # What the sprite shows for this tile together with the agent. "on": the agent stands on the
+    # tile; "hands": the agent carries the object of the tile; "": there is no such sprite, because
+    # no agent can be on the tile.
     agent: str = ""
 
 
@@ -125,7 +125,7 @@ UNKNOWN = (
     Layer(WHOLE, (255, 0, 255)),
     Layer(union(block(0, 0, 1 / 2, 1 / 2), block(1 / 2, 1 / 2, 1, 1)), (0, 0, 0)),
 )
-AGENT = (  # the agent facing right: a dark arrow with a white one inside
+AGENT = (  # the agent facing right: a dark arrow with a white arrow inside
     Layer(polygon((0, 0), (1, 1 / 2), (0, 1), (3 / 16, 1 / 2)), INK),
     Layer(polygon((9 / 64, 11 / 64), (7 / 8, 1 / 2), (9 / 64, 53 / 64), (19 / 64, 1 / 2)), WHITE),
 )

@@ -1,7 +1,7 @@
 """The HTML summary of an environment that a notebook shows.
 
-`shown` makes the summary. It never raises, because an author's mistake must not hide the rest, and
-it waits only a few seconds for XLA to compile the picture.
+`shown` makes the summary. It never raises, because an author's mistake must not hide the rest of
+the summary, and it waits only a few seconds for XLA to compile the picture.
 """
 
 import dataclasses

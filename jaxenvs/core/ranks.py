@@ -77,8 +77,9 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return the `slots` entries of the list `rows` that begin at entry `first`.
 
-    `rows` are row indices, as `Ranks.rows` returns them, and only its first `count` entries are
-    valid. Later entries become distinct indices beyond the last row, where JAX drops writes.
+    `rows` are row indices, as `Ranks.rows` returns them; only the first `count` entries of `rows`
+    are valid. In the result, invalid entries are replaced by distinct indices beyond the last row,
+    where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -63,9 +63,10 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a new state from a prepared level for each environment; use it only where one is done.
+    """Make a new state for every environment, and use the new states of the done environments.
 
-    The other environments keep their state in `states`. Return the states of the batch.
+    The new states start in prepared levels. The other environments keep their state in `states`.
+    Return the states of the batch.
     """
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 

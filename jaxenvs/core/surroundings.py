@@ -192,13 +192,13 @@ class Writer:
         return " ".join(f"{sign:<{wide}}" for sign in signs).rstrip()
 
     def _legend(self, key: bytes) -> str:
-        """Return the explanation of all signs for a set of tile bytes, given as packed bits."""
+        """Return text that explains the map characters for a set of tile bytes (packed bits)."""
         meanings = {self.signs[tile]: self.meaning[tile] for tile in tiles_of(key)}
         return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
 
 
 def _sign_or_none(sign: Callable[[int], str], code: int) -> str:
-    """Return the sign of a tile byte; "" if the byte stands for no tile."""
+    """Return the map characters for a tile byte; "" if the byte stands for no tile."""
     try:
         return sign(code)
     except (KeyError, ValueError):

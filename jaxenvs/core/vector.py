@@ -382,8 +382,7 @@ def make_vec(
 def usual_source(env: Env) -> str:
     """Return the default reset source of a batch that restarts by itself.
 
-    It is the environment's own default. But if that is `exact` and JAX uses an accelerator, it is
-    `stock`.
+    It is the environment's own default, but on an accelerator `stock` replaces `exact`.
     """
     expensive = env.reset_source == "exact"
     return "stock" if expensive and has_accelerator() else env.reset_source

@@ -13,8 +13,8 @@ from ..core.spaces import Box, Discrete
 MOST_LISTED = 40  # maximum number of legal actions that a message lists
 MOST_DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
 MOST_LETTERS = 60  # largest number of characters of an answer that a message quotes in full
-# Marks of an answer. The text after the last mark is the action: `Action: pick up`, `<action>pick
-# up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
+# Matches the marks of an action in an answer. The text after the last mark is the action: `Action:
+# pick up`, `<action>pick up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
 _MARK = re.compile(
     r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
     r"|\\boxed\{)[\s\"*_`]*(?P<rest>[^\n]*)",

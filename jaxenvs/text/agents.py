@@ -1,4 +1,4 @@
-"""Agents that play by text: a user's function, and references that need no language model."""
+"""Agents that play by text: a user's function, or a reference agent without a language model."""
 
 import importlib
 import random

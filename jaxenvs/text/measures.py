@@ -24,7 +24,8 @@ class Played(NamedTuple):
     steps: int = 0
     total: float = 0.0  # return: undiscounted sum of rewards
     success: bool | None = None  # whether a step succeeded; None if not defined, or before step 1
-    achieved: Any = None  # bool (achievements,), whether each was earned; None if there are none
+    # Whether each achievement was earned, bool (achievements,); None if there are none.
+    achieved: Any = None
     state: Any = None  # state after the last step; None before the first step
 
 

@@ -74,7 +74,7 @@ class Reader:
         return re.compile(f"[{LETTERS.get(found[2], 'DCL')}]{colour}")
 
     def _way(self, is_wanted: Callable[[str], bool]) -> str | None:
-        """Return the first action of a shortest path to face a wanted cell; None: there is none."""
+        """Return the first action of a shortest path to face a wanted cell; None without a path."""
         waiting, first = deque([self.pose]), {self.pose: ""}
         while waiting:
             row, column, way = pose = waiting.popleft()

@@ -92,7 +92,8 @@ class StickyAction(Wrapper):
 class RepeatedState(Struct):
     """State of `ActionRepeat`: the wrapped environment's state and a separate step count."""
 
-    time: Int32[Array, "*batch"]  # number of actions of the agent since reset, not of repetitions
+    # Number of actions of the agent since reset; repetitions are not counted.
+    time: Int32[Array, "*batch"]
     env: Any
 
 

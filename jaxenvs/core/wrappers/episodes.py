@@ -66,7 +66,7 @@ class Log(Struct):
     """State of `LogWrapper`."""
 
     running: EpisodeTotals  # totals of the current episode so far
-    # Totals of the latest finished episode; zeros before the first.
+    # Totals of the latest finished episode; zeros before an episode has finished.
     returned: EpisodeTotals
     timestep: Int32[Array, ""]  # number of steps since the first reset, over all episodes
 

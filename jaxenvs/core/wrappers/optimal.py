@@ -13,7 +13,7 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-# Value that stands for no number of steps: no success is known to be possible from the state.
+# Result for a state from which no success is known to be possible.
 UNKNOWN = -1
 
 
@@ -24,7 +24,7 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Store the `words_of` every state and the steps from it, sorted by the words.
+        """Store the words of all states (from `words_of`) and the steps from each, sorted by words.
 
         Entry i of both arguments belongs to state i; the states may be in any order.
         """
