@@ -21,7 +21,7 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return `env` after checking it, or make the environment if `env` is an id."""
+    """Return `env` after checking it; if `env` is an id, return the environment that it names."""
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):
@@ -36,8 +36,8 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 class Adapter:
     """Base class of adapters, which makes them picklable.
 
-    Compiled functions are not pickled, so a copy compiles them again. The copy continues the
-    current episode exactly as the pickled adapter would.
+    Compiled functions are not pickled, so an unpickled copy compiles them again. The copy continues
+    the current episode exactly as the pickled adapter would.
     """
 
     _COMPILED = ("_reset", "_reset_rows", "_step")
@@ -63,7 +63,7 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
     """
     params = env.default_params if params is None else params
     ends = [params]
-    # Check only the smallest and largest value of each leaf: if they are valid, all are.
+    # Check only the smallest and largest value of each leaf: if they are valid, all values are.
     if batch is not None:
         axes = batch.param_axes(batch.checked_params(params, where))
 

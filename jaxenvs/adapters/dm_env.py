@@ -22,7 +22,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
     """Environment with the interface of dm_env; made by `to_dm_env`."""
 
     def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
-        """`to_dm_env` explains the arguments."""
+        """Make the environment from the arguments of `to_dm_env`."""
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)

@@ -1,9 +1,9 @@
 """Batches whose results another package may keep, and change in place, without copies.
 
 A tensor that shares memory with a JAX array can be changed in place, although JAX assumes that the
-array never changes. `ExportedBatch` therefore returns arrays that are separate buffers: none is
-part of the state, none is donated, and no later call reads or overwrites one. It needs no other
-package than JAX.
+array never changes. `ExportedBatch` therefore returns arrays that are separate buffers: none of
+them is part of the state, none is donated, and no later call reads or overwrites one. This module
+needs no package but JAX.
 """
 
 import functools
@@ -30,12 +30,13 @@ class Carry(NamedTuple):
     """Data that one call passes to the next; `step` and `reset_rows` donate its buffers."""
 
     key: UInt32[Array, " words"]  # data of the key that the seed determines
-    number: UInt32[Array, ""]  # number of the next call since the seed was given
-    state: VectorState | None  # None before the first reset
+    # Number of calls since the seed was set; it is folded into the key of the next call.
+    number: UInt32[Array, ""]
+    state: VectorState | None  # state of the batch; None before the first reset
 
 
 class ExportedBatch(common.Adapter):
-    """A batch on one device, stepped by one compiled call; the base of `to_torch_vec`."""
+    """A batch on one device, stepped by one compiled call; base class of `TorchVectorEnv`."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class ExportedBatch(common.Adapter):
         reset_source: str | None = None,
         **fields: Any,
     ) -> None:
-        """Check the arguments, which `to_torch_vec` explains; `where` is named in errors."""
+        """Check and store the arguments of `to_torch_vec`; `where` begins error messages."""
         self.jaxenv = common.environment(env, fields, where)
         self.venv = make_vec(self.jaxenv, num_envs, autoreset=autoreset, reset_source=reset_source)
         self.num_envs = num_envs
@@ -59,7 +60,10 @@ class ExportedBatch(common.Adapter):
         self._compile()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Move the arrays to the same device as before pickling; pickled arrays do not name it."""
+        """Move the arrays to the device that they were on before pickling.
+
+        Pickled arrays do not contain the name of their device.
+        """
         super().__setstate__(state)
         if self._carry is not None:
             self._carry, self.params = jax.device_put((self._carry, self.params), self._device)
@@ -103,7 +107,7 @@ class ExportedBatch(common.Adapter):
         return results
 
     def _seed(self, seed: int) -> None:
-        """Set the key of the batch; the next call is number 0."""
+        """Set the key of the batch, and set the number that is folded into it to 0."""
         seed = int(seed) if isinstance(seed, np.integer) else seed
         checks.integer_field("reset", "seed", seed, 0, MOST_SEED)
         words = np.asarray(jax.random.key_data(jax.random.key(seed)))
@@ -118,7 +122,7 @@ class ExportedBatch(common.Adapter):
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
     """Return jitted `reset`, `reset_rows` and `step`, which all equal batches share.
 
-    Each returns a `Carry` and results in separate buffers.
+    Each function returns a `Carry` and results in separate buffers.
     """
 
     def info_of(info: dict[str, Any], state: VectorState, params: Any) -> dict[str, Any]:
@@ -150,17 +154,18 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
-    """Return `parts` such that each leaf is a separate buffer.
+    """Return copies of `parts`, in which each leaf is a separate buffer.
 
-    So a state that stores an action shares no memory with the action, either. JAX does not promise
-    this for any function, and without compilation (`jax.disable_jit`) a function may return an
-    input itself. XLA removes the copies that a compiled program does not need.
+    Without the copies, the state and the results could share memory, and so could an action and a
+    state that stores it: JAX does not promise separate buffers, and without compilation
+    (`jax.disable_jit`) a function may return an input itself. XLA removes the copies that a
+    compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 
 
 def _folded(key: Array, number: Array) -> Key:
-    """Return the key of call `number`."""
+    """Return the key for one call: `key` with `number` folded in."""
     return jax.random.fold_in(jax.random.wrap_key_data(key), number)
 
 

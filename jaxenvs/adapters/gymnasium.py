@@ -54,7 +54,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         render_tile_size: int = 16,
         **fields: Any,
     ) -> None:
-        """`to_gymnasium` explains the arguments."""
+        """Make the environment from the arguments of `to_gymnasium`."""
         self.jaxenv = common.environment(env, fields, "to_gymnasium")
         self.render_mode = checked_render_mode(
             self.jaxenv, render_mode, render_tile_size, "to_gymnasium"
@@ -120,7 +120,10 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         return obs, float(seen.reward), terminated, truncated, info
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
-        """Return a picture of the state if `render_mode` is "rgb_array"; else warn, return None."""
+        """Return a picture of the state if `render_mode` is "rgb_array".
+
+        Otherwise warn and return None.
+        """
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size)
@@ -239,7 +242,7 @@ def draw_words(generator: np.random.Generator, *rows: int) -> UInt32[np.ndarray,
 
 
 def keys_of(words: np.ndarray) -> Array:
-    """Return threefry keys with this data, whatever JAX's default generator is."""
+    """Return threefry keys with the data `words`, even if JAX's default generator differs."""
     return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
 
 

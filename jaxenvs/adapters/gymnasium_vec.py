@@ -64,10 +64,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         render_tile_size: int = 16,
         **fields: Any,
     ) -> None:
-        """`to_gymnasium_vec` explains the arguments."""
+        """Make the batch from the arguments of `to_gymnasium_vec`."""
         where = self.MADE_BY
         self.jaxenv = common.environment(env, fields, where)
-        # `autoreset_mode` is the name in Gymnasium's own batches, which TorchRL reads.
+        # `autoreset_mode` is an attribute of Gymnasium's own batches, which TorchRL reads.
         self.mode = self.autoreset_mode = _mode(autoreset_mode, where)
         self.venv = make_vec(
             self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
@@ -277,7 +277,7 @@ def to_gymnasium_vec(
 
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
-    """Return jitted `reset`, `reset_rows` and `step`, which all adapters of a batch share."""
+    """Return jitted `reset`, `reset_rows` and `step`, which all adapters of equal batches share."""
     folded = jax.vmap(jax.random.fold_in)  # folds each environment's step number into its key
 
     def mask(state: Any, params: Any) -> Array | None:
@@ -312,7 +312,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return the info of a batch in Gymnasium's form.
 
     For each entry `name`, an entry `_name` is added: `rows`, the mask of environments for which the
-    value is valid. The other environments get the value zero.
+    value is valid. The value is set to zero for the other environments.
     """
     found: dict[str, Any] = {}
     if not rows.any():
@@ -329,7 +329,7 @@ def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
 
 
 def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
-    """Return `mode` as an `AutoresetMode`; `mode` is such a member or its string value."""
+    """Return `mode` as an `AutoresetMode`; `mode` may also be the string value of a member."""
     if isinstance(mode, AutoresetMode):
         return mode
     checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])

@@ -35,7 +35,7 @@ class GymnaxEnv(environment.Environment):
     """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""
 
     env: Env
-    auto_reset: bool = True  # whether `step` begins the next episode; False if a wrapper does it
+    auto_reset: bool = True  # whether `step` begins the next episode; False if a wrapper does so
 
     @property
     def default_params(self) -> Any:

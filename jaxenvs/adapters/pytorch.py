@@ -1,9 +1,10 @@
 """`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
 
-Results are exchanged by DLPack, without copies and, on a GPU, without waiting for it. The batch
-has the methods of Gymnasium's `VectorEnv`. Deliberate differences: every entry of `info` is a
-tensor of the whole batch, because the host would need to know which environments are done in order
-to leave out the others; and actions are compared with their space only if `check_actions` is true.
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
+batch has the methods of Gymnasium's `VectorEnv`. There are two deliberate differences. Every entry
+of `info` is a tensor of the whole batch: to leave out the environments that are not done, the host
+would need to know which ones are done. Actions are compared with their space only if
+`check_actions` is true.
 """
 
 import functools
@@ -42,11 +43,12 @@ class TorchVectorEnv(ExportedBatch):
         check_actions: bool = False,
         **settings: Any,
     ) -> None:
-        """`to_torch_vec` explains the arguments."""
+        """Make the batch from the arguments of `to_torch_vec`."""
         where, self.device = devices(device)
         super().__init__(env, num_envs, where=WHERE, device=where, **settings)
         self.check_actions = check_actions
-        self._action_space = self.jaxenv.action_space  # a property that makes a new space
+        # Stored, because the property makes a new space at each access.
+        self._action_space = self.jaxenv.action_space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -62,7 +64,8 @@ class TorchVectorEnv(ExportedBatch):
                 raise ValueError(f"reset: unknown option {name!r}; options here: 'reset_mask'")
         given = self._rows(options["reset_mask"] if options else torch.ones(self.num_envs) > 0)
         if self.device.type == "cuda" and (seed is not None or self._carry is None):
-            # JAX will copy the seed to the GPU, into memory that PyTorch has perhaps not yet read.
+            # The host waits for PyTorch's queued work: JAX will copy the seed into memory of the
+            # GPU that PyTorch may still be reading.
             torch.cuda.current_stream(self.device).synchronize()
         return jax.tree.map(tensor, self.begin(seed, array(given), is_all=not options))
 
@@ -74,13 +77,14 @@ class TorchVectorEnv(ExportedBatch):
         Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
         With `autoreset="same_step"`, `info["final_obs"]` is the true successor of every
         environment, before a restart. Raises `TypeError` or `ValueError` for actions of another
-        shape or kind and, with `check_actions`, for values outside the action space.
+        shape or type and, with `check_actions`, for values outside the action space.
         """
         if self.check_actions:
             on_host = jax.tree.map(_numbers, actions)
             common.taken(self._action_space, on_host, self.num_envs, ValueError)
-        # `given` must live until the results are tensors: from then on, PyTorch's stream waits for
-        # the step, so PyTorch cannot use the memory of `given` again too early.
+        # Keep a reference to `given` until the results are tensors. From then on, PyTorch's stream
+        # waits for the step, so PyTorch cannot reuse the memory of `given` while JAX still reads
+        # it.
         given = self._given(self._action_space, actions)
         results = self.advance(jax.tree.map(array, given))
         return jax.tree.map(tensor, results)
@@ -173,7 +177,7 @@ def to_torch_vec(
 
 
 def tensor(result: jax.Array) -> torch.Tensor:
-    """Return an array as a tensor that shares its memory.
+    """Return an array as a tensor in the same memory.
 
     uint16 and uint32 are copied to int32 and int64. On a GPU, PyTorch's current stream waits for
     the array.
@@ -184,7 +188,7 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array for JAX that shares its memory.
+    """Return a contiguous tensor as an array, in the same memory, that functions of JAX accept.
 
     On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
     """
@@ -233,7 +237,7 @@ def _jax_device(named: torch.device) -> Any:
 
 
 def _fits(given: torch.Tensor, box: Box) -> bool:
-    """Return whether actions of this dtype can be converted to the dtype of the space."""
+    """Return whether tensors of the dtype of `given` can be converted to the dtype of the space."""
     if given.dtype.is_complex:
         return False
     if np.issubdtype(box.dtype, np.integer):

@@ -46,7 +46,7 @@ class SB3VecEnv(VecEnv):
     """Stable-Baselines3's `VecEnv`, made by `to_sb3_vec`."""
 
     def __init__(self, env: Env | str, num_envs: int, **settings: Any) -> None:
-        """`to_sb3_vec` explains the arguments."""
+        """Make the batch from the arguments of `to_sb3_vec`."""
         self.batch = _Batch(env, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
         self.jaxenv = self.batch.jaxenv
         spaces = (self.batch.single_observation_space, self.batch.single_action_space)
@@ -57,7 +57,7 @@ class SB3VecEnv(VecEnv):
     def reset(self) -> Any:
         """Start an episode in every environment; return the first observations.
 
-        The seeds are those that `seed()` set before.
+        If `seed()` was called since the previous reset, its seeds are used.
         """
         for options in self._options:
             refuse_options(options, ())
@@ -101,14 +101,14 @@ class SB3VecEnv(VecEnv):
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
         """Return a picture of every environment.
 
-        Returns None for each environment if `render_mode` is not "rgb_array".
+        Returns a list of None if `render_mode` is not "rgb_array".
         """
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
         """Return an attribute for each environment.
 
-        The attribute is a param, or one that all environments share, such as `metadata`.
+        The attribute is a param, or an attribute that all environments share, such as `metadata`.
         """
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
@@ -154,8 +154,8 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        If the method has parameters `state` and `params` and the caller gives none, they are the
-        environment's state and params.
+        If the method has parameters `state` and `params` and the caller does not pass them, the
+        selected environment's state and params are passed.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ..commands.parser import UsageError
 from ..core.checks import suggestion
 
-REQUIRED = object()  # default of an argument that must be given
+REQUIRED = object()  # marks an argument that has no default, so the caller must give a value
 TEXT, FLAG, OBJECT = {"type": "string"}, {"type": "boolean"}, {"type": "object"}
 
 
@@ -30,7 +30,10 @@ def schema(arguments: Sequence[Argument]) -> dict[str, Any]:
 
 
 def checked(arguments: Sequence[Argument], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values, with defaults; raise `UsageError` if one is wrong or missing."""
+    """Return the values of all arguments, with defaults for missing ones.
+
+    Raises `UsageError` for an unknown name, a wrong value, or a missing value without a default.
+    """
     known = [argument.name for argument in arguments]
     for name in given:
         if name not in known:
@@ -55,7 +58,10 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """Convert a value to a list of names; models often give one name, or numbers for names."""
+    """Convert a value to a list of names.
+
+    Language models often give one name instead of a list, or numbers instead of names.
+    """
     parts = [value] if isinstance(value, (str, int)) else value
     if not isinstance(parts, list):
         return value
@@ -66,7 +72,7 @@ def _shown(value: Any) -> str:
     """Return a JSON value as text."""
     try:
         return repr(value)
-    except (RecursionError, ValueError):  # Python writes no number of more than 4300 digits
+    except (RecursionError, ValueError):  # raised for an integer of more than 4300 digits
         return f"a {type(value).__name__} that is too long to show"
 
 
@@ -90,5 +96,5 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def whole(low: int, high: int) -> dict[str, Any]:
-    """Return the schema of a whole number."""
+    """Return the JSON schema of a whole number from `low` to `high`."""
     return {"type": "integer", "minimum": low, "maximum": high}

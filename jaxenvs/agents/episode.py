@@ -37,9 +37,9 @@ NAMES_SHOWN = 40  # maximum number of legal actions that a text lists
 class Taken(NamedTuple):
     """Result of one call of `act`."""
 
-    actions: tuple[str, ...]  # names of the actions that were taken
-    reward: float  # sum of their rewards
-    problem: str  # why the next action was not taken; "" if all were taken
+    actions: tuple[str, ...]  # names of the actions that this call took
+    reward: float  # sum of the rewards of these actions
+    problem: str  # reason why the next action was not taken; "" if all actions were taken
 
 
 class Score(NamedTuple):
@@ -50,8 +50,8 @@ class Score(NamedTuple):
     total: float  # return: the sum of rewards so far
     terminated: bool
     truncated: bool
-    success: bool | None  # None: the environment defines no success
-    progress: float | None  # from 0 to 1, see `jaxenvs.text.Progress`
+    success: bool | None  # whether a step succeeded; None if success is not defined
+    progress: float | None  # progress from 0 to 1, see `jaxenvs.text.Progress`
     achievements: tuple[str, ...]  # names of the achievements earned so far
 
     @property
@@ -73,7 +73,8 @@ def _made(env: Env) -> Programs:
     return Programs()
 
 
-_making = threading.Lock()  # without it, two threads may make `Programs` of one environment
+# Lock without which two threads could make two `Programs` for one environment.
+_making = threading.Lock()
 
 
 def programs_of(env: Env) -> Programs:
@@ -123,7 +124,7 @@ class Episode:
         return self._session.cursor
 
     def legal(self) -> list[str]:
-        """Return the names of the actions that are legal now; none after the end."""
+        """Return the names of the actions that are legal now; [] after the end of the episode."""
         names = self.env.controls.names
         return [] if self.is_over else [names[i] for i in legal(self._session)]
 
@@ -168,7 +169,10 @@ class Episode:
 
     @property
     def _index(self) -> int:
-        """Number of steps from the start to the current state, dropped ones included."""
+        """Number of steps from the start of the episode to the current state.
+
+        Steps that were dropped from the history are included.
+        """
         return self._session.dropped + self._session.cursor
 
     def undo(self, steps: int = 1) -> None:

@@ -44,7 +44,8 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
     check_id(id)
-    for name in sorted({"id", "self"} & {*fields}):  # arguments of `make`
+    # `make` has parameters with these names, so no field can have them.
+    for name in sorted({"id", "self"} & {*fields}):
         raise UsageError(f"fields: {id} has no field {name!r}; rules lists its fields")
     given = {name: _value(name, value) for name, value in fields.items()}
     try:
@@ -64,7 +65,7 @@ def _value(name: str, value: Any, depth: int = 0) -> Any:
     """Return a JSON value as the value of a field.
 
     Raises `UsageError` for the name of a file, an object, a number of too many digits, and lists
-    in lists deeper than `MAX_DEPTH`.
+    that are nested deeper than `MAX_DEPTH`.
     """
     if isinstance(value, dict) or depth > MAX_DEPTH:
         raise UsageError(
@@ -97,16 +98,16 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions. It is
-    None for all clients without a known identity; their sessions are separated only by session
-    names, which cannot be guessed. If a client with a known identity opens more than `per_client`
-    sessions, or all clients together more than `in_all`, the least recently used session is closed.
-    Methods may be called from several threads.
+    `client` is any string that identifies a client; a client reaches only its own sessions.
+    `client` is None for all clients without a known identity; their sessions are separated only by
+    session names, which cannot be guessed. If a client with a known identity opens more than
+    `per_client` sessions, or all clients together more than `in_all`, the least recently used
+    session is closed. Methods may be called from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
         self.per_client, self.in_all = per_client, in_all
-        # Least recently used sessions come first.
+        # Open sessions, the least recently used first.
         self._open: collections.OrderedDict[Key, Episode] = collections.OrderedDict()
         # Closed session -> reason why it was closed.
         self._closed: collections.OrderedDict[Key, str] = collections.OrderedDict()
@@ -119,8 +120,8 @@ class Games:
         """Add an episode and return the name of its session.
 
         If `session` is the name of an open session, the episode replaces the episode of this
-        session. If it is "", a session with a new name is opened. Raises `UsageError` if `session`
-        is not open.
+        session. If `session` is "", a session with a new name is opened. Raises `UsageError` for
+        the name of a session that is not open.
         """
         if session:
             self.find(client, session)
@@ -139,7 +140,7 @@ class Games:
     def find(self, client: str | None, session: str) -> Episode:
         """Return the episode of a session and mark it as used.
 
-        Raises `UsageError` if it is not open; the message tells why it was closed.
+        Raises `UsageError` if the session is not open; the message tells why it was closed.
         """
         key = client, session
         with self._lock:
@@ -155,7 +156,10 @@ class Games:
         )
 
     def latest(self, client: str) -> str:
-        """Return the name of the session that a client used last; raise `UsageError` if none."""
+        """Return the name of the session that a client used last.
+
+        Raises `UsageError` if the client has no open session.
+        """
         with self._lock:
             mine = self._of(client)
         if not mine:
@@ -163,7 +167,7 @@ class Games:
         return mine[-1]
 
     def close(self, client: str | None, session: str) -> None:
-        """Close a session. Raises `UsageError` if it is not open."""
+        """Close a session. Raises `UsageError` if the session is not open."""
         self.find(client, session)
         with self._lock:
             self._close((client, session), "the client closed it")

@@ -37,7 +37,7 @@ INSTRUCTIONS = (
     "call reset, then act by the names of legal actions until the episode has ended. score tells "
     "the return and whether the task is accomplished."
 )
-THREADS = 40  # maximum number of calls that run at the same time
+THREADS = 40  # maximum number of tool calls that run at the same time
 Context = ServerRequestContext[Games, Any]
 
 
@@ -92,8 +92,8 @@ async def _serve_stdio() -> None:
 def make_server(games: Games | None = None) -> Server[Games]:
     """Return an MCP server of the tools of `jaxenvs.agents.tools`.
 
-    `games` holds the sessions. By default, each run of the server has new ones; over standard
-    input, a run is one connection.
+    `games` holds the sessions. By default, each run of the server makes a new `Games`; over
+    standard input, a run is one connection.
     """
 
     @contextlib.asynccontextmanager
@@ -145,8 +145,8 @@ def _threads() -> anyio.CapacityLimiter:
 def client(context: Context) -> tools.Client:
     """Return the client that sent a request.
 
-    A connection over standard input has its own `Games`. Over HTTP, all clients share one, and a
-    client that began with a handshake is named by the header `mcp-session-id`. Since version
+    A connection over standard input has its own `Games`. Over HTTP, all clients share one `Games`,
+    and a client that began with a handshake is named by the header `mcp-session-id`. Since version
     2026-07-28 of the protocol, HTTP requests have no such header, so the client is unknown.
     """
     games = context.lifespan_context

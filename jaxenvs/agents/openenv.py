@@ -35,7 +35,7 @@ CONNECTIONS = 64  # maximum number of connections, each with its own episode
 
 
 class NamedAction(Action):
-    """An action, given as in `Episode.act`."""
+    """An action: its name, the unique beginning of its name, or its number."""
 
     action: str
 
@@ -45,7 +45,7 @@ class WordsObservation(Observation):
 
     text: str
     legal_actions: list[str]  # names of the legal actions, at most `NAMES_SHOWN`
-    problem: str = ""  # why the action was not taken; "" if it was
+    problem: str = ""  # reason why the action was not taken; "" if it was taken
 
 
 class EpisodeState(State):
@@ -80,7 +80,7 @@ class JaxEnvironment(Environment):
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
     ) -> WordsObservation:
-        """Start an episode; the same `seed` gives the same episode. None draws a seed."""
+        """Start an episode, which `seed` determines. If `seed` is None, a seed is drawn."""
         if kwargs:
             raise UsageError(f"reset has no argument {next(iter(kwargs))!r}, only seed, episode_id")
         seed = secrets.randbelow(MAX_SEED) if seed is None else seed

@@ -42,7 +42,7 @@ def _run(argv: list[str]) -> int:
     env = make_env(options.id, options.fields, options.params)
     from .openenv import make_app  # imported late, so that --help works without the package
 
-    Episode(env, 0, options.id)  # raises before the server starts if actions have no names
+    Episode(env, 0, options.id)  # raises before the server starts if the actions have no names
     logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
     serve(make_app(env, options.id), listen(options.port))
     return 0

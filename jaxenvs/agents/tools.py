@@ -31,12 +31,12 @@ class Client(NamedTuple):
     """The caller of a tool."""
 
     games: Games
-    name: str | None = ""  # identity of the client; None if it is not known
+    name: str | None = ""  # identity of the client; None if the identity is not known
 
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
 
-        By default it is the session that the client used last.
+        If they name none, it is the session that the client used last.
         """
         session = arguments["session"]
         if not session and self.name is None:
@@ -52,7 +52,7 @@ class Answer(NamedTuple):
     """The result of a tool."""
 
     text: str
-    data: Mapping[str, Any] | None = None  # content of the text as JSON values
+    data: Mapping[str, Any] | None = None  # content of `text` as JSON values
     png: bytes | None = None
     failed: bool = False
 
@@ -68,7 +68,7 @@ class Tool(NamedTuple):
 
 
 def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
-    """Run a tool and return its answer; a mistake of the caller is an answer that `failed`."""
+    """Run a tool and return its answer; if the caller made a mistake, `failed` is set in it."""
     tool = TOOLS.get(name)
     if tool is None:
         near = suggestion(name, TOOLS)
@@ -84,7 +84,10 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
 
 
 def _failed(text: str, data: Mapping[str, Any] | None = None) -> Answer:
-    """Return a failed answer. A long text is shortened in the middle, as its end gives advice."""
+    """Return a failed answer.
+
+    A long text is shortened in the middle, because its end gives advice.
+    """
     if len(text) > MAX_PROBLEM:
         text = f"{text[: MAX_PROBLEM // 2 - 3]}...{text[-MAX_PROBLEM // 2 :]}"
     return Answer(text, data, failed=True)
@@ -125,7 +128,7 @@ def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _shortened(part: Section) -> Section:
-    """Return a section without the parts for people who use a keyboard or Python."""
+    """Return a section without the details that only people at a keyboard or in Python need."""
     if part.title == "Actions":
         return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
     if part.title in FIELDS:
@@ -135,7 +138,7 @@ def _shortened(part: Section) -> Section:
 
 def _reset(client: Client, given: Mapping[str, Any]) -> Answer:
     id, seed = given["environment"], given["seed"]
-    if given["session"]:  # fail before the environment is compiled
+    if given["session"]:  # raise an error for an unknown session before the environment is compiled
         client.session(given)
     episode = Episode(environment(id, given["fields"]), seed, id)
     name = client.games.open(client.name, episode, given["session"])
@@ -235,7 +238,10 @@ def status(episode: Episode) -> str:
 
 
 def offered(episode: Episode, most: int) -> str:
-    """Return a sentence with at most `most` legal actions; after the end, one about `reset`."""
+    """Return a sentence with at most `most` legal actions.
+
+    After the end of the episode, return a sentence about `reset` instead.
+    """
     if episode.is_over:
         return "No action is legal: reset starts another episode, undo goes back."
     names = episode.legal()

@@ -34,7 +34,7 @@ def start() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     path = cache_folder(os.environ)
-    # Do not use a folder that others can write to: JAX would run programs that they put there.
+    # Do not use a folder that other users can write to: JAX would run programs that they put there.
     if path is None or not is_private(path):
         return
     trim(path)

@@ -7,9 +7,9 @@ that file; other TABs start no Python. If the file cannot be written, the script
 that existed when it was printed.
 
 The scripts are written here because shtab and tyro lack features that users need. shtab 1.13
-completes neither `--option=value` in bash and zsh, nor a folder in a place that also takes an id;
-and it completes several ids after `--ids` only in bash. tyro covers only `train`, and starts Python
-at every TAB.
+completes neither `--option=value` in bash and zsh, nor a folder at a position that also takes an
+id; and it completes several ids after `--ids` only in bash. tyro covers only `train`, and starts
+Python at every TAB.
 """
 
 import contextlib
@@ -52,8 +52,8 @@ class Words(NamedTuple):
 def words() -> dict[str, Words]:
     """Return the completions of every command.
 
-    A command whose optional extra is not installed has no options here, because its help is
-    missing.
+    A command whose optional extra is not installed has no options in the result, because its help
+    is missing.
     """
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 
@@ -230,8 +230,8 @@ def _program(known: dict[str, Words]) -> str:
 def _pattern(name: str, place: str) -> str:
     """Return a pattern for the `case` statement of `_PROGRAM`, in which `line` is matched.
 
-    The pattern matches the command `name` followed by the words `place`. If `place` ends with
-    `...`, the pattern also matches further arguments that are not options.
+    The pattern matches the command `name` followed by the words of `place`, a position of `Words`.
+    If `place` ends with `...`, the pattern also matches further arguments that are not options.
     """
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'

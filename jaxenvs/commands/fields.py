@@ -165,7 +165,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Yield the texts of a tuple's values: its text, split at commas outside nested tuples."""
+    """Yield the text of each value of a tuple: `text` is split at commas outside nested tuples."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

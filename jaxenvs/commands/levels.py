@@ -174,12 +174,12 @@ def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> 
 
 
 def _check(options: argparse.Namespace, env: Env | None) -> int:
-    """Check each file; report all of its levels, or its first fault."""
+    """Print for each file the number of its levels, or its first fault; return the exit code."""
     wrong = 0
     for file in text_files(options.file):
         try:
             found = _read(file, env)
-        except ValueError as error:  # a `LevelError`, or the file has no level
+        except ValueError as error:  # raised for a faulty level, or for a file without levels
             print(error, file=sys.stderr)
             wrong += 1
             continue

@@ -78,8 +78,8 @@ def page(id: str) -> Page:
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
     """Return the paragraphs of an environment class's docstring, by label.
 
-    A label is a word such as `Actions:` at the start of a line or after a sentence; text without
-    one has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
+    A label is a word such as `Actions:` at the start of a line or after a sentence; text without a
+    label has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
     Paragraphs about observations are collected from the class and all its bases, because each class
     describes only the differences.
     """
@@ -135,7 +135,7 @@ def _source(spec: EnvSpec) -> str:
 
 
 def _sight(env: Env) -> str:
-    """Return the text that answers whether observations determine the state.
+    """Return text that says whether one observation determines the state.
 
     If observations determine the state only for some values of the field `obs`, the text names
     these values.

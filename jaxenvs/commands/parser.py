@@ -104,8 +104,8 @@ class Parser(argparse.ArgumentParser):
 def suggested(option: str, options: Iterable[str]) -> str:
     """Return the end of an error message about an unknown option: `; did you mean ...?`.
 
-    The text suggests the option whose words have the given initials (such as `--lr`), else options
-    with similar names.
+    The text suggests the option whose words have the letters of `option` as their initials (such as
+    `--lr` for `--learning-rate`), else options with similar names.
     """
     known = list(options)
     for name in known:

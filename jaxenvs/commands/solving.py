@@ -18,7 +18,7 @@ from ..levels import Entry, Solution
 from .parser import UsageError
 
 WIDTH = 96  # maximum width of the lines of printed plans, in characters
-BUDGET = 1_000_000  # default of --node-budget
+BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a search stores
 
 
 def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def _check_folders(options: argparse.Namespace) -> None:
 
 
 def _row(place: int, found: Solution, names: Sequence[str]) -> str:
-    """Return the lines of a level in the table; a long plan continues on the next lines."""
+    """Return the lines of one level in the printed table; a long plan takes several lines."""
     best = "-" if found.optimal_return is None else f"{found.optimal_return:.4f}"
     first = f"{place:5}  {_length(found):9}  {best:>6}  "
     between = ", " if any(" " in name for name in names) else " "
@@ -76,7 +76,7 @@ def _as_dict(found: Solution) -> dict[str, Any]:
 
 
 def _draw(env: Env, entry: Entry, found: Solution, path: str) -> None:
-    """Write an animation of a plan."""
+    """Write an animation of a plan to the GIF file `path`."""
     if found.unsolvable:
         raise UsageError(f"--gif {path}: the level is unsolvable, so there is no plan to draw")
     if not found.plan:

@@ -1,4 +1,7 @@
-"""`Background` runs work that the main thread must not wait for, such as a compilation."""
+"""`Background` runs work in a separate thread, so that the main thread need not wait for it.
+
+An example of such work is a compilation.
+"""
 
 import threading
 from collections.abc import Callable

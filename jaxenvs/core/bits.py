@@ -40,10 +40,10 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of fields (value, number of bits) unchanged.
+    """Return the values of fields (value, number of bits) unchanged, but make a CPU store them.
 
-    On a CPU, XLA computes the values only once: they are packed into one word, which `settled`
-    stores in memory, and unpacked again.
+    The values are packed into one int32, stored in memory by `settled`, and unpacked again. Without
+    this, XLA on a CPU would recompute them in every operation that uses them.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]

@@ -223,7 +223,7 @@ def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
     """Raise `TypeError` unless the arrays of `level` have the shapes of the environment's levels.
 
     `wanted` returns a level that the environment drew, or its shapes. Arrays are compared by name,
-    and missing ones are allowed, because an environment may complete a level that a user wrote.
+    and missing arrays are allowed, because an environment may complete a level that a user wrote.
     """
     if _drawn.get():
         return

@@ -22,10 +22,11 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """Places in the picture of an environment that a person points at to select actions.
+    """How a person selects actions by pointing at the picture of an environment.
 
-    The picture is divided evenly into rows and columns of places, such as the lamps of a puzzle or
-    the pegs of a tower. The player chooses a place with the mouse or a cursor.
+    The picture is divided evenly into `rows` times `columns` rectangles, called places. A place
+    shows, for example, a lamp of a puzzle or a peg of a tower. The player selects a place with the
+    mouse or a cursor.
     """
 
     rows: int  # number of rows into which the picture is divided
@@ -34,7 +35,7 @@ class Pointing(NamedTuple):
     # action. Its arguments are (state, first place, second place) if `pair` is set, and (state,
     # place, digit) if `writes` is set.
     action: Callable[..., int | None]
-    does: str  # description of this kind of action, for the help
+    does: str  # description, for the help, of the actions that the player selects by pointing
     pair: bool = False  # whether the player selects two places, such as a move's origin and target
     writes: bool = False  # whether the keys 1 to 9 write a digit at the place of the cursor
 
@@ -83,8 +84,8 @@ def keyed(*rows: tuple[str, ...]) -> tuple[ActionKeys, ...]:
 def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
     """Return actions with default keys: arrows and letters, or digits.
 
-    Actions called `up`, `right`, `down` and `left` get an arrow key and a letter. Any other of the
-    first ten actions gets its index as its key.
+    Actions called `up`, `right`, `down` and `left` get an arrow key and a letter. An action with
+    another name gets its index as its key, if the index is at most 9.
     """
     digit = {i: (str(i),) for i in range(10)}
     return tuple(

@@ -94,10 +94,11 @@ def board_shape(env: Env) -> tuple[int, int]:
 
 
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
-    """Return the largest tile size at which `shape` (rows, columns) fits width and height.
+    """Return the largest tile size at which a picture fits into `width` x `height` pixels.
 
-    The size is a multiple of 4, so that edges are crisp, and at least 4 even if the picture does
-    not fit then. Sizes are in pixels.
+    `shape` is the number of (rows, columns) of the picture, in tiles. The tile size, in pixels, is
+    a multiple of 4, so that edges are crisp. It is at most `largest`, and at least 4 even if the
+    picture does not fit then.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

@@ -56,9 +56,9 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # The caller made a mistake, or the method cannot be compiled. The method is called again
-        # without compilation, so that the error shows the given values and its traceback shows no
-        # compilation.
+        # The compiled call failed: the caller made a mistake, or the method cannot be compiled. The
+        # method is called again without compilation, so that the error shows the argument values
+        # and its traceback shows no compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 

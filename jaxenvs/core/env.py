@@ -37,7 +37,7 @@ class Params(Struct):
     Subclass it to add more.
     """
 
-    # Time limit in steps; the step that reaches it truncates the episode. Any kind of number is
+    # Time limit in steps; the step that reaches it truncates the episode. Any number type is
     # allowed and cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
@@ -46,7 +46,8 @@ class Params(Struct):
 class State(Struct):
     """State of an episode: arrays only, without PRNG keys. Subclass it to add fields.
 
-    A state class that is not a subclass must be a `struct` and have `time` and `ticked`, as here.
+    A state class that is not a subclass must be a `struct` with the field `time` and the method
+    `ticked`.
     """
 
     time: Int32[Array, ""]  # number of steps since reset, counted by `Env.step`

@@ -9,7 +9,8 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # number of entries above which a text gives only the observation's shape
+# Largest number of array entries that a text lists; a larger array is shown as dtype and shape.
+MOST_NUMBERS = 400
 RGB = tuple[int, int, int]
 # How the panel next to the picture shows a fact. In plain text, such as descriptions for language
 # models, there are no bars or icons: `sentences` writes labels and values as words.
@@ -19,10 +20,10 @@ Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 class Fact(NamedTuple):
     """One fact about a state: something that the agent has or knows.
 
-    `kind` sets how a panel shows it. A `sentence` needs no label. A `bar` is filled to `amount` of
-    `most`. A `count` is an icon with the number `amount`. A `clock` is a dial, where `amount` is
-    the fraction of the day that has passed since noon. An `icon` is a picture of the thing that
-    `value` names.
+    `kind` sets how a panel shows the fact. `text` is the label with the value. `sentence` is text
+    that needs no label. `bar` is a bar filled to `amount` of `most`. `count` is an icon with the
+    number `amount`. `clock` is a dial, where `amount` is the fraction of the day that has passed
+    since noon. `icon` is a picture of the object that `value` names.
     """
 
     label: str
@@ -116,7 +117,7 @@ def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -
 
 
 def drawn(rows: Iterable[Iterable[str]]) -> str:
-    """Draw a map as text, row by row, with cells of equal width separated by spaces."""
+    """Return a map as text: one line per row, and cells of equal width separated by spaces."""
     cells = [list(row) for row in rows]
     width = max(len(cell) for row in cells for cell in row)
     return "\n".join(" ".join(f"{cell:<{width}}" for cell in row).rstrip() for row in cells)

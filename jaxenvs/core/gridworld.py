@@ -1,8 +1,8 @@
 """`GridWorld`, the base class of the families `grid` and `xland`.
 
-One agent moves on a grid and sees the cells ahead of it. A cell is one tile byte. `facing` is the
-agent's direction in MiniGrid's encoding: 0 right, 1 down, 2 left, 3 up. `direction` is the agent's
-direction in the family's own encoding, which may differ.
+One agent moves on a grid and sees the cells ahead of it. Each cell of the grid is stored as one
+byte, the tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down, 2
+left, 3 up. `direction` is the agent's direction in the family's own encoding, which may differ.
 """
 
 import functools
@@ -57,7 +57,7 @@ class AgentState(State):
     step of a scan rewrites.
     """
 
-    # One tile byte per cell; `tiles.py` of the family explains them.
+    # one tile byte per cell; the family's `tiles.py` defines the tile bytes
     grid: UInt8[Array, "height width"]
     # Four bytes, the lowest first: row; column; direction and flags; tile byte of the carried
     # object (0: none). In the third byte, the low 2 bits are the direction, and the other 6 bits
@@ -306,7 +306,7 @@ class GridWorld(Env):
         return self.sprites.atlas(tile_size)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the sprite of a thing such as `red key`; None if there is no such tile.
+        """Return the sprite of the tile called `name`, such as `red key`; None if none exists.
 
         The sprite includes the floor, so `background` is not used.
         """

@@ -29,18 +29,19 @@ from .paint import (
     union,
 )
 
-# Number of variants of a sprite: without an agent, or with one facing right, down, left or up.
+# Number of variants of a sprite: without an agent, or with an agent facing right, down, left or up.
 NUM_AGENTS = 5
 
 
 class Look(NamedTuple):
-    """Appearance of the tiles of one kind."""
+    """Appearance of the tiles of one kind, such as doors of all colours."""
 
     layers: tuple[Layer, ...]
-    codes: Mapping[int, RGB]  # tile bytes of this kind -> RGB colour of the tile
+    codes: Mapping[int, RGB]  # tile byte -> RGB colour of the tile, for all tile bytes of this kind
     ground: bool = True  # whether a floor is painted first, below the tile's own layers
-    # Meaning of a sprite with tile and agent. "on": the agent stands on the tile; "hands": the
-    # agent carries the object that the tile shows; "": no agent can be on such a tile.
+    # What the sprite shows for this tile together with the agent. "on": the agent stands on the
+    # tile; "hands": the agent carries the object of the tile; "": there is no such sprite, because
+    # no agent can be on the tile.
     agent: str = ""
 
 
@@ -60,7 +61,8 @@ COLOURS = {
     "pink": (250, 156, 200),
 }
 LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells that the agent sees
-LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # opacity of LIGHT over the floor, and over objects
+# Opacity of LIGHT over the floor, and opacity of LIGHT over objects.
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
 # Shades of a tile's colour, by name: (second colour that is painted over the tile's colour, opacity
@@ -123,7 +125,7 @@ UNKNOWN = (
     Layer(WHOLE, (255, 0, 255)),
     Layer(union(block(0, 0, 1 / 2, 1 / 2), block(1 / 2, 1 / 2, 1, 1)), (0, 0, 0)),
 )
-AGENT = (  # the agent facing right: a dark arrow with a white one inside
+AGENT = (  # the agent facing right: a dark arrow with a white arrow inside
     Layer(polygon((0, 0), (1, 1 / 2), (0, 1), (3 / 16, 1 / 2)), INK),
     Layer(polygon((9 / 64, 11 / 64), (7 / 8, 1 / 2), (9 / 64, 53 / 64), (19 / 64, 1 / 2)), WHITE),
 )

@@ -1,7 +1,7 @@
 """The HTML summary of an environment that a notebook shows.
 
-`shown` makes the summary. It never raises, because an author's mistake must not hide the rest, and
-it waits only a few seconds for XLA to compile the picture.
+`shown` makes the summary. It never raises, because an author's mistake must not hide the rest of
+the summary, and it waits only a few seconds for XLA to compile the picture.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ def shown(env: Env) -> str:
 def _names(env: Env) -> list[str]:
     try:
         return [field.name for field in dataclasses.fields(env.default_params)]
-    except Exception:  # an author's mistake must not keep a notebook from showing the rest
+    except Exception:  # an author's mistake must not hide the rest of the summary
         return []
 
 
@@ -78,7 +78,7 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # for example, because the environment cannot be drawn
+    except Exception:  # raised, for example, if the environment cannot be drawn
         return ""
     return f'<img alt="a level" src="{png.address(file)}">'
 

@@ -27,7 +27,7 @@ class Layer(NamedTuple):
 
 
 def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
-    """Return a rectangle; `radius` rounds its corners."""
+    """Return a rectangle, given by its sides; `radius` rounds its corners."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
@@ -40,7 +40,7 @@ def block(left: Length, top: Length, right: Length, bottom: Length, radius: Leng
 
 
 def disc(centre_x: Length, centre_y: Length, radius: Length) -> Shape:
-    """Return a disc."""
+    """Return the disc with the given centre and radius."""
     return lambda x, y: np.hypot(x - centre_x, y - centre_y) <= radius
 
 
@@ -128,7 +128,7 @@ def paint(
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # many sprites of an atlas contain the same shapes
+@functools.lru_cache(maxsize=128)  # cached, because many sprites contain the same shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Return the fraction of each pixel that a shape covers, a float array (size, size).
 

@@ -50,7 +50,7 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
     """Return `env` with new default values for the params named in `given`.
 
     A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
-    value of another kind, and `ValueError` for a time limit below 1; messages begin with `owner`.
+    value of the wrong type, and `ValueError` for a time limit below 1; messages begin with `owner`.
     If `env` is a wrapper, it stores the params that it adds, and the wrapped environment stores the
     others.
     """

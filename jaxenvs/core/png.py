@@ -25,7 +25,7 @@ class Picture(np.ndarray):
         return np.asarray(array)[()]
 
     def _repr_png_(self) -> bytes | None:
-        """Return the content of a PNG file, by which a notebook shows the array.
+        """Return the content of a PNG file that a notebook shows for this array.
 
         Return None if the array is not uint8 (height, width, 3) or is empty. A slice may have
         another shape.

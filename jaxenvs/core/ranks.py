@@ -26,7 +26,7 @@ class Ranks(NamedTuple):
 
     size: int  # number of entries of the mask: the number of rows
     words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
-    # For each word, number of rows before its first row that the mask selects.
+    # for each word, number of selected rows before the first row of the word
     before: Int32[Array, "blocks 32"]
     total: Int32[Array, ""]  # number of rows that the mask selects
 
@@ -56,7 +56,7 @@ class Ranks(NamedTuple):
         return cls(size, words, before, count)
 
     def of_rows(self) -> Int32[Array, " rows"]:
-        """Return the rank of each row: the number of rows before it that the mask selects."""
+        """Return the rank of each row: the number of selected rows before it."""
         inside = jax.lax.population_count(self.words[:, :, None] & _LOWER)
         return (self.before[:, :, None] + inside).reshape(-1)[: self.size]
 
@@ -77,8 +77,9 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return the `slots` entries of the list `rows` that begin at entry `first`.
 
-    `rows` are row indices, as `Ranks.rows` returns them, and only its first `count` entries are
-    valid. Later entries become distinct indices beyond the last row, where JAX drops writes.
+    `rows` are row indices, as `Ranks.rows` returns them; only the first `count` entries of `rows`
+    are valid. In the result, invalid entries are replaced by distinct indices beyond the last row,
+    where JAX drops writes.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -341,7 +341,8 @@ def _load_plugins() -> None:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except (Exception, SystemExit) as error:  # other packages must still load
+            # An error in one package must not prevent the import of the others.
+            except (Exception, SystemExit) as error:
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

@@ -33,9 +33,9 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every environment; only done environments start an episode in theirs.
+    """Generate a level for every environment; done environments start an episode in their level.
 
-    Return the states of the batch.
+    The levels of the other environments are dropped. Return the states of the batch.
     """
     return select(ended, starts.new_rows(starts.rows).state, states)
 
@@ -63,15 +63,19 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a new state from a prepared level for each environment; only done ones receive it.
+    """Make a new state for every environment, and use the new states of the done environments.
 
-    The other environments keep their state in `states`.
+    The new states start in prepared levels. The other environments keep their state in `states`.
+    Return the states of the batch.
     """
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
 
 def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """List the done environments, and start episodes in prepared levels only for these."""
+    """List the done environments, and start episodes in prepared levels for the listed ones only.
+
+    Return the states of the batch.
+    """
     slots = _slots(starts.num_envs, 64)
     return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
 

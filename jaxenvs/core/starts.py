@@ -1,7 +1,7 @@
 """Levels and first states for the rows of a batch; a row is one environment.
 
 `Starts` derives the random keys of each row, draws candidate levels and starts episodes in them.
-The reset sources build on it.
+The module `reset_sources` uses `Starts`.
 """
 
 from typing import Any, NamedTuple

@@ -36,8 +36,8 @@ class StatefulWrapper(Wrapper):
     """Base class of wrappers that keep a state between steps, called their memory.
 
     A subclass writes `begin` and `after`, which return the memory after a reset and after a step,
-    and `shown` if its observations depend on the memory. It sets `remembers_episodes` if `begin`
-    uses `ended`, so that a part of the memory outlives episodes.
+    and `shown` if its observations depend on the memory. The subclass sets `remembers_episodes` if
+    `begin` uses `ended`, so that a part of the memory outlives episodes.
     """
 
     remembers_episodes: ClassVar[bool] = False
@@ -62,7 +62,7 @@ class StatefulWrapper(Wrapper):
         return obs
 
     def _shows_another(self) -> bool:
-        """Return whether the wrapper's observation differs from the wrapped environment's."""
+        """Return whether the wrapper overrides a member that determines observations."""
         names = ("observation_space", "observe", "shown")
         return any(
             getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names

@@ -26,7 +26,7 @@ from .struct import Struct, struct
 # the kernels. More than 1,024 large states would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
 # A step gives a state to up to num_envs / 128 done rows (environments) in straight-line code; if
-# more rows are done, a loop serves the rest.
+# more rows are done, a loop gives states to the remaining rows.
 SERVED_SHARE = 128
 
 

@@ -26,20 +26,20 @@ class Palette(NamedTuple):
     """Words and map characters for a family's tile bytes; each function takes a tile byte."""
 
     sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
-    meaning: Callable[[int], str]  # the words that explain these characters
-    thing: Callable[[int], str]  # the name with an article, such as "a red key"
+    meaning: Callable[[int], str]  # the words that explain the characters of a tile
+    thing: Callable[[int], str]  # the name of a tile with an article, such as "a red key"
     is_object: np.ndarray  # bool (256,), whether the text lists the tile as an object
 
 
 class Thing(NamedTuple):
-    """An object that a text lists."""
+    """An object that a text lists, with its position."""
 
-    noun: str  # name with an article
+    noun: str  # name of the object with an article, such as "a red key"
     place: str  # position relative to the agent in words
 
     @property
     def phrase(self) -> str:
-        """Noun and place."""
+        """Noun and position, such as `a red key 2 steps ahead`."""
         return f"{self.noun} {self.place}"
 
 
@@ -55,11 +55,11 @@ class Frame(NamedTuple):
 
 
 def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
-    """Return the arrays that a text needs: cells, the agent's pose and the object it carries.
+    """Return a dict of arrays for a text: the cells, the agent's pose and the object it carries.
 
     If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
-    facing). Otherwise they are the agent's view, far row first, and `agent` is the agent's pose in
-    this view.
+    facing). Otherwise the cells are the agent's view, far row first, and `agent` is the agent's
+    pose in this view.
     """
     if whole:
         agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)
@@ -116,7 +116,7 @@ class Writer:
     """Writes sentences and drawings in the words of a palette, and caches repeated parts."""
 
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
-        """Create empty caches; `line` describes the tiles in one direction from the agent."""
+        """Create empty caches; `line` describes a row of tile bytes that starts at the agent."""
         self.palette = palette
         self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None
@@ -151,13 +151,13 @@ class Writer:
     def drawings(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
     ) -> list[str]:
-        """Return drawings of the cells as characters, each with a line that explains them."""
+        """Return drawings of the cells as characters, each below a line that explains them."""
         you, legend = AGENT[facing], self.legend
         both = zip(self.present(cells, frame), self.pictures(cells, frame, you), strict=True)
         return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]
 
     def present(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[bytes]:
-        """Return the set of the tile bytes of each state as packed bits, without the agent's cell.
+        """Return the set of tile bytes in each state, as packed bits; the agent's cell is left out.
 
         `tiles_of` unpacks a set.
         """
@@ -192,13 +192,13 @@ class Writer:
         return " ".join(f"{sign:<{wide}}" for sign in signs).rstrip()
 
     def _legend(self, key: bytes) -> str:
-        """Return the explanation of all signs for a set of tile bytes, given as packed bits."""
+        """Return text that explains the map characters for a set of tile bytes (packed bits)."""
         meanings = {self.signs[tile]: self.meaning[tile] for tile in tiles_of(key)}
         return ", ".join(f"{sign} {meanings[sign]}" for sign in sorted(meanings))
 
 
 def _sign_or_none(sign: Callable[[int], str], code: int) -> str:
-    """Return the sign of a tile byte; "" if the byte stands for no tile."""
+    """Return the map characters for a tile byte; "" if the byte stands for no tile."""
     try:
         return sign(code)
     except (KeyError, ValueError):

@@ -24,9 +24,9 @@ MOST_MEMOS = 100_000  # maximum number of texts that a memo keeps
 
 
 class Memo(dict[Any, Any]):
-    """Dictionary that computes a missing value with a function of the key, and keeps it.
+    """Dictionary that computes missing values with a function of the key, and stores them.
 
-    It is emptied when it has `MOST_MEMOS` entries.
+    The dictionary is emptied when it has `MOST_MEMOS` entries.
     """
 
     def __init__(self, write: Callable[[Any], Any]) -> None:
@@ -41,9 +41,9 @@ class Memo(dict[Any, Any]):
 
 
 def kept(memo: dict[Any, Any], keys: Sequence[Any], write: Callable[[int], Any]) -> list[Any]:
-    """Return a value for each key: the one in `memo`, else `write(index of the key)`.
+    """Return the value of each key in `memo`; compute missing values as `write(index of the key)`.
 
-    New values are kept in `memo`, which is emptied when it has `MOST_MEMOS` entries.
+    Missing values are also stored in `memo`, which is emptied when it has `MOST_MEMOS` entries.
     """
     found = []
     for index, key in enumerate(keys):
@@ -76,7 +76,8 @@ def many_inputs(env: Any, states: Any, params: Any) -> PyTree[np.ndarray]:
 def _reader(env: Any, kinds: Any) -> Callable[..., Any]:
     """Return `text_inputs`, compiled for a batch of states.
 
-    `kinds`, the types of the env's fields, only tells apart environments that compare equal.
+    `kinds`, the types of the env's fields, is only a key of the cache. It distinguishes
+    environments that compare equal but differ in a type, such as 1 and 1.0.
     """
     return jax.jit(jax.vmap(env.text_inputs, in_axes=(0, None)))
 
@@ -97,7 +98,10 @@ def _on_host(leaf: Any) -> Any:
 
 
 def batch_size(states: PyTree[Any]) -> int:
-    """Return the length of the leading axis of all arrays; raise `ValueError` if there is none."""
+    """Return the length of the first axis, which must be equal for all arrays.
+
+    Raises `ValueError` if the lengths differ, or if an array has no axis.
+    """
     sizes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     if len(sizes) != 1 or () in sizes:
         raise ValueError(
@@ -113,9 +117,10 @@ def shortened(text: str) -> str:
 
 
 def changed_lines(old: str, new: str) -> str:
-    """Return the lines of a text that another text does not have, or `NO_CHANGE`.
+    """Return the lines of `new` that `old` does not have, or `NO_CHANGE` if the texts are equal.
 
-    If lines only vanished, they are listed after `No longer:`.
+    If lines only vanished, the vanished lines are returned, each after `No longer:`. If only the
+    order of the lines changed, a sentence says so.
     """
     before, after = old.splitlines(), new.splitlines()
     lines = [line for line in after if line not in before]
@@ -132,7 +137,7 @@ def changes_of(sentences: Sequence[str], is_changed: bool, otherwise: str) -> st
 
 
 def changed_rows(old: str, new: str) -> list[str]:
-    """Return a sentence for each line of a board's text that changed."""
+    """Return a sentence for each row of a board's text that changed from `old` to `new`."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) != len(after):
         return [f"The board is now:\n{new}"]
@@ -153,14 +158,14 @@ def board_text(sentences: Sequence[str], legend: str, board: str, detail: str) -
 
 
 def board_changes(old: str, new: str) -> str:
-    """Return the rows in which two texts of a board differ, or `NO_CHANGE`."""
+    """Return a sentence for each row in which two texts of a board differ, or `NO_CHANGE`."""
     return changes_of(changed_rows(old, new), False, NO_CHANGE)
 
 
 def written_by_row(
     boards: UInt8[np.ndarray, "batch rows columns"], row: Mapping[bytes, str]
 ) -> list[str]:
-    """Return the text of each board; `row` maps the bytes of each row to its text."""
+    """Return the text of each board; `row` maps the bytes of a board's row to the row's text."""
     rows = [row_bytes(boards[:, i]) for i in range(boards.shape[1])]
     return ["\n".join([row[line] for line in lines]) for lines in zip(*rows, strict=True)]
 

@@ -13,7 +13,7 @@ import urllib.parse
 from pathlib import Path
 
 PROGRAM = "jaxenvs"
-# The repository's folder, or site-packages if jaxenvs is installed.
+# folder of the repository, or site-packages if jaxenvs is installed
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -54,7 +54,7 @@ def _requirement(extra: str) -> str:
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:
-        # Whether jaxenvs is imported from a repository without being installed.
+        # True if jaxenvs is imported from a repository without being installed.
         is_checkout = (ROOT / "pyproject.toml").exists()
         return f'-e "{_here(ROOT)}[{extra}]"' if is_checkout else f'"{PROGRAM}[{extra}]"'
     found = json.loads(origin)

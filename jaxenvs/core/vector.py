@@ -382,7 +382,7 @@ def make_vec(
 def usual_source(env: Env) -> str:
     """Return the default reset source of a batch that restarts by itself.
 
-    It depends on this machine: if `exact` is the environment's source, an accelerator uses `stock`.
+    It is the environment's own default, but on an accelerator `stock` replaces `exact`.
     """
     expensive = env.reset_source == "exact"
     return "stock" if expensive and has_accelerator() else env.reset_source

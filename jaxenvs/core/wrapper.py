@@ -162,7 +162,7 @@ class Wrapper(Env, kw_only=False):
         return type(self).describe is not Wrapper.describe
 
     def _shows_another(self) -> bool:
-        """Return whether the wrapper's observation differs from the wrapped environment's."""
+        """Return whether the wrapper overrides a member that determines observations."""
         names = ("observation_space", "transform", "observe")
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 
@@ -197,7 +197,7 @@ class Wrapper(Env, kw_only=False):
         return Reset(self.transform(obs), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action; begins the next episode only if the wrapped environment does."""
+        """Advance by one action; begin the next episode only if the wrapped environment does so."""
         stepped = self.env.step(key, state, action, self.inner_params(params))
         info = stepped.info
         if self.env.resets_itself:
@@ -227,7 +227,10 @@ class Wrapper(Env, kw_only=False):
         return inside if self._keeps_state() else super().from_upstream(state)
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
-        """Turn an observation of the original environment in `package` into one of the wrapper."""
+        """Turn an observation of the original environment into an observation of the wrapper.
+
+        The original environment is the one in `package` whose rules are reproduced.
+        """
         return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
 
 

@@ -1,4 +1,4 @@
-"""Episodes, and datasets of episodes as arrays."""
+"""Classes for one episode, and for a dataset of episodes, as NumPy arrays."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,13 @@ from jaxtyping import PyTree
 class Episode:
     """One episode of `n` steps, as NumPy arrays."""
 
-    obs: PyTree[np.ndarray]  # (n + 1, ...): before each action, and after the last action
-    action: PyTree[np.ndarray]  # (n, ...)
-    reward: np.ndarray  # (n,)
-    terminated: np.ndarray  # bool (n,)
-    truncated: np.ndarray  # bool (n,)
-    # Arrays (n + 1, ...), one entry for each observation.
+    # Observations before each action and after the last action, (n + 1, ...).
+    obs: PyTree[np.ndarray]
+    action: PyTree[np.ndarray]  # action of each step, (n, ...)
+    reward: np.ndarray  # reward of each step, (n,)
+    terminated: np.ndarray  # whether the task ended in the step, bool (n,)
+    truncated: np.ndarray  # whether the time limit ended the episode in the step, bool (n,)
+    # Further arrays by name, (n + 1, ...), with one entry for each observation.
     infos: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # Facts about the start of the episode, such as the text of its level.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -37,12 +38,12 @@ class Demos:
     to the next one, `obs_index[t] + 1`.
     """
 
-    obs: PyTree[np.ndarray]  # (steps + episodes, ...)
-    action: PyTree[np.ndarray]  # (steps, ...)
-    reward: np.ndarray  # float32 (steps,)
-    terminated: np.ndarray  # bool (steps,)
-    truncated: np.ndarray  # bool (steps,)
-    lengths: np.ndarray  # int64 (episodes,), number of steps of each episode
+    obs: PyTree[np.ndarray]  # observations of all episodes, (steps + episodes, ...)
+    action: PyTree[np.ndarray]  # action of each step, (steps, ...)
+    reward: np.ndarray  # reward of each step, float32 (steps,)
+    terminated: np.ndarray  # whether the task ended in the step, bool (steps,)
+    truncated: np.ndarray  # whether the time limit ended the episode in the step, bool (steps,)
+    lengths: np.ndarray  # number of steps of each episode, int64 (episodes,)
     # Arrays (steps + episodes, ...) that all episodes have, such as `optimal_steps`.
     infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     options: tuple[Mapping[str, Any], ...] = ()  # `Episode.options` of each episode

@@ -1,7 +1,7 @@
 """Minari's layout of a dataset: names, folders, and spaces and environments as JSON.
 
-It follows Minari 0.5.4. A dataset NAMESPACE/NAME-vN is the folder of this name below
-the root. Its folder `data` has `metadata.json` and `main_data.hdf5`, with a group for each episode.
+It follows Minari 0.5.4. A dataset NAMESPACE/NAME-vN is stored in the folder of this name below the
+root. Its folder `data` has `metadata.json` and `main_data.hdf5`, with a group for each episode.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 from ..core.extras import require
 from ..core.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
-ROOT = "MINARI_DATASETS_PATH"  # environment variable that names the root
+ROOT = "MINARI_DATASETS_PATH"  # environment variable that names the folder of all datasets
 VERSION = "0.5.4"  # version of Minari whose layout is written
 DATA, METADATA, MAIN = "data", "metadata.json", "main_data.hdf5"
 OF_NAMESPACE = "namespace_metadata.json"
@@ -27,7 +27,7 @@ class DemosError(ValueError):
 
 
 def root(given: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of all datasets: the given one, or the one that Minari uses."""
+    """Return the folder of all datasets: `given`, or Minari's folder if `given` is None."""
     if given is not None:
         return Path(given)
     return Path(os.environ.get(ROOT) or Path("~/.minari/datasets").expanduser())

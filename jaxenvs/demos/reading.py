@@ -19,7 +19,7 @@ from .data import Demos, Episode, joined
 from .layout import DemosError
 
 LARGEST_METADATA = 64 * 2**20  # maximum size of metadata.json, in bytes
-MOST_COMPRESSED = 2000  # largest ratio of an array's size to the size of its file
+MOST_COMPRESSED = 2000  # largest allowed ratio of the size of an array to the size of its file
 # Errors that reading a damaged file can raise: types, shapes, names, sizes or links may be wrong.
 DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, OverflowError)
 DAMAGE += (MemoryError, RecursionError)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, PyTree
 from ..core.env import Env
 from .data import Episode
 
-SEGMENT = 64  # number of steps of a call of the compiled program
+SEGMENT = 64  # number of steps that one call of the compiled program takes
 
 # Function of (random key, observations, states, memory) of a batch; returns memory and actions.
 Choose = Callable[[Array, PyTree[Array], Any, PyTree[Array]], tuple[PyTree[Array], PyTree[Array]]]

@@ -46,7 +46,7 @@ class Writer:
         Raises `DemosError` if the name is taken or not allowed, and `OSError` if a file cannot be
         written.
         """
-        layout.h5py()  # a missing package is an error before any folder is made
+        layout.h5py()  # raises an error if h5py is missing, before any folder is made
         self.path = layout.root(folder) / layout.checked_name(name)
         self._name, self._env, self._overwrite = name, env, overwrite
         self._check_free()
@@ -113,7 +113,9 @@ class Writer:
         (self._part / layout.DATA / layout.METADATA).write_text(json.dumps(content, indent=1))
         self._check_free()
         if self.path.exists():
-            os.replace(self.path, self._old)  # a killed process then never leaves half a dataset
+            # The old dataset is moved aside before it is deleted, so a killed process never leaves
+            # half a dataset.
+            os.replace(self.path, self._old)
         os.replace(self._part, self.path)
         shutil.rmtree(self._old, ignore_errors=True)
         self._name_spaces()
@@ -129,7 +131,8 @@ class Writer:
 
     def remove(self) -> None:
         """Remove the files of an unfinished dataset, also while another thread writes them."""
-        if self._old.exists():  # `finish` is replacing a dataset, so these files are the new one
+        # `finish` is replacing a dataset, and the files in `_part` become the new one.
+        if self._old.exists():
             return
         shutil.rmtree(self._part, ignore_errors=True)
         for folder in self._namespaces:
@@ -210,7 +213,7 @@ class _File(io.FileIO):
         return size or 0
 
     def check(self) -> None:
-        """Raise the first error of a write."""
+        """Raise the first error that a write caused, if there is one."""
         if self.error is not None:
             raise self.error
 

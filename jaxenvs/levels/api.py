@@ -26,7 +26,7 @@ LIMIT = "limit"  # short name of the param `max_steps_in_episode`
 class Entry:
     """A level that was read from a text, with the other settings in this text."""
 
-    level: PyTree[Any]  # the level, or the state if the text is one
+    level: PyTree[Any]  # the level; or the state, if the text describes a state
     # Params of the level, by name, such as the time limit.
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Lines without effect on the level: name -> value. Names are seed, source, author, title,
@@ -156,7 +156,10 @@ def stack(levels: Sequence[PyTree[Any]]) -> PyTree[Any]:
 
 
 def _stacked(*leaves: Any) -> Array:
-    """Stack arrays, on the host if possible: XLA takes a minute to compile a stack of 4,000."""
+    """Stack arrays, on the host if possible.
+
+    XLA takes a minute to compile a stack of 4,000 arrays.
+    """
     on_device = any(isinstance(leaf, Tracer) for leaf in leaves) or jnp.issubdtype(
         jnp.asarray(leaves[0]).dtype, jax.dtypes.prng_key
     )

@@ -29,7 +29,7 @@ class Header:
         return len(self.name) + 3
 
     def error(self, message: str) -> LevelError:
-        """Return an error about this line, to be raised."""
+        """Return a `LevelError` about this line; the caller raises it."""
         return LevelError(f"`{self.name}: {_short(self.value)}`: {message}", self.line, self.column)
 
 
@@ -50,7 +50,10 @@ class Block:
         return tuple(header for header in self.headers if header.name == name)
 
     def check_names(self, allowed: Iterable[str], repeated: Iterable[str] = ()) -> None:
-        """Raise `LevelError` for a header whose name is not allowed, or is given twice."""
+        """Raise `LevelError` for a header whose name is not allowed, or occurs twice.
+
+        `repeated` are further allowed names, which may occur twice.
+        """
         allowed, seen = [*allowed, *repeated], set()
         for header in self.headers:
             if header.name not in allowed:

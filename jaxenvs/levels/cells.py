@@ -64,7 +64,7 @@ def check_characters(row: str, line: int, known: Container[str], meaning: str) -
 
 
 def named(header: Header, text: str, names: dict[str, int]) -> int:
-    """Return the number of a name in `names`, such as the tile byte of `red key`.
+    """Return the value of a name in the dict `names`, such as the tile byte of `red key`.
 
     Raises `LevelError` for an unknown name.
     """

@@ -21,7 +21,7 @@ class LevelError(ValueError):
 
 
 class LevelWarning(UserWarning):
-    """A level whose text is ambiguous or unusual; `strict=True` makes it a `LevelError`."""
+    """Warning about an ambiguous or unusual level; `strict=True` raises `LevelError` instead."""
 
 
 def warn(message: str, line: int, column: int, *, strict: bool) -> None:

@@ -44,7 +44,7 @@ def save(
     env: Env | None = None,
     form: str | None = None,
 ) -> None:
-    """Write levels to a file for `load`; entries of `load` keep their params and notes.
+    """Write levels to a file that `load` can read; an `Entry` keeps its params and notes.
 
     env: environment of the levels; None: the environment of the entries' ids.
     """

@@ -1,8 +1,8 @@
-"""Palettes: the signs of which an editor composes the picture of a level.
+"""Palettes: the signs from which an editor composes the picture of a level.
 
-A sign is the text of one cell. The agent has no sign: it stands on a cell that has one. A module
-named by `Env.level_format` whose pictures can be edited defines `palette`, `unpacked`, `packed`,
-`sprites` and `place`, and `missions` if levels have a mission.
+A sign is the text of one cell. The agent has no sign of its own, because it stands on a cell that
+already has a sign. A module named by `Env.level_format` whose pictures can be edited defines
+`palette`, `unpacked`, `packed`, `sprites` and `place`, and `missions` if levels have a mission.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from .blocks import Block
 from .cells import Cell
 from .errors import LevelError
 
-Headers = tuple[tuple[str, str], ...]  # lines (name, value) of a level
+Headers = tuple[tuple[str, str], ...]  # header lines of a level, as pairs (name, value)
 Signs = tuple[tuple[str, ...], ...]  # sign of each cell, row by row
 
 
@@ -29,7 +29,7 @@ class Tool(NamedTuple):
     name: str
     key: str  # key that selects the tool; "" if none does
     signs: tuple[str, ...]
-    variants: tuple[str, ...] = ("",)  # names of the variants
+    variants: tuple[str, ...] = ("",)  # name of the variant of each sign, such as its colour
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,10 +31,10 @@ def distances(
     max_states: largest number of states of all levels together, without the states that end an
         episode. A level of DoorKey-8x8 has about 7,000.
 
-    Steps the environment in breadth-first order, so the result is exact. The time limit is ignored.
-    A level that begins solved has distance 1, because an episode ends only after a step.
-    Raises `ValueError` if there are more states, and the errors of `from_levels` and, for an
-    environment without an optimum, of `solve`.
+    The states are stepped in breadth-first order, so the result is exact. The time limit is
+    ignored. A level that begins solved has distance 1, because an episode ends only after a step.
+    Raises `ValueError` if there are more than `max_states` states, and the errors of `from_levels`
+    and, for an environment without an optimum, of `solve`.
     """
     check_solver(env)
     played = from_levels(env, levels)
@@ -47,7 +47,11 @@ def distances(
 
 @functools.lru_cache(maxsize=8)
 def _programs(env: Any) -> tuple[Any, Any]:
-    """Return compiled functions of batches: first states of levels, and results of all actions."""
+    """Return two compiled functions: one starts levels, one steps states with every action.
+
+    The first takes a batch of levels and returns words and first states. The second takes a batch
+    of states and returns words, states, success and `terminated` for each state and action.
+    """
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
     def begin(level: Any) -> tuple[Array, Any]:
@@ -55,7 +59,8 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(state), state
 
     def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
-        # Success after many steps could have no reward.
+        # The time is set to 0: late in an episode, success could have no reward, and environments
+        # that recognise success by the reward would miss it.
         timeless = state.replace(time=jnp.zeros_like(state.time))
         stepped = env.step(jax.random.key(0), timeless, action)
         success = env.succeeded(stepped)
@@ -70,15 +75,17 @@ class _Search:
 
     def __init__(self, step: Any, most: int) -> None:
         self.step, self.most = step, most
-        self.number: dict[bytes, int] = {}  # number of a state, by its words
+        self.number: dict[bytes, int] = {}  # words of a state, as bytes -> number of the state
         self.words: list[UInt32[np.ndarray, "n words"]] = []
-        self.front: list[Any] = []  # states that were found last, stacked
+        # New states that `run` has not stepped yet: one stacked batch per call of `add`.
+        self.front: list[Any] = []
         self.parents: list[Int[np.ndarray, " edges"]] = []
         self.children: list[Int[np.ndarray, " edges"]] = []
-        self.wins: list[Int[np.ndarray, " wins"]] = []  # states from which one action succeeds
+        # Numbers of the states from which one action succeeds.
+        self.wins: list[Int[np.ndarray, " wins"]] = []
 
     def add(self, words: UInt32[np.ndarray, "n words"], states: Any) -> Int[np.ndarray, " n"]:
-        """Number these states, and put those that are new into the front."""
+        """Return the number of each state; give new states a number and append them to `front`."""
         rows = np.ascontiguousarray(words).view(f"V{words.shape[1] * 4}")[:, 0]
         unique, place, index = np.unique(rows, return_index=True, return_inverse=True)
         new = [i for i, row in enumerate(unique) if row.tobytes() not in self.number]
@@ -95,7 +102,7 @@ class _Search:
         return np.array([self.number[row.tobytes()] for row in unique])[index]
 
     def run(self) -> None:
-        """Step every state once, with every action."""
+        """Step every state once with every action, until no step reaches a new state."""
         done = 0
         while self.front:
             states = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.front)
@@ -106,9 +113,10 @@ class _Search:
             done += len(states.time)
 
     def _expand(self, states: Any, begin: int) -> None:
-        """Step stacked states, which have the numbers from `begin` on."""
+        """Step a batch of states once with every action; state i of it has number `begin` + i."""
         count = len(states.time)
-        rows = np.minimum(np.arange(BATCH), count - 1)  # one program for batches of all sizes
+        # The batch is padded to BATCH states, so that one compiled program serves all sizes.
+        rows = np.minimum(np.arange(BATCH), count - 1)
         padded = jax.tree.map(lambda leaf: leaf[rows], states)
         words, after, success, over = jax.device_get(self.step(padded))
         self.wins.append(begin + np.flatnonzero(success[:count].any(axis=1)))

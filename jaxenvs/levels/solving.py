@@ -115,7 +115,7 @@ def has_solver(env: Env) -> bool:
 def check_solver(env: Env, states: bool = False) -> None:
     """Raise the error that `solve` raises if it cannot solve levels of an environment.
 
-    states: whether it must also solve states in the middle of an episode.
+    states: whether `solve` must also accept states in the middle of an episode.
     """
     module = _module(env)
     if hasattr(module, "check"):

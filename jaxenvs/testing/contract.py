@@ -185,9 +185,9 @@ def check_spaces(subject: Subject) -> None:
 
 
 def check_transforms(subject: Subject) -> None:
-    """Check that three ways to run the same steps give the same results.
+    """Check that three ways to run a sequence of steps give the same results.
 
-    They are a scan over the steps, single jitted steps, and a batch under `vmap`.
+    The three ways are a scan over the steps, single jitted steps, and a batch under `vmap`.
     """
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)

@@ -69,8 +69,8 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    # Largest `variation` (an argument of `play` that says how far params differ from the default)
-    # at which it counts as a broken rule if an observation or a reward is outside of its space.
+    # Largest `variation` at which an observation or a reward outside of its space counts as a
+    # broken rule. `variation`, an argument of `play`, says how far params differ from the default.
     near: float = 0.0
 
     @functools.partial(jax.jit, static_argnums=0)

@@ -12,9 +12,9 @@ from ..core.spaces import Box, Discrete
 
 MOST_LISTED = 40  # maximum number of legal actions that a message lists
 MOST_DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
-MOST_LETTERS = 60  # maximum length of a given text that a message quotes in full
-# Marks of an answer. The text after the last mark is the action: `Action: pick up`, `<action>pick
-# up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
+MOST_LETTERS = 60  # largest number of characters of an answer that a message quotes in full
+# Matches the marks of an action in an answer. The text after the last mark is the action: `Action:
+# pick up`, `<action>pick up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
 _MARK = re.compile(
     r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
     r"|\\boxed\{)[\s\"*_`]*(?P<rest>[^\n]*)",
@@ -162,11 +162,12 @@ def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
     Yields nothing if the text joins another action to it, or asks or says something about it, such
     as `left is blocked`.
     """
-    if any("," in name for name in names):  # such as `3,4`
+    if any("," in name for name in names):  # names that contain commas, such as `3,4`
         text = re.sub(r"\s*,\s*", ",", text)
     start = _QUOTED.sub(r"\1 ", text.lstrip(_WRAPPING), count=1)
     first = _leading(start, names)
-    after = start if first else re.sub(r"^#?\d+\s+", "", start)  # as in "3 pick up, because"
+    # Skips an action's number, as in "3 pick up, because".
+    after = start if first else re.sub(r"^#?\d+\s+", "", start)
     word = first or _leading(after, names)
     if word and _goes_on(word, after[len(word) :], names):
         return
@@ -184,13 +185,16 @@ def _leading(text: str, names: Sequence[str]) -> str:
 
 
 def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
-    """Return whether the text after an action questions it or names another, as in `3 or 4`."""
+    """Return whether the text after an action questions the action or names another one.
+
+    An example is `3 or 4`.
+    """
     rest = rest.lstrip(".:") if first.isdigit() else rest
     joint = _JOINT.match(rest.lstrip("'"))
     joined = _QUOTED.sub(r"\1 ", joint.string[joint.end() :]) if joint else ""
     second = _leading(joined, names)
     number = re.match(r"\d+(?!\w)", joined)
-    if number and first.isdigit():  # as in "3, 4 to be sure"
+    if number and first.isdigit():  # the text names two numbers, as in "3, 4 to be sure"
         second = second or number[0]
     actions = [_found(word, names, range(len(names)), ()) for word in (first, second) if word]
     return actions[0] != actions[-1] or _DOUBT.match(rest) is not None

@@ -1,4 +1,4 @@
-"""Agents that play by text: a user's function, and references that need no language model."""
+"""Agents that play by text: a user's function, or a reference agent without a language model."""
 
 import importlib
 import random
@@ -16,7 +16,7 @@ class RandomAgent:
     """Names a uniformly drawn legal action."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Draw from a random number generator with this seed."""
+        """Seed the random number generator."""
         self.random = random.Random(seed)
 
     def __call__(self, text: str) -> str:
@@ -25,7 +25,7 @@ class RandomAgent:
 
 
 def first_legal(text: str) -> str:
-    """Return the first legal action that a prompt lists."""
+    """Return the name of the first legal action that a prompt lists."""
     return legal_names(text)[0]
 
 

@@ -29,7 +29,7 @@ class AnswerError(TypeError):
 
 
 class Settings(NamedTuple):
-    """Conditions of an evaluation."""
+    """Settings of an evaluation."""
 
     seed: int = 0  # seed of the levels, the environment's random draws and random actions
     invalid: str = "noop"  # consequence of an invalid answer, one of `INVALID`
@@ -43,7 +43,7 @@ class Turn(NamedTuple):
     step: int  # number of answers before this one in the episode
     prompt: str
     answer: str
-    action: str | None  # name of the action that was taken; None: none
+    action: str | None  # name of the action that was taken; None if no action was taken
     error: str  # reason why the answer is invalid, or ""
     reward: float
     terminated: bool
@@ -55,8 +55,8 @@ class Result(NamedTuple):
 
     episode: int
     total: float  # return: undiscounted sum of rewards
-    success: bool | None  # None if the environment defines no success
-    progress: float | None  # 0 to 1, see `measures`; None if it is not defined
+    success: bool | None  # whether a step succeeded; None if success is not defined
+    progress: float | None  # progress from 0 to 1, see `measures`; None if it is not defined
     steps: int  # number of answers
     invalid: int  # number of invalid answers
     terminated: bool

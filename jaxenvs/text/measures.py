@@ -23,16 +23,18 @@ class Played(NamedTuple):
     env: Env
     steps: int = 0
     total: float = 0.0  # return: undiscounted sum of rewards
-    success: bool | None = None  # None before the first step, or if success is not defined
-    achieved: Any = None  # bool (achievements,), whether each was earned; None if there are none
+    success: bool | None = None  # whether a step succeeded; None if not defined, or before step 1
+    # Whether each achievement was earned, bool (achievements,); None if there are none.
+    achieved: Any = None
     state: Any = None  # state after the last step; None before the first step
 
 
 class Definition(NamedTuple):
-    """A definition of progress."""
+    """A definition of progress: its words, and the function that computes it."""
 
     words: str  # definition in words, for result files
-    of: Callable[[Played], float]  # progress after at least one step, 0 to 1
+    # Function that returns the progress, 0 to 1, after at least one step.
+    of: Callable[[Played], float]
 
 
 def _share_of_time(played: Played) -> float:
@@ -71,11 +73,11 @@ class Progress:
     """
 
     def __init__(self, env: Env) -> None:
-        """Start to measure an episode in which no step was taken."""
+        """Start to measure an episode in which no step has been taken."""
         self.played = Played(env)
 
     def add(self, step: Step) -> None:
-        """Count a step: the result of `env.step` in the current episode."""
+        """Add a step to the sums: the result of `env.step` in the current episode."""
         before, env = self.played, self.played.env
         success, achieved = env.succeeded(step), step.info.get("achievements")
         if success is not None:

@@ -34,12 +34,12 @@ class Moment(NamedTuple):
     before: Any = None  # state before the last action; None at the start of an episode
     action: str = ""  # name of the last action
     refused: str = ""  # error message about the last answer, "" if it was valid
-    step: int = 0  # number of answers before this one
+    step: int = 0  # number of answers in the episode before this prompt
     limit: int = 0  # maximum number of answers in the episode
 
 
 def prompt(moment: Moment, rules: str, legal: Any) -> str:
-    """Return the prompt for a moment; the module's docstring explains its format.
+    """Return the prompt for the data in `moment`; the module's docstring explains the format.
 
     `rules` is the text of `rules_of`, `legal` the legal actions as `parse_action` takes them.
     """

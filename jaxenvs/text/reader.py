@@ -21,20 +21,23 @@ UNKNOWN = "?"
 
 
 class Reader:
-    """Agent with a map of all cells that it has read; it counts its moves to know its place."""
+    """Agent that maps all cells it has read, and infers its own position from its moves."""
 
     def __init__(self, seed: int = 0) -> None:
-        """Start with an empty map; `seed` is for the random actions where the map does not help."""
+        """Start with an empty map.
+
+        seed: seed of the random actions, which the agent takes where the map does not help.
+        """
         self.random = random.Random(seed)
         self.reset()
 
     def reset(self) -> None:
-        """Forget the map."""
+        """Empty the map, and set the pose to the origin."""
         self.cells: dict[Cell, str] = {}
         self.pose: Pose = (0, 0, 0)
 
     def __call__(self, text: str) -> str:
-        """Return the next action."""
+        """Return the name of the next action, chosen from the prompt `text`."""
         lines = observation(text)
         self._read(lines)
         wanted = self._wanted(lines)
@@ -47,7 +50,7 @@ class Reader:
         return action
 
     def _read(self, lines: list[str]) -> None:
-        """Add the drawing of the view to the map."""
+        """Copy the cells of the drawn view to the map."""
         title = next(i for i, line in enumerate(lines) if line.startswith("Your view"))
         drawing = [line.split() for line in lines[title + 1 :]]
         row, column, way = self.pose
@@ -71,7 +74,7 @@ class Reader:
         return re.compile(f"[{LETTERS.get(found[2], 'DCL')}]{colour}")
 
     def _way(self, is_wanted: Callable[[str], bool]) -> str | None:
-        """Return the first action of a shortest path to face a wanted cell; None: there is none."""
+        """Return the first action of a shortest path to face a wanted cell; None without a path."""
         waiting, first = deque([self.pose]), {self.pose: ""}
         while waiting:
             row, column, way = pose = waiting.popleft()
@@ -99,5 +102,5 @@ class Reader:
 
 
 def _use(sign: str) -> str:
-    """Return the action on the cell in front, such as `toggle` for a closed or locked door."""
+    """Return the action for the cell in front, such as `toggle` for a closed or locked door."""
     return {"k": "pick up", "L": "toggle", "C": "toggle", "G": "forward"}.get(sign[0], "left")

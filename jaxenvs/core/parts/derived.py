@@ -12,7 +12,7 @@ from ..transitions import Reset
 
 
 class Derived:
-    """Name, shapes, argument checks and restarts of an environment."""
+    """Members for the name, shapes, argument checks and restarts of an environment."""
 
     if TYPE_CHECKING:  # members that `Env` defines, declared here for type checkers
         given_params: tuple[tuple[str, Any], ...]

@@ -33,7 +33,7 @@ class Part:
 
 
 def members(env_class: type) -> Iterator[tuple[str, Any]]:
-    """Yield (name, default) of each public member of `Env` and its parts, except `Derived`."""
+    """Yield (name, default) of each public member of `Env` and its bases, except `Derived`."""
     for kind in env_class.__mro__:
         if issubclass(kind, Part) and kind is not Part:
             yield from ((name, it) for name, it in vars(kind).items() if name[0] != "_")

@@ -108,12 +108,13 @@ class PlayerPart(Part):
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return the arrays from which `texts` writes, without hidden parts of `state`.
 
-        An environment that overrides it overrides `texts` too, and then describes batches fast.
+        An environment that overrides `text_inputs` overrides `texts` too, and then describes
+        batches fast.
         """
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
     def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
-        """Return the descriptions of a batch of `text_inputs`, which are arrays on the host."""
+        """Return the description of each state in a batch of `text_inputs` (arrays on the host)."""
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
@@ -169,7 +170,7 @@ class PlayerPart(Part):
     def picture_between(
         self, state: Any, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture in the middle of an action, with which players animate the action.
+        """Return a picture of the state during an action, so that players can animate the action.
 
         `share` is the fraction of the action that is done, from 0 to 1. The default is None: the
         action is not animated. Not traceable by JAX.

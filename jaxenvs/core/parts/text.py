@@ -9,7 +9,7 @@ from .part import Part
 
 
 class TextPart(Part):
-    """Levels as text, see `jaxenvs.levels`."""
+    """Members that read and write levels as text, see `jaxenvs.levels`."""
 
     # Module that reads and writes levels as text, imported when it is first used; "" if there is
     # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and `write(env, level,
@@ -23,7 +23,7 @@ class TextPart(Part):
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
-        """Parse a level; raise `ValueError` with the fault, line and column.
+        """Parse a level; raise `ValueError` whose message gives the fault, line and column.
 
         The result is an argument of `reset_to`. `jaxenvs.levels.read` has more options.
         """

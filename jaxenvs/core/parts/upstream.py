@@ -23,7 +23,7 @@ class Ending(NamedTuple):
 
 
 class UpstreamPart(Part):
-    """Members that convert the original environment's states and observations, and `ending`.
+    """Members that convert states and observations of the original environment; also `ending`.
 
     The original is the environment of another package, such as MiniGrid, whose rules this
     environment reproduces.

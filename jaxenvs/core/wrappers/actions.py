@@ -75,7 +75,7 @@ class StickyAction(Wrapper):
         return Reset(obs, WrappedState(env=state, memory=previous))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
-        """Advance by the given action, or by the previous one with `repeat_probability`."""
+        """Advance by `action`, or with `repeat_probability` by the previous action."""
         check_wrapped(state, "StickyAction")
         params = self.checked_params(params, "step")
         action, invalid = checks.action_in(self.action_space, action, "step")
@@ -92,7 +92,8 @@ class StickyAction(Wrapper):
 class RepeatedState(Struct):
     """State of `ActionRepeat`: the wrapped environment's state and a separate step count."""
 
-    time: Int32[Array, "*batch"]  # number of actions of the agent since reset, not of repetitions
+    # Number of actions of the agent since reset; repetitions are not counted.
+    time: Int32[Array, "*batch"]
     env: Any
 
 

@@ -17,7 +17,7 @@ class ByContent:
 
     @property
     def content(self) -> PyTree[np.ndarray]:
-        """Arrays by which objects of the same class are compared."""
+        """Arrays that determine whether two objects of the same class are equal."""
         raise NotImplementedError
 
     def __eq__(self, other: Any) -> bool:

@@ -66,7 +66,7 @@ class Log(Struct):
     """State of `LogWrapper`."""
 
     running: EpisodeTotals  # totals of the current episode so far
-    # Totals of the latest finished episode; zeros before the first.
+    # Totals of the latest finished episode; zeros before an episode has finished.
     returned: EpisodeTotals
     timestep: Int32[Array, ""]  # number of steps since the first reset, over all episodes
 
@@ -162,7 +162,7 @@ class AutoReset(SuccessInInfo):
         refuse_self_resetting(self.env, "AutoReset", "one AutoReset is enough")
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance by one action, and begin the next episode if this one is done."""
+        """Advance by one action, and begin the next episode if the current one is done."""
         key_step, key_reset = jax.random.split(checks.single_key(key, "step"))
         stepped = with_success(self.env, self.env.step(key_step, state, action, params))
         info = {**stepped.info, "final_obs": stepped.obs}

@@ -15,10 +15,13 @@ from .content import ByContent
 
 
 class LevelSet(ByContent):
-    """Levels of one environment, stacked along the first axis; hashable, compared by content."""
+    """Levels of one environment, stacked along the first axis.
+
+    A `LevelSet` is hashable, and two of them are equal if their arrays are equal.
+    """
 
     def __init__(self, levels: PyTree[Any], name: str = "") -> None:
-        """Take the stacked levels, and the path of the file that they come from ("": none)."""
+        """Store the stacked levels, and the path of the file that they come from ("": none)."""
         self.levels = jax.tree.map(np.asarray, jax.device_get(levels))
         self.name = name
         leaves = jax.tree.leaves(self.levels)
@@ -30,7 +33,7 @@ class LevelSet(ByContent):
         return len(jax.tree.leaves(self.levels)[0])
 
     def __repr__(self) -> str:
-        """Return the number of levels and their file."""
+        """Return text with the number of levels and the path of their file."""
         return f"<{counted(len(self), 'level')}{' of ' * bool(self.name)}{self.name}>"
 
     @property

@@ -30,16 +30,17 @@ class Moments(Struct):
 
     @classmethod
     def like(cls, values: PyTree[Array]) -> "Moments":
-        """Return initial statistics, as Gymnasium's `RunningMeanStd` has them.
+        """Return initial statistics, equal to those of a new `RunningMeanStd` of Gymnasium.
 
-        The mean is 0 and the variance 1. The count is 1e-4, so the first value outweighs both.
+        The mean is 0 and the variance 1. The count is 1e-4, so the first value has far more weight
+        than the initial mean and variance.
         """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
         return cls(count=jnp.float32(1e-4), mean=mean, variance=variance)
 
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
-        """Return the statistics updated with one value, or with a whole batch.
+        """Return the statistics updated with one value, or with the values of a whole batch.
 
         With `shared`, the function is called under `vmap` with the axis name `BATCH`, and the
         values of all environments are included. Source: Chan et al., 1979.

@@ -13,7 +13,8 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-UNKNOWN = -1  # number of steps of a state from which no success is known to be possible
+# Result for a state from which no success is known to be possible.
+UNKNOWN = -1
 
 
 class DistanceTable(ByContent):
@@ -23,7 +24,10 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Take `words_of` each state, in any order, and the number of steps from each state."""
+        """Store the words of all states (from `words_of`) and the steps from each, sorted by words.
+
+        Entry i of both arguments belongs to state i; the states may be in any order.
+        """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
 
@@ -32,18 +36,18 @@ class DistanceTable(ByContent):
         return len(self.steps)
 
     def __repr__(self) -> str:
-        """Return the number of states."""
+        """Return text with the number of states."""
         return f"<distances of {counted(len(self), 'state')}>"
 
     @property
     def content(self) -> tuple[np.ndarray, np.ndarray]:
-        """The states and their distances."""
+        """Words of all states, and the fewest steps from each state to success."""
         return self.words, self.steps
 
     def __call__(self, state: Any) -> Int32[Array, ""]:
         """Return the fewest steps from a state to success.
 
-        The result is -1 if success is impossible, and if the table lacks the state.
+        The result is -1 if success is impossible, or if the table lacks the state.
         state: state of the environment without wrappers. Its time is ignored.
         """
         table, wanted = jnp.asarray(self.words), words_of(state)
@@ -62,7 +66,10 @@ class DistanceTable(ByContent):
 
 
 def words_of(state: Any) -> UInt32[Array, " words"]:
-    """Return the contents of a state without its time: equal words mean equal states."""
+    """Return a state's bytes as uint32 words, with the time set to 0.
+
+    Two states have equal words exactly if they differ in nothing but the time.
+    """
     leaves = jax.tree.leaves(state.replace(time=jnp.zeros_like(state.time)))
     packed = jnp.concatenate([_bytes_of(jnp.asarray(leaf)) for leaf in leaves])
     padded = jnp.pad(packed, (0, -packed.size % 4))
@@ -76,18 +83,20 @@ def _bytes_of(leaf: Array) -> UInt8[Array, " bytes"]:
 
 
 def _is_less(row: UInt32[Array, " words"], wanted: UInt32[Array, " words"]) -> Bool[Array, ""]:
-    """Return whether a row comes before the wanted one in lexicographic order."""
-    first = jnp.argmax(row != wanted)  # the first word that differs; 0 if none does
+    """Return whether `row` comes before `wanted` in lexicographic order."""
+    # Index of the first word that differs; 0 if the rows are equal.
+    first = jnp.argmax(row != wanted)
     return row[first] < wanted[first]
 
 
 class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
-    0 after success, and -1 if success has become impossible. The time limit is ignored. Use it for
-    shaped rewards, and to compare a policy with shortest plans. The table of
-    `jaxenvs.levels.distances` must have the levels that are played, so wrap `levels.from_levels`.
-    It holds for the default params: another time limit is fine, another task of XLand is not.
+    The value is 0 after success, and -1 if success has become impossible. The time limit is
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The table
+    of `jaxenvs.levels.distances` must have the levels that are played, so wrap
+    `levels.from_levels`. The table holds for the default params: another time limit is fine,
+    another task of XLand is not.
     """
 
     distances: DistanceTable

@@ -85,12 +85,12 @@ class _Beside:
     """Function that computes network inputs from an observation of `PreviousStep`.
 
     The observation is a dict. The function `read` computes the wrapped environment's network inputs
-    from its entry `obs`; the entries `action` and `reward` are kept unchanged.
+    from the entry `obs`; the entries `action` and `reward` are kept unchanged.
     """
 
     read: Callable[[Any], Any]
-    # If `read` returns a dict: whether its entries are put into one dict with `action` and
-    # `reward`. Otherwise they are the entry `obs` of the result.
+    # Whether the inputs that `read` returns, if they are a dict, are merged into one dict with
+    # `action` and `reward`. Otherwise they become the entry `obs` of the result.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
