@@ -46,7 +46,7 @@ class Rigid(NamedTuple):
     records: UInt32[Array, "layers bits side words"]
     # Movements at the start of the turn: those that the action gave to the player.
     pushed: UInt32[Array, "layers five side words"]
-    # Number of each group -> whether its rules are skipped in this turn.
+    # Whether this turn skips the rules of each group, by the number of the group.
     banned: Bool[Array, " numbers"]
 
 
@@ -59,8 +59,8 @@ class Turn(NamedTuple):
     before: UInt32[Array, "objects side words"]  # cells that had each object at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
-    # The board before the action. Its `objects` stay as they were; the end of each turn updates
-    # `start` (if a command `checkpoint` was queued), `won` and `stuck`.
+    # The board before the action. Its `objects` do not change; the end of each turn updates `start`
+    # (if a command `checkpoint` was queued), `won` and `stuck`.
     board: Board
     phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
@@ -102,16 +102,16 @@ class Turn(NamedTuple):
 
 
 class Row:
-    """One game's part of an array whose first axis is the games.
+    """View of one game's entries in an array whose first axis is the games.
 
-    Indexing it gathers only the elements that are read.
+    Indexing the view gathers only the elements that are read.
     """
 
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
 
     def __getitem__(self, index: Array) -> Array:
-        """Return this game's entries at `index`, an index on the axis that follows the games.
+        """Return this game's entries at `index`, an index on the array's second axis.
 
         The result for an index after the end is unspecified. The first two axes of the array are
         joined before it is indexed: for an index of two parts (game and entry), XLA would launch a
@@ -129,7 +129,7 @@ class Row:
 
 
 def _wide(read: Array) -> Array:
-    """Convert int8 and int16 to int32: JAX's strict promotion does not mix integer types."""
+    """Convert int8 and int16 arrays to int32: JAX's strict promotion does not mix integer types."""
     return read.astype(jnp.int32) if read.dtype in (jnp.int8, jnp.int16) else read
 
 
@@ -183,7 +183,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
 
 
 def _no_rigid(size: Size) -> Rigid:
-    """Return the state of rigid rules at the start of a turn without input."""
+    """Return the state of rigid rules (`Rigid`) at the start of a turn without input."""
     plane = (size.side, size.words)
     return Rigid(
         records=jnp.zeros((size.layers, size.group_bits, *plane), jnp.uint32),
@@ -210,7 +210,7 @@ def next_turn(turn: Turn, objects: Array) -> Turn:
 
 
 def fresh(turn: Turn) -> Turn:
-    """Reset what is recorded about repeated groups and loops of rules, before the next phase."""
+    """Reset the counts and flags for repeated groups and loops of rules, before the next phase."""
     return turn._replace(
         changed=jnp.bool_(False),
         passes=jnp.int32(0),
