@@ -50,7 +50,8 @@ class Codes(NamedTuple):
     digit is 1.
     """
 
-    digits: UInt32[np.ndarray, "games digits words"]  # for each digit: mask of the objects with a 1
+    # For each digit: mask of the objects in whose cells the digit is 1.
+    digits: UInt32[np.ndarray, "games digits words"]
     # Conditions on digits that hold in the cells of each object: d + 1 means that digit d is 1,
     # -(d + 1) that digit d is 0. Entries of 0 are unused.
     literals: Int16[np.ndarray, "games objects most"]
@@ -190,7 +191,7 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
 def _exceeding(
     limits: Mapping[str, int], needed: Sequence[Size], names: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
-    """Yield (text, limit) for each exceeded limit; a text is such as "mygame.txt has 70 rules"."""
+    """Yield (text, limit) for each exceeded limit, such as ("mygame.txt has 70 rules", 64)."""
     for field, most in limits.items():
         numbers = [getattr(one, field) for one in needed]
         if (number := max(numbers)) > most:

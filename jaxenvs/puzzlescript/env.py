@@ -63,7 +63,9 @@ class PuzzleScript(PackedPuzzle):
     games: str = ""
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
     observation: str = "objects"  # type of observation: objects, planes, names or sprites
-    mask: str = "changes"  # `action_mask` allows: actions that change the board, or all (inputs)
+    # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that
+    # the game has).
+    mask: str = "changes"
     # Coefficient of the shaping reward: the decrease of the number of cells with X but not Y for
     # win conditions `all X on Y`; 0: off.
     shaping: float = 0.0
@@ -332,7 +334,7 @@ class PuzzleScript(PackedPuzzle):
         return {"objects": objects, "game": level.game, **size}
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
-        """Return a text for each state: title, meaning of the characters (if "full") and board."""
+        """Return a text per state: title, characters' meaning if `detail` is "full", and board."""
         return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Expand each source rule into rules with one direction, definite movements and objects.
+"""Expand each source rule into rules with one direction and definite movements and objects.
 
 The order of the expanded rules matters: the rules of a group run in this order. A cell of a rule is
 a tuple of pairs (modifier, name), such as (">", "player") or ("no", "wall").
@@ -132,7 +132,7 @@ def needed(cell: Cell, names: Names) -> Cell:
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # A synonym of an object does not count, as in PuzzleScript's engine.
+        # As in PuzzleScript's engine, synonyms of objects are not resolved, so they imply nothing.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
@@ -152,7 +152,7 @@ def needed(cell: Cell, names: Names) -> Cell:
 def _absolute(rule: Rule) -> Rule:
     """Replace relative directions, such as `>`, by absolute directions; the rule has one direction.
 
-    A rule with direction left or up becomes one with direction right or down and reversed rows,
+    A rule with direction left or up becomes a rule with direction right or down and reversed rows,
     unless it has an ellipsis.
     """
     direction = rule.directions[0]
@@ -167,8 +167,8 @@ def _absolute(rule: Rule) -> Rule:
 def _with_objects(rule: Rule, names: Names) -> Rule:
     """Replace each synonym of an object by the object, and each aggregate by its objects.
 
-    The first object of an aggregate (`A and B`) takes its place in the cell; the others are added
-    at the end of the cell.
+    The first object of an aggregate (`A and B`) takes the aggregate's place in the cell; its other
+    objects are added at the end of the cell.
     """
 
     def change(cell: Cell) -> Cell:

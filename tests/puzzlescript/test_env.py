@@ -20,7 +20,7 @@ from jaxenvs.puzzlescript.features import is_random
 GAMES = sorted(path.stem for path in collection.SHIPPED.glob("*.txt"))
 ALL = str(collection.SHIPPED)
 SMALL = "crates"
-FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` has no action, `wildfire` has ticks
+FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` lacks `action`, `wildfire` has `tick`
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_boards_survive_packing_in_random_play(everything):
             seen.add((start.tobytes(), mine[:-1].tobytes(), np.asarray(planes).tobytes()))
         actions = jnp.asarray(draw.integers(0, env.num_actions, count), jnp.int32)
         state = step(keys, state, actions).state
-    # Different boards of a level have different words, and the other way round.
+    # In a level, different boards have different words, and equal boards have equal words.
     assert len({(start, planes) for start, _, planes in seen}) == len(seen)
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
