@@ -64,7 +64,7 @@ class Game:
     late: Groups  # rules marked `late`, which run after the movement of objects
     wins: tuple[Win, ...]
     glyphs: dict[str, int]  # object mask of each character that levels may contain
-    levels: tuple[Level | str, ...]  # in order; a string is a message between levels
+    levels: tuple[Level | str, ...]  # levels and, as strings, messages, in order
     warnings: tuple[str, ...]
     errors: tuple[str, ...]  # always empty if the game was parsed with on_error="raise"
 
@@ -120,7 +120,7 @@ class _Reading:
         self.in_level = False
 
     def read(self, section: str, line: Line) -> None:
-        """Parse a line of a section."""
+        """Parse a line of the section `section`."""
         if section in ("objects", "levels"):  # in these sections, blank lines have a meaning
             (self.objects.read if section == "objects" else self._read_level)(line)
         elif line.text:
@@ -128,7 +128,7 @@ class _Reading:
 
     @property
     def _readers(self) -> dict[str, Callable[[Line], None]]:
-        """Function that parses a line of each section, except the sections objects and levels."""
+        """Function that parses a line, for each section other than `objects` and `levels`."""
         return {
             "": self._read_option,
             "legend": self.names.read_legend,

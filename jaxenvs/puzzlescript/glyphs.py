@@ -90,7 +90,7 @@ def told(game: Game, cells: list[list[int]], detail: str) -> str:
 
 
 def parsed(game: Game, text: str) -> list[list[int]]:
-    """Parse the text of `written` into object masks, line by line.
+    """Parse text in the format of `written` into the object mask of each cell, line by line.
 
     Raises `ValueError` with the line and column of a mistake. A line that is shorter than the first
     line repeats its last glyph, as in a game's source.

@@ -30,21 +30,22 @@ class Sprite(NamedTuple):
 
 @dataclasses.dataclass
 class Names:
-    """What the names in a game's source mean.
+    """Meaning of the names in a game's source.
 
-    A name is an object's, a synonym of another name, an aggregate (`A and B`: all of these objects)
-    or a property (`A or B`: any of them). A mask of objects has bit i for the object with id i.
+    A name stands for an object, or it is a synonym of another name, an aggregate (`A and B`: all of
+    these objects) or a property (`A or B`: any of these objects). In a mask of objects, bit i is
+    for the object with id i.
     """
 
     problems: Problems
     sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)  # object -> its sprite
-    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)  # synonym -> what it means
+    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)  # synonym -> name
     # Name of an aggregate or of a property -> names of its objects.
     aggregates: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     properties: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     # Synonym, aggregate or property -> line that defines it.
     lines: dict[str, int] = dataclasses.field(default_factory=dict)
-    layers: list[list[str]] = dataclasses.field(default_factory=list)  # objects by layer
+    layers: list[list[str]] = dataclasses.field(default_factory=list)  # objects of each layer
     ids: dict[str, int] = dataclasses.field(default_factory=dict)  # object -> index in `order`
     layer_of: dict[str, int] = dataclasses.field(default_factory=dict)  # object -> its layer
     order: list[str] = dataclasses.field(default_factory=list)  # objects, layer by layer
@@ -196,7 +197,7 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Define `name` as a synonym of the name in `given`, or as their aggregate or property."""
+        """Define `name`: a synonym of the name in `given`, or an aggregate or property of all."""
         if not given or not self.declare(name, line):
             return
         if not joins:
@@ -233,7 +234,7 @@ class Names:
         self.layers.append(layer)
 
     def _on_layer(self, name: str, line: int) -> tuple[str, ...]:
-        """Return the objects that a name puts on a layer; if it is invalid, record an error."""
+        """Return the objects that `name` puts on a layer; if `name` is invalid, record an error."""
         if name not in self:
             message = self.undefined(name)
         elif not re.fullmatch(r"\w+", name):
@@ -315,7 +316,7 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        # As in PuzzleScript's engine, a sixth character is checked too, except in the last row.
+        # Like PuzzleScript's engine, also check a sixth character, except in the last row.
         checked = row[:6] if len(sprite.rows) < 4 else row[:5]
         if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)

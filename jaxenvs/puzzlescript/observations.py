@@ -60,9 +60,9 @@ def names(collection: Collection) -> tuple[str, ...]:
 
 
 def _numbers(collection: Collection) -> np.ndarray:
-    """Return the index of the object with each name in each game, int32 (games, names).
+    """Return, for each game and name, the index of the object with the name, int32 (games, names).
 
-    The index is -1 if the game has no object of this name.
+    The index is -1 if the game has no object with the name.
     """
     every = names(collection)
     # If a game lists an object twice, this keeps its last index.

@@ -61,7 +61,7 @@ class Reader:
         self.names = names
         self.problems: Problems = names.problems
         self.rules: list[Rule] = []
-        self.loops: list[tuple[int, str]] = []  # (line, "startloop" or "endloop")
+        self.loops: list[tuple[int, str]] = []  # (line number, "startloop" or "endloop")
 
     def read(self, line: Line) -> None:
         """Parse a line of the section `rules`; record an error or a warning if it is invalid."""
@@ -120,7 +120,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule with both sides; if they do not match, record the reason, return None."""
+        """Return the rule with both sides; if these do not match, record it and return None."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")

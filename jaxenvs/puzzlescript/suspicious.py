@@ -68,7 +68,7 @@ def _share(one: str, other: str, names: Names) -> bool:
 
 
 def _others(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings: `randomdir` on the left, and commands whose sound is not defined."""
+    """Yield warnings about `randomdir` on the left, and about commands for undefined sounds."""
     if any(modifier == "randomdir" for _, cell in places(rule.left) for modifier, _ in cell):
         yield "`randomdir` on the left matches only objects that move up and left at once"
     for command in (command[0] for command in rule.commands):

@@ -16,24 +16,24 @@ MOST_RIGID = 30  # maximum number of rigid groups
 class Replacement(NamedTuple):
     """Effect of a rule on a cell. `oc`, `os`, `re` are object masks, the others movement masks."""
 
-    oc: int = 0  # objects cleared
-    os: int = 0  # objects set
-    mc: int = 0  # movements cleared
-    ms: int = 0  # movements set
-    ml: int = 0  # movements cleared on whole layers before `ms` is set
-    re: int = 0  # objects from which one is drawn at random and set
-    rd: int = 0  # layers that get a random direction, with all their movement bits
+    oc: int = 0  # mask of the objects that are removed
+    os: int = 0  # mask of the objects that are added
+    mc: int = 0  # mask of the movements that are cleared
+    ms: int = 0  # mask of the movements that are set
+    ml: int = 0  # mask of all movements of the layers that are cleared before `ms` is set
+    re: int = 0  # mask of the objects from which one is drawn at random and added
+    rd: int = 0  # mask of all movements of the layers that get a random direction
 
 
 class Pattern(NamedTuple):
     """Condition and effect of a rule for one cell. If all masks are 0, every cell matches."""
 
-    op: int = 0  # objects that must be present
-    om: int = 0  # objects that must be missing
+    op: int = 0  # mask of the objects that must be present
+    om: int = 0  # mask of the objects that must be absent
     any: tuple[int, ...] = ()  # object masks; of each mask, at least one object must be present
-    mp: int = 0  # movements that must be present
-    mm: int = 0  # movements that must be missing
-    replacement: Replacement | None = None  # None: the cell stays as it is
+    mp: int = 0  # mask of the movements that must be present
+    mm: int = 0  # mask of the movements that must be absent
+    replacement: Replacement | None = None  # effect on the cell; None: no effect
     rigid: int = 0  # number of the rule's rigid group, from 1; 0: the rule is not rigid
 
 
@@ -55,7 +55,7 @@ class Win(NamedTuple):
     `x` and `y` are masks of objects.
     """
 
-    kind: str  # all, some or no
+    kind: str  # type of the condition: all, some or no
     x: int
     y: int
     all_of_x: bool  # whether a cell needs all objects of `x`, not just one
@@ -147,7 +147,7 @@ class _Masks:
 
     def __init__(self, rule: Rule, names: Names) -> None:
         self.expanded, self.names = rule, names
-        self.clash = ""  # why a cell never matches: two of its objects are on one layer
+        self.clash = ""  # error message if a cell requires two objects of one layer
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
         """Return the rule with masks instead of names; None if it has an error or never matches."""
@@ -294,7 +294,7 @@ class _Masks:
     ) -> Replacement | None:
         """Extend the effect `new`: clear the objects and movements that only the left side has.
 
-        Returns None if nothing changes.
+        Returns None if the rule changes nothing in the cell.
         """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)

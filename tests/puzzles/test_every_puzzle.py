@@ -286,7 +286,7 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """The heuristic is at most a move's cost plus the heuristic after the move, so admissible."""
+    """The heuristic is at most a move's cost plus the heuristic after it, so it is admissible."""
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()

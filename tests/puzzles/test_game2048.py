@@ -82,7 +82,7 @@ def test_the_largest_tiles_are_exact():
 
 def random_boards(count, most=5, seed=1):
     rng = np.random.default_rng(seed)
-    full = rng.random((count, 1, 1)) < 0.7  # full boards, on which few moves are possible
+    full = rng.random((count, 1, 1)) < 0.7  # on a full board, few moves are possible
     boards = rng.integers(1, most, (count, 4, 4))
     return np.where(full | (rng.random(boards.shape) < 0.6), boards, 0).astype(np.uint8)
 

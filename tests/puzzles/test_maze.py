@@ -60,7 +60,7 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare three lines with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`)."""
+    """Compare walls on three lines with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`)."""
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)
     np.testing.assert_allclose(share[1::2, 0], JUMANJI_FIRST_COLUMN, atol=0.04)

@@ -51,7 +51,7 @@ def random_boards(seed):
 
 
 def jumanji_2048():
-    """Return a function (boards, mask, action, keys) -> boards, reward, mask, end after a step."""
+    """Return Jumanji's step: (boards, mask, action, keys) -> boards, reward, mask, end."""
     environments = package("jumanji", "jumanji.environments")
     types = package("jumanji", "jumanji.environments.logic.game_2048.types")
     env = environments.Game2048()
@@ -71,7 +71,7 @@ def jumanji_2048():
 
 
 def pgx_2048():
-    """Return pgx's function (boards, mask, action, keys) -> boards, reward, mask, end of a step."""
+    """Return pgx's step: (boards, mask, action, keys) -> boards, reward, mask, end."""
     module = package("pgx", "pgx.play2048")
     env = module.Play2048()
 

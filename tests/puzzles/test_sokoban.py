@@ -173,7 +173,7 @@ def _packed_moves(env, instance, board):
 
 
 def solution_length(env, level):
-    """Return the fewest actions to a solved board, all boards, and which of them are solved."""
+    """Return the fewest actions to a solved board, all reachable boards, and which are solved."""
     states = distances(env, level.instance, level.board, batch=1024)
     goal = each(env, env.is_goal, states.words, level.instance, batch=1024)
     return (int(states.distance[goal].min()) if goal.any() else None), states, goal
@@ -346,7 +346,7 @@ def test_push_distances_of_no_floor():
 
 
 def test_reading_compiles_once_for_each_size():
-    """The loop over push distances is compiled once per size: compiling takes 0.2 s per level."""
+    """The loop over push distances is compiled once per size, not once per level (0.2 s each)."""
     level = field("  . / @$ / $. /    ")
     SMALL.read_level(level)
     programs = sokoban._push_distances._cache_size()

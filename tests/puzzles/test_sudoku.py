@@ -186,7 +186,7 @@ def test_digits_are_permuted_uniformly():
 
 
 def test_half_of_the_grids_are_transposed():
-    """Rows of boxes have nine different sets of digits, columns of boxes three; or vice versa."""
+    """A grid's boxes have rows of nine different sets and columns of three sets, or vice versa."""
     sets = []
     for grid in drawn(200):
         if (full := solution(grid)) is not None:

@@ -41,7 +41,7 @@ OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Return test parameters named by puzzle; if `default` is given, others are marked `full`."""
+    """Return test parameters named by puzzle; puzzles that `default` lacks are marked `full`."""
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]
@@ -84,7 +84,7 @@ def test_the_layout_of_a_pyraminx_describes_the_order_of_its_stickers():
     layout = dict(puzzle.observation_layout)
     for face in range(4):
         axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
-        # A vertex is on all faces but the opposite one.
+        # A vertex lies on every face except the face with the same index.
         for place, vertex in enumerate(axial.split(", ")):
             others = {*range(4)} - {face, "ULRB".index(vertex)}
             assert {*around(puzzle, face, place)} == others

@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 GAMES = [*sorted((HERE / "games").glob("*.txt")), *sorted(SHIPPED.glob("*.txt"))]
 TABLES, TRACES = HERE / "tables.json", HERE / "traces.json"
 CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
-DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]  # used cyclically
+# Random numbers of a play, used cyclically.
+DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]
 INPUTS = 40  # number of inputs of a random play
 PLAYS = 2  # number of random plays of each level
 MOST = 600_000  # maximum number of boards that a search for a solution visits

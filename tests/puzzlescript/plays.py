@@ -21,7 +21,7 @@ OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_pass
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Group similar sizes, up to `most` per group; return, for each size, that of its group.
+    """Group similar sizes, up to `most` per group; return the group's size for each of `sizes`.
 
     The size of a group holds all sizes in it, so their games share one compiled program. The
     estimated work of a micro-step is at most `factor` times that for the group's smallest size.

@@ -34,7 +34,7 @@ class Lanes(NamedTuple):
 
 
 def rare_feature(packer: Packer) -> str:
-    """Return "rigid" if a game has rigid rules, "middle" if two ellipses in a row, else ""."""
+    """Return a game's rare feature: "rigid" (rigid rules), "middle" (two ellipses in a row), ""."""
     return next((each for each in ("rigid", "middle") if getattr(packer.size, each)), "")
 
 
@@ -222,7 +222,7 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
 
 
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
-    """As in the engine: the second run draws again, and a restart in it is ignored."""
+    """As in the engine, the second run draws new random numbers and ignores `restart`."""
     source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
     rules = "random [ Crate ] -> [ ] restart"
     source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)

@@ -70,7 +70,7 @@ def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
 
 
 def players_of(p: Program, found: Literals) -> UInt32[Array, "side words"]:
-    """Return the cells with a player."""
+    """Return the bit plane of the cells with a player."""
     return matches.matching(p, found, p.tables.player.all)
 
 

@@ -180,7 +180,7 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
     """Return the queued commands after a rule's commands are added, as bits of `sizes.COMMANDS`.
 
     `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
-    `restart`, only a rule with `cancel` does.
+    `restart`, only a rule with `cancel` adds commands.
     """
     closed = queue & sizes.CANCEL > 0
     closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
@@ -204,7 +204,7 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & chosen.changing
-    if p.size.draws:  # keep all matches, as a draw's effect is not known in advance
+    if p.size.draws:  # keep all matches: the effect of a draw is not known in advance
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
     vertical = matches.is_vertical(p, rule)

@@ -258,7 +258,7 @@ def first(
     line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
     x = planes.lowest(jnp.where(vertical, columns, line))
     here = jnp.take_along_axis(found, (x // WORD)[..., None, None, None], -1)[..., 0]
-    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # axes: gap, line
+    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # [gap, line]
     y = jnp.where(vertical, planes.first(at_x.any(axis=-2)), y)
     gap = planes.first(jnp.take_along_axis(at_x, y[..., None, None], -1)[..., 0])
     return lines.any(axis=-1), Place(x, y, gap)

@@ -38,7 +38,7 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     # If each micro-step handles one cell, a pass over all cells is repeated if it moved an object.
     again = singly & is_over & (turn.place >= 0)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
-    is_done = ~planes.some(moves[:, :4]).any()  # whether no movement to a cell is left
+    is_done = ~planes.some(moves[:, :4]).any()  # whether no direction of movement is left
     ends = runs & ((is_over & ~again) | is_done)
     place = jnp.where(singly, _place(movers), turn.place)
     late = p.tables.late.all

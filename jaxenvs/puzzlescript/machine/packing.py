@@ -252,7 +252,7 @@ class _Filled:
         return made
 
     def tables(self) -> Tables:
-        """Return the tables of the game."""
+        """Return the tables of the game as arrays of this size."""
         packer, size = self.packer, self.size
         game = packer.game
         layer = np.zeros(size.objects, np.int8)

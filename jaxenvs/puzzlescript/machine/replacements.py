@@ -93,7 +93,7 @@ def at_once(
     now if they are in `able`, the matches that still hold; else they are dropped. Both results have
     the cells at which the matches start.
     """
-    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN, in which matches are ordered
+    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: in this direction, matches are ordered
     blocked = jnp.zeros_like(waiting)
     for by in range(1, p.size.cells):
         overlaps = by < p.tables.length[rule][0]

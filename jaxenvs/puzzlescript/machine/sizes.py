@@ -64,7 +64,7 @@ class Size(NamedTuple):
 
     @property
     def known(self) -> int:
-        """Number of bit planes for which there are literals: `planes`, and the `Rigid.records`."""
+        """Number of bit planes for which there are literals: `planes`, plus `Rigid.records`."""
         return self.planes + self.group_bits * self.layers
 
     @property
@@ -135,7 +135,7 @@ class Tables(NamedTuple):
     clear: UInt32[np.ndarray, "patterns plane_words"]
     # Bit mask of the planes to which the replacement then adds the cell.
     set: UInt32[np.ndarray, "patterns plane_words"]
-    # Bit mask of the objects of which the replacement adds one, drawn at random (`random`).
+    # Bit mask of the objects from which `random` draws the object that the replacement adds.
     chosen: UInt32[np.ndarray, "patterns object_words"]
     # Whether the replacement gives the layer a random direction (`randomdir`).
     turned: Bool[np.ndarray, "patterns layers"]
@@ -156,12 +156,12 @@ class Tables(NamedTuple):
     loop: Int16[np.ndarray, " rules"]
     random: Bool[np.ndarray, " rules"]  # whether the rule's group is random
     late: Int32[np.ndarray, ""]  # index of the first late rule
-    end: Int32[np.ndarray, ""]  # number of rules
+    end: Int32[np.ndarray, ""]  # number of rules, late rules included
     layer: Int8[np.ndarray, " objects"]  # collision layer of each object
     win_kind: Int8[np.ndarray, " wins"]  # type of the win condition, an index in KINDS; -1: unused
     win_x: Int16[np.ndarray, " wins"]  # pattern index of X in a win condition such as `all X on Y`
     win_y: Int16[np.ndarray, " wins"]  # pattern index of Y in a win condition such as `all X on Y`
-    player: Int16[np.ndarray, ""]  # index of the pattern of cells with a player
+    player: Int16[np.ndarray, ""]  # index of the pattern that matches cells with a player
     movers: Bool[np.ndarray, " objects"]  # whether the object is one that the name PLAYER means
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`

@@ -16,8 +16,8 @@ RULES, MOVES, LATE, ENDS, DONE = range(5)
 class Board(NamedTuple):
     """A level in play. A set of cells is a bit plane: one bit for each cell, see `planes.py`."""
 
-    objects: UInt32[Array, "objects side words"]  # cells that have each object
-    start: UInt32[Array, "objects side words"]  # cells of each object that `restart` restores
+    objects: UInt32[Array, "objects side words"]  # bit plane of each object's cells
+    start: UInt32[Array, "objects side words"]  # the objects' cells that `restart` restores
     width: Int32[Array, ""]
     height: Int32[Array, ""]
     won: Bool[Array, ""]  # whether a turn has won the level
@@ -26,7 +26,7 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match of a row (pair of brackets) of a rule: where it starts, and what `...` skips in it.
+    """A match of a row (pair of brackets) of a rule: its first cell, and how much `...` skips.
 
     The row's first cell is in column `x` and line `y`.
     """
@@ -53,10 +53,10 @@ class Rigid(NamedTuple):
 class Turn(NamedTuple):
     """A turn that is not over yet, between two iterations (micro-steps) of the interpreter."""
 
-    objects: UInt32[Array, "objects side words"]  # cells that have each object now
+    objects: UInt32[Array, "objects side words"]  # bit plane of each object's current cells
     # For each layer: cells whose objects have the movement up, down, left, right or action.
     moves: UInt32[Array, "layers five side words"]
-    before: UInt32[Array, "objects side words"]  # cells that had each object at the turn's start
+    before: UInt32[Array, "objects side words"]  # each object's cells at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
     # The board before the action. Its `objects` do not change; the end of each turn updates `start`
@@ -98,7 +98,7 @@ class Turn(NamedTuple):
     counted: Int32[Array, ""]
     # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]
-    rigid: Rigid | None  # None if the size has no rigid groups
+    rigid: Rigid | None  # state of rigid rules; None if the size has no rigid groups
 
 
 class Row:
@@ -114,8 +114,8 @@ class Row:
         """Return this game's entries at `index`, an index on the array's second axis.
 
         The result for an index after the end is unspecified. The first two axes of the array are
-        joined before it is indexed: for an index of two parts (game and entry), XLA would launch a
-        separate kernel that joins the parts.
+        joined before it is indexed. For a pair of indices (game, entry), XLA would launch a
+        separate kernel that joins the two.
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)

@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step: one iteration of a loop that executes the same program for every game
-and every phase of a turn, so that a batch may contain different games. It reproduces the results of
-the engine of PuzzleScript (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
+and every phase of a turn, so that a batch may contain different games. `play` reproduces the
+results of PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
