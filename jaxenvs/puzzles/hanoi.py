@@ -40,7 +40,7 @@ class Hanoi(Puzzle):
     """
 
     disks: int = 5  # number of disks
-    pegs: int = 3  # number of pegs; the last one is the goal
+    pegs: int = 3  # number of pegs; the last peg is the goal
     start: str = "random"  # "random": a random peg for each disk; "tower": all disks on peg 0
 
     legend: ClassVar[str] = (

@@ -252,8 +252,8 @@ def _targets(
 ) -> Int32[Array, " {boxes}"]:
     """Return the indices of the cells of the targets: `first`, then random cells, all distinct.
 
-    The random cells are drawn from the mask `mask`. Cells that are in the mask `better`, too, are
-    drawn before all others.
+    The random cells are drawn from the mask `mask`. Cells that are also in the mask `better` are
+    drawn first.
     """
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))

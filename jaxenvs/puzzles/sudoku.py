@@ -144,7 +144,7 @@ class Sudoku(Puzzle):
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Return the boards in which one placed digit is missing.
+        """Return the boards from which an action leads to `board`: each lacks one placed digit.
 
         With `guided`, a returned board is valid only if the rules choose the cell of the missing
         digit next.
@@ -239,8 +239,8 @@ def _next(cell: int) -> str:
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
     """Return a random order of nine rows or columns that keeps a full grid valid.
 
-    The lines form three bands of three adjacent lines. The bands are permuted, and the lines within
-    each band.
+    The lines form three bands of three adjacent lines. The bands are permuted, and so are the lines
+    within each band.
     """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))

@@ -50,7 +50,7 @@ SIGNS = {
 
 
 def _signs(env: Puzzle) -> Signs:
-    """Return the `Signs` of a puzzle; raise `NotImplementedError` if it has none."""
+    """Return a puzzle's `Signs`; raise `NotImplementedError` if cells cannot be edited singly."""
     for kind in type(env).__mro__:
         if kind.__name__ in SIGNS and kind.__module__.startswith(_PUZZLES):
             return SIGNS[kind.__name__]
@@ -67,7 +67,7 @@ _PUZZLES = __name__.removesuffix("leveltext.painting")  # package of the puzzles
 
 
 def palette(env: Puzzle) -> Palette:
-    """Return the editor's palette for a puzzle; raise `NotImplementedError` if it has none."""
+    """Return a puzzle's palette; raise `NotImplementedError` if cells cannot be edited singly."""
     return _palette(_signs(env))
 
 
