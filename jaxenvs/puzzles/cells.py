@@ -1,4 +1,4 @@
-"""Helpers for grids: the step of each direction, and the number of cells in a bit mask."""
+"""Helpers for grids: the step in each direction, and the number of cells in a bit mask."""
 
 import jax
 import jax.numpy as jnp

@@ -179,7 +179,7 @@ class Game2048(Env):
         return [board_text((), legend, board, detail) for board in _written(inputs)]
 
     def text_changes(self, old: np.ndarray, new: np.ndarray) -> list[str]:
-        """Return the rows of the board that changed."""
+        """Return, for each board of a batch, its rows that differ in `old` and `new`."""
         return [board_changes(*pair) for pair in pairs(_written(old), _written(new))]
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
@@ -221,7 +221,7 @@ def _rows(board: Board) -> Rows:
 
 
 def _joined(parts: list[Array]) -> Array:
-    """Join four bytes to one uint32; the first is the lowest byte."""
+    """Join four bytes into one uint32; the first byte becomes the lowest."""
     word = parts[0]
     for i in (1, 2, 3):
         word = word | (parts[i] << np.uint32(8 * i))
@@ -282,7 +282,7 @@ def _made(lines: Rows) -> Float32[Array, ""]:
 
 
 def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
-    """Return for each byte of `lines` a byte that is 1 if the byte is 0 (an empty cell), else 0.
+    """Replace each byte of `lines` by 1 if the byte is 0 (an empty cell), else by 0.
 
     All bytes of `lines` must be below 128.
     """
@@ -290,7 +290,7 @@ def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
 
 
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
-    """Put a new tile, 2 or 4, into a random empty cell. `word` is a uniformly drawn uint32.
+    """Put a new tile, 2 or 4, into a random empty cell. `word` is a uniform random uint32.
 
     The 64-bit product of `word` and the number of empty cells serves two draws: its upper half is
     the index of the chosen cell among the empty ones, and its lower half decides between 2 and 4.
@@ -316,8 +316,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
     """Return the exponent of a new tile: 1 (a 2) or 2 (a 4).
 
-    The lower 32 bits of `word * count` decide. The caller uses the upper 32 bits to choose one of
-    `count` cells, so one random uint32 serves both draws.
+    The lower 32 bits of `word * count` decide between the two. The caller uses the upper 32 bits to
+    choose one of `count` cells, so one random uint32 serves both draws.
     """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-# `chain` stops when it has drawn this many random elements of the group in succession that the
-# chain already contains.
+# `chain` stops when the chain already contains each of the last `SIFTED` random elements of the
+# group.
 SIFTED = 40
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 
 class Chain(NamedTuple):
-    """A stabiliser chain: a sequence of subgroups, called levels.
+    """A stabiliser chain of a permutation group: a sequence of subgroups, called levels.
 
     All permutations of a level fix the base points of the levels before it.
     """
@@ -82,7 +82,7 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 
 
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
-    """Sift an element through the chain, and return whether the chain did not contain it.
+    """Sift an element through the chain; if the chain lacks it, extend the chain and return True.
 
     At each level, sifting multiplies the element by the inverse of a transversal permutation. The
     chain contains the element if the identity is left at the end. Otherwise, the permutation that
@@ -106,11 +106,11 @@ def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
 
 
 def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Compute a pattern database: the fewest moves that bring the tracked points to their places.
+    """Compute a pattern database: the fewest moves that bring the tracked points home.
 
-    `cells` are the places that the tracked points can reach. Returns uint8 with one axis of length
-    `len(cells)` per tracked point. The index on an axis is the current place of that point, given
-    as an index into `cells`.
+    Home of point x is cell x. `cells` are the cells that the tracked points can reach. Returns
+    uint8 with one axis of length `len(cells)` per tracked point. The index on an axis is the cell
+    in which that point currently is, as an index into `cells`.
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))
@@ -145,7 +145,7 @@ def contains(group: Chain, element: np.ndarray) -> bool:
 
 
 def orbits(moves: np.ndarray) -> list[np.ndarray]:
-    """Return the orbits, one int32 array of points each; points that never move are left out.
+    """Return an int32 array of points for each orbit; points that no move changes are left out.
 
     An orbit is a set of points that the moves can take to one another.
     """

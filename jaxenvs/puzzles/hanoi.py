@@ -40,8 +40,8 @@ class Hanoi(Puzzle):
     """
 
     disks: int = 5  # number of disks
-    pegs: int = 3  # number of pegs; the last one is the goal
-    start: str = "random"  # "random": a random peg for each disk; "tower": all on the first peg
+    pegs: int = 3  # number of pegs; the last peg is the goal
+    start: str = "random"  # "random": a random peg for each disk; "tower": all disks on peg 0
 
     legend: ClassVar[str] = (
         "The disks on each peg from the bottom up, 1 the smallest, a line for each peg from peg 0; "
@@ -101,7 +101,7 @@ class Hanoi(Puzzle):
 
     @property
     def _digits(self) -> int:
-        """Number of binary digits of a peg's index, which is the number of uint32 of a board."""
+        """Number of binary digits of a peg's index; a board has one uint32 for each digit."""
         return (self.pegs - 1).bit_length()
 
     @property
@@ -147,7 +147,7 @@ class Hanoi(Puzzle):
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Encode the board in uint32 words: the lower `disks` bits of each uint32 of the board."""
+        """Encode the board in uint32 words: join the lower `disks` bits of each of its uint32."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
@@ -157,7 +157,7 @@ class Hanoi(Puzzle):
     def observe_board(
         self, instance: Any, board: UInt32[Array, " digits"]
     ) -> UInt8[Array, " disks"]:
-        """Return the peg of each disk."""
+        """Return the index of the peg of each disk, the smallest disk first."""
         disk = np.arange(self.disks, dtype=np.uint32)
         peg = jnp.zeros((self.disks,), jnp.uint32)
         for i in range(self._digits):

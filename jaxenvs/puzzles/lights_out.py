@@ -22,7 +22,7 @@ from . import sprites
 from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
-# Largest `size`. For all sizes up to it, at most 256 sets of presses leave all lamps unchanged.
+# Largest `size`. For every `size` up to 16, at most 256 sets of presses leave all lamps unchanged.
 LARGEST = 16
 DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 
@@ -127,7 +127,7 @@ class LightsOut(PackedPuzzle):
         return jnp.where(able, least.astype(jnp.float32), jnp.inf)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Press random lamps, each at most once, on a board on which all lamps are dark."""
+        """Draw a solvable level: press random lamps, each at most once, on a dark board."""
         drawn = words(key, self.size**2)
         if self.scramble is None:
             pressed = drawn >> np.uint32(31) == 1
@@ -210,9 +210,9 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """Pack each row of a matrix of 0 and 1 into uint32 words; return them, (rows, words).
+    """Pack each row of a matrix of 0 and 1 into uint32 words; return an array (rows, words).
 
-    It is the same encoding as `bits.pack`, for NumPy arrays.
+    The encoding is that of `bits.pack`, but for NumPy arrays.
     """
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))

@@ -26,7 +26,7 @@ FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
 # Largest number of rows or columns for which `_joined` can pack the bounds of a chamber.
 MOST_SIDE = 125
 INVERSE = np.array([2, 3, 0, 1], np.int32)
-FAR = 1 << 30  # distance of a cell without a path to the target
+FAR = 1 << 30  # value of `distances` for a cell without a path to the target
 _MEANING = (
     f"{FLOOR} floor, {WALL} wall, {TARGET} target, {PLAYER} player, {ARRIVED} player on the target"
 )
@@ -269,8 +269,8 @@ def _divide(
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)
-    # The positions of the wall and of the door are drawn with 16 random bits each.
-    # Their probabilities are therefore uniform up to an error of 1 / 65,536.
+    # The position of the wall and that of the door are drawn from 16 random bits each.
+    # Each position's probability therefore has an error of at most 1 / 65,536.
     places = jnp.where(upright, wide, high) // 2
     cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)
     doors = (jnp.where(upright, high, wide) + 1) // 2

@@ -102,7 +102,7 @@ class Pancake(Puzzle):
         return (self.size - 1).bit_length()
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """Return the widths from the top down, which are the board itself."""
+        """Return the board: the widths of the pancakes from the top down."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from . import groups
 
-_TRACKED = 4  # number of pieces per pattern database
+_TRACKED = 4  # number of pieces that a pattern database tracks
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the fewest turns that bring a few pieces (`tracked`) to their places.
+    """A pattern database: the fewest turns that bring a few pieces (`tracked`) home.
 
-    The index of an entry consists of the current places of these pieces.
+    The index of an entry encodes the places where these pieces currently are.
     """
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
@@ -41,7 +41,9 @@ class Permutations:
     # int32 (stickers,): index of the next sticker of the same piece, clockwise.
     # The colours of a sticker and of the next sticker together identify the sticker.
     next_on_piece: np.ndarray
-    kind: np.ndarray  # int32 (stickers,): kind of sticker; different kinds never exchange places
+    # int32 (stickers,): number of stickers on the sticker's piece. Stickers for which this number
+    # differs never exchange places.
+    kind: np.ndarray
 
     @property
     def colours(self) -> int:
@@ -211,7 +213,7 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # A turn leaves one vertex in place. It is an even permutation of the four vertices.
+        # A turn leaves one vertex in place, and is an even permutation of the four vertices.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
@@ -226,7 +228,7 @@ def pyraminx() -> Permutations:
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
         # An axial piece has three stickers and belongs to a vertex. A turn about this vertex takes
-        # each of the stickers to the place of the next one.
+        # each of the three stickers to the place of the next.
         if len(same) == 3:
             table = turns[sticker.piece[0]][1]
             next_on_piece[i] = np.flatnonzero(table == i)[0]
@@ -253,10 +255,9 @@ def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Return the kind of each sticker, int32 (stickers,).
+    """Return, for each sticker, the number of stickers on its piece, int32 (stickers,).
 
-    The kind is the number of stickers on the sticker's piece, which differs between centres, edges
-    and corners.
+    This number is the kind of the sticker: it differs between centres, edges and corners.
     """
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

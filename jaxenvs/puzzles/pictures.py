@@ -133,7 +133,7 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return a label for each point of the picture, as if every point lay in face number `face`.
+    """Return the label that each point of the picture would have if it lay in face number `face`.
 
     A label says what is visible at the point: black plastic or one of the face's six stickers. The
     face of a Pyraminx consists of nine triangles: three tips, three axial stickers and three edge
@@ -157,11 +157,10 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0) -> np.ndarray:
-    """Return the labels of `painted` for a cube in perspective, seen from `EYES[eye]`.
+    """Return the map of a solid cube, seen from `EYES[eye]`, as labels for `painted`.
 
-    The picture has `pixels` pixels per side.
-
-    The layer of `face` is turned clockwise by `quarters` quarter turns.
+    The picture has `pixels` pixels per side. The layer of `face` is turned clockwise by `quarters`
+    quarter turns.
     """
     labels = np.full((pixels * FINE, pixels * FINE), BACK, np.uint8)
     normal = FACES[face, 0]

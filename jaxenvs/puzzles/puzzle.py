@@ -28,7 +28,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 @functools.cache
 def characters_of(characters: str) -> texts.Memo:
-    """Return a dict: row of a board, as bytes -> its text; missing entries are computed."""
+    """Return a dict: row of a board as bytes -> text of the row; it computes missing entries."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 
@@ -68,7 +68,7 @@ class PuzzleLevel(Struct):
 class PuzzleState(State):
     """State: time step, board, and instance of the episode (the constant part, such as walls)."""
 
-    board: PyTree[Array]  # the part of the state that actions change
+    board: PyTree[Array]  # the variable part of the state, which actions change
     instance: PyTree[Array]  # the constant part of the episode, which no action changes
 
 
@@ -88,9 +88,9 @@ class Puzzle(Env):
     fully_observed: ClassVar[bool] = True
     level_format: ClassVar[str] = "jaxenvs.puzzles.leveltext.board"
     level_solver: ClassVar[str] = "jaxenvs.search.levels"
-    # Line above `text` in descriptions of a state, without the final colon.
+    # Line above the board in the text of a state, without the final colon.
     legend: ClassVar[str] = "The board"
-    # Character for each value of the observation, which `text` writes.
+    # Characters that `text` writes: character i for value i of the observation.
     characters: ClassVar[str] = ""
 
     # Methods that subclasses define.
@@ -109,7 +109,7 @@ class Puzzle(Env):
     @eager.compiled
     @abstractmethod
     def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
-        """Apply an action; an invalid one leaves the board unchanged."""
+        """Return the result of an action; an invalid action leaves the board unchanged."""
         raise NotImplementedError
 
     @eager.compiled
@@ -161,7 +161,7 @@ class Puzzle(Env):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """The action that undoes each action, int32 (actions,); None if moves cannot be undone."""
+        """For each action, the index of the action that undoes it, int32; None if there is none."""
         return None
 
     @eager.compiled
@@ -177,7 +177,7 @@ class Puzzle(Env):
         return solved.astype(jnp.float32)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level; raise `ValueError` with the fault and its place."""
+        """Parse a level; raise a `ValueError` that says what is wrong, and where."""
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
@@ -198,7 +198,7 @@ class Puzzle(Env):
         """Return the index of each cell's sprite in `atlas`; by default the observation."""
         return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
-    # Methods derived from the methods above.
+    # Methods derived from the methods that subclasses define.
 
     def describe(self, state: PuzzleState, params: Any = None, detail: str = "full") -> str:
         """Describe a state in words: the facts, the legend, and the board as text.
@@ -231,12 +231,12 @@ class Puzzle(Env):
         return self.observe_board(state.instance, state.board)
 
     def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
-        """Describe boards: legend and board as text; if `detail` is "short", rows on one line."""
+        """Return each board's text: legend and rows; with `detail="short"`, one line of rows."""
         legend = self.legend
         return [texts.board_text((), legend, board, detail) for board in self.written(inputs)]
 
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
-        """Describe the rows of the board's text that changed."""
+        """Return, for each board of a batch, its text rows that differ in `old` and `new`."""
         both = texts.pairs(self.written(old), self.written(new))
         return [texts.board_changes(*pair) for pair in both]
 
@@ -345,5 +345,5 @@ class PackedPuzzle(Puzzle):
         return board
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
-        """Return the words, which are the board."""
+        """Return `words`, which already are the board."""
         return words

@@ -94,7 +94,7 @@ class SlidingTile(PackedPuzzle):
         return Box(0, self.size**2 - 1, (self.size, self.size), np.uint8)
 
     def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
-        """Exchange the blank with the tile that lies next to it in the given direction."""
+        """Exchange the blank with the tile that lies next to it in the action's direction."""
         tables = _tables(self.size)
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
@@ -293,7 +293,7 @@ class _Tables(NamedTuple):
     mask: int  # mask of the lowest bit field in a word, which belongs to the first cell
     low: int  # mask of all bit fields in a word, without the highest bit of each field
     high: int  # mask of the highest bit of each bit field in a word
-    # uint32 (words,): ones in the bit fields of the last word to which no cell belongs, else zeros.
+    # uint32 (words,): ones in the unused bit fields of the last word, zeros in all other bits.
     filled: np.ndarray
     goal: np.ndarray  # uint32 (words,): the solved board, packed
     # Each row and column of the board is encoded as an integer, its code (see `_line_codes`). The

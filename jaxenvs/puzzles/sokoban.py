@@ -62,7 +62,7 @@ class Sokoban(Puzzle):
     size: int = 10  # number of cells per side of the map, border walls included
     boxes: int = 4  # number of boxes and of targets
     pulls: int = 16  # number of pulls by which a level is generated; a pull moves a box by one cell
-    levels: str | None = None  # file or folder with levels; None: generate them
+    levels: str | None = None  # path of a file or folder with levels; None: levels are generated
     # Whether the episode ends when a box is in a cell from which no pushes lead to a target.
     dead_ends: bool = False
 
@@ -136,7 +136,7 @@ class Sokoban(Puzzle):
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
-        # `ahead` is a cell of the map, because the border is wall and the player is inside it.
+        # `ahead` is a cell of the map, because the player is inside the walls of the border.
         ahead = player + delta
         behind = (ahead + delta).clip(0, instance.size - 1)
         pushes = _at(boxes, ahead)
@@ -213,7 +213,7 @@ class Sokoban(Puzzle):
         return whole.astype(jnp.float32) - np.float32(0.1)
 
     def pack(self, board: Stock) -> UInt32[Array, " words"]:
-        """Encode the cells of player and boxes in uint32 words, with equal bits for each cell."""
+        """Encode the cells of player and boxes in uint32 words, in bit fields of equal size."""
         return bits.pack(jnp.concatenate([board.player[None], board.boxes]), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> Stock:
@@ -226,7 +226,7 @@ class Sokoban(Puzzle):
         return (self.size * self.size - 1).bit_length()
 
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
-        """Return the sum of the boxes' push distances, plus the player's steps to the nearest box.
+        """Return the sum of the boxes' push distances plus the player's steps to the nearest box.
 
         A push reduces the push distance of one box by at most one, and the player must first walk
         to a box. A box in a cell from which no pushes lead to a target counts 254.

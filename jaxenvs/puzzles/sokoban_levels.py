@@ -20,19 +20,19 @@ from ..core.files import read_text
 from ..core.random import Key, below, choose, hashed, mix, permutation
 from .cells import step_of
 
-# Values instead of a push distance: for a cell from which no pushes lead to a target; for a wall.
+# Values in place of a push distance: DEAD if no pushes lead to a target, WALL for a wall.
 DEAD, WALL = 254, 255
 # Characters for floor, wall, target, box, box on target, player, player on target.
 CHARACTERS = " #.$*@+"
-PLAYS = 8  # number of candidate levels that `draw` generates; it returns the best one
-LARGEST = 2**28  # maximum size of all files, bytes: 2.5 times the whole Boxoban data set
+PLAYS = 8  # number of candidate levels, of which `draw` returns the best
+LARGEST = 2**28  # maximum total size of all files, bytes: 2.5 times the Boxoban data set
 # Random numbers are hashes of a key and a counter. For each purpose, the counters begin at one of
 # these values; the ranges of counters never overlap.
 _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
 class Drawn(NamedTuple):
-    """A level in the form that the environment uses; cells are numbered row by row."""
+    """A level as the environment uses it, with push distances; cells are numbered row by row."""
 
     # Fewest pushes that bring a box from each cell to a target, or DEAD, or WALL.
     pushes: UInt8[Array, " cells"]
@@ -65,7 +65,7 @@ def push_distances(
 
     def nearer(distance: Array) -> Array:
         best = distance
-        # In each of the four rotations of the map, consider pushes to the right.
+        # Handle pushes in all directions as pushes to the right in four rotations of the map.
         for turns in range(4):
             there, room = (jnp.rot90(x, turns) for x in (distance, floor))
             after = jnp.roll(there, -1, axis=1) + 1
@@ -205,7 +205,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
 
 
 def _reflected(position: Array, count: int) -> Array:
-    """Fold integers into 0 .. count - 1, like the path of a walk that is reflected at both ends."""
+    """Fold integers into 0 to count - 1, like the path of a walk that is reflected at both ends."""
     folded = position % (2 * count - 2)
     return jnp.minimum(folded, 2 * count - 2 - folded)
 
@@ -252,8 +252,8 @@ def _targets(
 ) -> Int32[Array, " {boxes}"]:
     """Return the indices of the cells of the targets: `first`, then random cells, all distinct.
 
-    The random cells are drawn from the mask `mask`. Cells that are in the mask `better`, too, are
-    drawn before all others.
+    The random cells are drawn from the mask `mask`. Cells that are also in the mask `better` are
+    drawn first.
     """
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))
@@ -371,7 +371,7 @@ def read(path: str, size: int, boxes: int) -> Levels:
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
-    """Return level `number` in the form that the environment uses.
+    """Return level `number` as the environment uses it.
 
     The push distances are computed here, because `Levels` does not store them.
     """

@@ -58,7 +58,7 @@ class Sudoku(Puzzle):
     """
 
     blanks: int = 40  # number of initially empty cells
-    guided: bool = False  # whether the rules choose the cell, and an action only the digit
+    guided: bool = False  # whether the rules choose the cell, and an action chooses only the digit
 
     legend: ClassVar[str] = "The grid, row by row, with dots for empty cells"
     characters: ClassVar[str] = ".123456789"
@@ -144,7 +144,7 @@ class Sudoku(Puzzle):
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Return the boards in which one placed digit is missing.
+        """Return the boards from which an action leads to `board`: each lacks one placed digit.
 
         With `guided`, a returned board is valid only if the rules choose the cell of the missing
         digit next.
@@ -176,7 +176,7 @@ class Sudoku(Puzzle):
         return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
     def observe_board(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
-        """Return the digits, which are the board itself."""
+        """Return the board: the digit in each cell, 0 in an empty cell."""
         return board
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -239,8 +239,8 @@ def _next(cell: int) -> str:
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
     """Return a random order of nine rows or columns that keeps a full grid valid.
 
-    The lines form three bands of three adjacent lines. The bands are permuted, and the lines within
-    each band.
+    The lines form three bands of three adjacent lines. The bands are permuted, and so are the lines
+    within each band.
     """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
@@ -312,7 +312,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _check_clashes(board: np.ndarray, numbers: list[int]) -> None:
-    """Raise `ValueError` for a digit that occurs twice in a row, column or box."""
+    """Raise `ValueError` if a digit occurs twice in a row, column or 3x3 box."""
     for row, column in zip(*np.nonzero(board), strict=True):
         units = {
             "row": board[row],

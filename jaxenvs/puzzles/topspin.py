@@ -59,7 +59,7 @@ class TopSpin(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions.
 
-        They are two turns and one reversal, or, with `moves="window"`, a reversal at each place.
+        The actions are two turns and one reversal; with `moves="window"`, one reversal per place.
         """
         if self.moves == "ring":
             return ("left", "right", "reverse")
@@ -141,7 +141,7 @@ class TopSpin(Puzzle):
         return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
     def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
-        """Return the tokens in the order of the ring, which are the board itself."""
+        """Return the board: the tokens in the order of the ring."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
@@ -253,7 +253,7 @@ def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray
     """Build pattern databases that together cover all tokens.
 
     A pattern database is a pair (first token, flat table). The table has the fewest actions that
-    bring this token and the ones after it to their places.
+    bring this token and the next few tokens to their places.
     """
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)

@@ -23,7 +23,7 @@ from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOST_CITIES = 32  # largest number of cities: `Tour.visited` has 32 bits, one per city
 GRID = 16  # tiles per side of the picture
-NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # values that `tiles` returns
+NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # sprite indices that `tiles` returns
 MARKS = ("", "visited", "here")
 
 
@@ -99,7 +99,7 @@ class TSP(Puzzle):
 
     @property
     def all_visited(self) -> np.uint32:
-        """The value of `visited` when every city is visited."""
+        """Value of `Tour.visited` when every city is visited: a 1 for each city."""
         return np.uint32((1 << self.cities) - 1)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
@@ -165,7 +165,7 @@ class TSP(Puzzle):
         wanted = left | (index == board.city.astype(jnp.uint32))
         distances = _length(instance[:, None, :] - instance[None, :, :])
         tree = _spanning_tree(distances, wanted)
-        # A slightly smaller value remains admissible although sums of lengths are rounded.
+        # Reduce the value slightly, so that it is admissible in spite of the rounding of sums.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
     def observe_board(

@@ -65,7 +65,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """Letter keys turn clockwise, with Shift anticlockwise; digits make half turns."""
+        """Letter keys turn clockwise, letters with Shift anticlockwise; digits make half turns."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
@@ -249,8 +249,8 @@ class Cube(TwistyPuzzle):
     """
 
     size: int = 3  # stickers per side of a face, 2 or 3
-    turns: str = "quarter"  # "quarter": quarter turns only; "half": half turns, too
-    all_faces: bool = False  # whether all faces of a 2x2 cube turn; in a 3x3 cube they always do
+    turns: str = "quarter"  # "quarter": only quarter turns; "half": quarter and half turns
+    all_faces: bool = False  # whether all six faces turn in a 2x2 cube, as in a 3x3 cube
 
     letters: ClassVar[str] = "WGRBOY"
 
@@ -426,7 +426,7 @@ class Skewb(TwistyPuzzle):
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Return (index, meaning) for each face of a cube.
+    """Return a pair (index, meaning) for each face of a cube.
 
     The meaning names the face, the face above it and the face on its left.
     """

@@ -1,4 +1,4 @@
-"""Boards as packed words, the form in which episodes and searches store them."""
+"""Encode boards as packed uint32 words, which episodes and searches store."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt32
@@ -11,7 +11,7 @@ from .machine import Board, planes
 
 @struct
 class Instance(Struct):
-    """A level: the part of an episode that no action changes."""
+    """Level of an episode, which no action changes."""
 
     game: Int32[Array, ""]  # index of the game, in the order of the files' names
     number: Int32[Array, ""]  # number of the level in its game, from 0
@@ -27,12 +27,12 @@ def words_of(collection: Collection) -> int:
 
 
 def has_checkpoints(collection: Collection) -> bool:
-    """Return whether packed boards also store the objects that `restart` restores."""
+    """Return whether packed boards also store the checkpoint that `restart` restores."""
     return collection.has_command("checkpoint") and collection.has_command("restart")
 
 
 def _board_words(collection: Collection) -> int:
-    """Return the number of words that store where the objects of a board are, see `Codes`."""
+    """Return the number of words that encode the cells of a board's objects, see `Codes`."""
     size = collection.size
     lines = collection.codes.digits.shape[1] * size.side
     return lines * size.words if size.words > 1 else bits.words_for(lines, size.side)
@@ -63,14 +63,14 @@ def unpacked(collection: Collection, instance: Instance, words: UInt32[Array, " 
 
 
 def has_won(words: UInt32[Array, " packed"]) -> Bool[Array, ""]:
-    """Return whether the last word of a packed board says that a turn has won."""
+    """Return whether a turn has won the level: the flag in the last word of a packed board."""
     return words[-1] != 0
 
 
 def _encoded(
     collection: Collection, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
-    """Return the words that store where the objects of changeable layers are, see `Codes`."""
+    """Encode the cells of the objects of all layers that turns can change, see `Codes`."""
     size = collection.size
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))

@@ -50,11 +50,12 @@ class Codes(NamedTuple):
     digit is 1.
     """
 
-    digits: UInt32[np.ndarray, "games digits words"]  # mask of the objects whose digit is 1
-    # Digits by which to find the cells of each object: d + 1 means that digit d must be 1, and
-    # -(d + 1) that it must be 0. Entries of 0 are unused.
+    # For each digit: mask of the objects in whose cells the digit is 1.
+    digits: UInt32[np.ndarray, "games digits words"]
+    # Conditions on digits that hold in the cells of each object: d + 1 means that digit d is 1,
+    # -(d + 1) that digit d is 0. Entries of 0 are unused.
     literals: Int16[np.ndarray, "games objects most"]
-    fixed: UInt32[np.ndarray, "games words"]  # mask of the objects of layers that cannot change
+    fixed: UInt32[np.ndarray, "games words"]  # mask of the objects on layers that no turn changes
 
 
 class Collection(NamedTuple):
@@ -73,24 +74,25 @@ class Collection(NamedTuple):
     random: tuple[str, ...]  # names of the games whose rules draw random numbers
 
     def has(self, option: str) -> bool:
-        """Return whether any of the games has an option in its prelude."""
+        """Return whether any of the games sets `option` in its prelude."""
         return any(option in game.prelude for game in self.games)
 
     def has_command(self, name: str) -> bool:
-        """Return whether any rule of any game has a command."""
+        """Return whether any rule of any game has the command `name`."""
         lists = (part.rules for game in self.games for part in (game.main, game.late))
         return any(name in rule.commands for groups in lists for group in groups for rule in group)
 
 
 def paths(game: str) -> list[Path]:
-    """Return the files of `game`: `shipped`, the name of a shipped game, a file, or a folder.
+    """Return the paths of the source files that `game` names.
 
-    Raises `GameError` if there is no file.
+    `game` is the name of a shipped game, the path of a file, the path of a folder (all its .txt
+    files), or `shipped` (all shipped games). Raises `GameError` if there is no file.
     """
     shipped = SHIPPED / f"{game}.txt"
     if shipped.parent == SHIPPED and os.path.exists(shipped):
         return [shipped]
-    # Functions of `os.path`, because those of `Path` raise for a path that is too long.
+    # Use functions of `os.path`: the methods of `Path` raise an error if a path is too long.
     path = SHIPPED if game == ALL else Path(os.path.expanduser(game))
     exists = bool(game) and os.path.exists(path)  # `Path("")` is the current folder
     if exists and path.is_dir():
@@ -146,7 +148,7 @@ def read(game: str, level: int | None, size: str) -> Collection:
 
 
 def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> Level:
-    """Return the level with a number, from 0; raise `GameError` if there is none."""
+    """Return level `level` (from 0) of the only game; raise `GameError` if there is none."""
     if len(games) != 1:
         raise GameError(
             f"level={level}: a level can be chosen of one game, not of {len(games)}; "
@@ -166,7 +168,7 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     `needed` has the size that each level and its game need, and `names` has the name of each of
     these games. "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest
     of `SIZES` that does, with rare features as needed, see `Size.extended`. If the size is too
-    small, raises `GameError` with each quantity that exceeds it and the game.
+    small, raises a `GameError` that lists each quantity that is too large, with its game.
     """
     needed, names = [*needed], [*names]
     least = Size.over(needed)
@@ -189,7 +191,7 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
 def _exceeding(
     limits: Mapping[str, int], needed: Sequence[Size], names: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
-    """Yield what exceeds each limit, such as "mygame.txt has 70 rules", and the limit."""
+    """Yield (text, limit) for each exceeded limit, such as ("mygame.txt has 70 rules", 64)."""
     for field, most in limits.items():
         numbers = [getattr(one, field) for one in needed]
         if (number := max(numbers)) > most:
@@ -199,8 +201,8 @@ def _exceeding(
 def changing_layers(game: Game) -> dict[int, bool]:
     """Return the collision layers whose objects a turn can change: by a rule, or by movement.
 
-    The result is a dict: layer -> whether a cell may come to have several objects of this layer.
-    The engine allows that where a rule sets an object and, by `random`, another one of the layer.
+    The result is a dict: layer -> whether a cell can have several objects of this layer. That
+    happens if one rule sets an object and, by `random`, a second object of the same layer.
     """
     objects = moves = 0
     several = set[int]()
@@ -216,12 +218,12 @@ def changing_layers(game: Game) -> dict[int, bool]:
 
 
 def _layers(game: Game, objects: int) -> set[int]:
-    """Return the collision layers of the objects in a mask."""
+    """Return the collision layers of the objects in the mask `objects`."""
     return {game.layer_of[each] for each in bits(objects & (1 << len(game.objects)) - 1)}
 
 
 def _codes(packers: list[Packer], size: Size) -> Codes:
-    """Build the arrays that say how boards of the games are stored, see `Codes`."""
+    """Build the `Codes` of the games: arrays that define how their boards are stored."""
     plans = [[*_numbered(packer.game)] for packer in packers]
     lengths = [sum(count for _, count in plan) for plan in plans]
     most = max(count for plan in plans for _, count in plan)
@@ -245,15 +247,15 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield how cells store the objects of each layer that can change, see `Codes`.
+    """Yield a pair (signs, count) for each layer that turns can change: its binary code in a cell.
 
-    A pair (signs, count) is yielded for each layer. `count` is the number of binary digits. `signs`
-    has a number for each object (by id) and each digit: 1 if the digit must be 1 in the cells of
-    the object, -1 if it must be 0, and 0 if it can be both.
+    `count` is the number of binary digits, see `Codes`. `signs` is a dict: id of an object of the
+    layer -> a number for each digit. The number is 1 if the digit is 1 in the cells of the object,
+    -1 if the digit is 0 there, and 0 if the digit can be either.
     """
     for layer, several in changing_layers(game).items():
         members = [i for i, each in enumerate(game.layer_of) if each == layer]
-        if several:  # one digit for each object, because a cell may have any of them
+        if several:  # one digit for each object, because a cell can have several of them
             count = len(members)
             yield (
                 {each: [int(d == i) for d in range(count)] for i, each in enumerate(members)},

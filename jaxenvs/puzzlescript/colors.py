@@ -1,4 +1,4 @@
-"""Palettes: the RGB values that colour names have under a game's option `color_palette`.
+"""Palettes: the RGB value of each colour name, for each value of the option `color_palette`.
 
 Source: increpare/PuzzleScript 4db08ebe, `colors.js`.
 """
@@ -26,7 +26,7 @@ NAMES = (
     "purple",
     "pink",
 )
-# A game may give a palette by its number in this order, from 1.
+# RGB values of `NAMES` in each palette. A game can also name a palette by its number, from 1.
 PALETTES = {
     "mastersystem": (
         "000000 ffffff 555555 555500 aaaaaa ff0000 aa0000 ff5555 aa5500 550000 ffaa00 ff5500 "

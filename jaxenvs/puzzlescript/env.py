@@ -51,18 +51,21 @@ class PuzzleScript(PackedPuzzle):
     Levels are drawn from the selected levels of the selected games: first the game, then its level.
     """
 
-    # Name of a shipped game, or path of a file or of a folder of games; shipped: all shipped games.
+    # Name of a shipped game, path of a game's file, or path of a folder of games; shipped: all
+    # shipped games.
     game: str = "crates"
-    level: int | None = None  # number of the level, from 0, not counting messages; None: all
+    level: int | None = None  # number of the level, from 0, without messages; None: all levels
     # Levels of each game that are drawn: all, test (every third level), train (the others), or a
     # range of numbers such as 0:20.
     levels: str = "all"
-    # Names of the games that are drawn, such as crates,relay, or with a minus those that are left
-    # out, such as -crates,-relay; empty: all.
+    # Names of the games that are drawn, such as crates,relay. Names with a minus are left out, such
+    # as -crates,-relay. Empty: all games.
     games: str = ""
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
-    observation: str = "objects"  # objects, planes, names or sprites
-    mask: str = "changes"  # what `action_mask` allows: actions that change the board, or all inputs
+    observation: str = "objects"  # type of observation: objects, planes, names or sprites
+    # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that
+    # the game has).
+    mask: str = "changes"
     # Coefficient of the shaping reward: the decrease of the number of cells with X but not Y for
     # win conditions `all X on Y`; 0: off.
     shaping: float = 0.0
@@ -96,12 +99,12 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def collection(self) -> Collection:
-        """The games as arrays."""
+        """Games and levels that `game` and `level` select, as arrays."""
         return read(self.game, self.level, self.size)
 
     @functools.cached_property
     def _selection(self) -> Selection:
-        """The levels that episodes draw, as the fields `levels` and `games` say."""
+        """Levels from which each episode draws one, selected by the fields `levels` and `games`."""
         return select(self.collection, self.levels, self.games)
 
     @property
@@ -111,11 +114,11 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Lowest and highest reward: 0 and 1, each extended by the largest shaping reward."""
+        """Lowest and highest reward: 0 minus and 1 plus the largest shaping reward."""
         most = self.shaping * self.collection.size.side**2
         return -most, 1.0 + most
 
-    # Spaces.
+    # Spaces of actions and observations.
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -130,7 +133,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def _inputs(self) -> list[tuple[str, int]]:
-        """Name of each action, and the number that the interpreter has for it."""
+        """Pairs (name, number in the interpreter) of the actions that at least one game has."""
         collection = self.collection
         every = [*enumerate(DIRECTIONS), (ACTION, "action"), (TICK, "tick")]
         return [(name, i) for i, name in every if any(_has(game, i) for game in collection.games)]
@@ -143,15 +146,15 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def observation_space(self) -> Space:
-        """Space of the observation that `observation` selects: the objects of all cells."""
+        """Space of observations: all cells' objects, in the format that `observation` names."""
         return observations.space(self.collection, self.observation)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """(index, object's name) pairs; () if games differ in them, or for pixels."""
+        """(index, object's name) pairs; () if the indices differ between games, or for pixels."""
         return observations.layout(self.collection, self.observation)
 
-    # Rules.
+    # Rules: levels, turns, win and heuristic.
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Draw one of the games that `levels` and `games` select, then one of its levels."""
@@ -205,7 +208,7 @@ class PuzzleScript(PackedPuzzle):
     def _turn(
         self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Partial
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
-        """Play an action on a packed board; an action that the game lacks changes nothing.
+        """Return the packed board after an action; an action that the game lacks changes nothing.
 
         Also return whether the turn was stopped by the limit of `again` turns or of micro-steps.
         """
@@ -219,7 +222,7 @@ class PuzzleScript(PackedPuzzle):
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
     ) -> Move:
-        """Return the board after an action; the move is valid if this changes the board.
+        """Return the board after an action; the move is valid if the action changes the board.
 
         Raises `ValueError` if a game has random rules.
         """
@@ -243,28 +246,31 @@ class PuzzleScript(PackedPuzzle):
         return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return the actions that `mask` allows; for random games, those that the game has."""
+        """Return which actions `mask` allows; with random games, all actions of the game."""
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
 
     def is_goal(self, instance: Instance, board: UInt32[Array, " packed"]) -> Bool[Array, ""]:
-        """Return whether the board is won; this is stored on it by the turn that wins."""
+        """Return whether a turn has won the level; the packed board stores this flag."""
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0 or, with `count`, the number of cells with X but not Y for `all X on Y`.
+        """Return 0 or, with `count`, how many cells have X but not Y for a condition `all X on Y`.
 
         `all X on Y` is a win condition. With several such conditions, the largest number is
-        returned. It can be higher than the number of actions to a win, because one turn may move
-        many objects.
+        returned. It can exceed the number of actions to a win, because one turn may move many
+        objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return the largest number of cells with X but not Y for `all X on Y`; 0 after a win."""
+        """Return how many cells have X but not Y, as the maximum over conditions `all X on Y`.
+
+        Return 0 after a win.
+        """
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
         missing = Machine(collection.size).missing(collection.tables, instance.game, found)
@@ -272,7 +278,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def num_words(self) -> int:
-        """Number of 32-bit words of a board."""
+        """Number of 32-bit words of a packed board."""
         return boards.words_of(self.collection)
 
     # Observation, pictures and text.
@@ -280,13 +286,13 @@ class PuzzleScript(PackedPuzzle):
     def objects(
         self, instance: Instance, board: UInt32[Array, " packed"]
     ) -> UInt32[Array, "objects side words"]:
-        """Return the cells of each object as bit planes."""
+        """Return one bit plane per object: the cells of a packed board that have the object."""
         return boards.unpacked(self.collection, instance, board).objects
 
     def observe_board(
         self, instance: Instance, board: UInt32[Array, " packed"]
     ) -> UInt8[Array, "side side objects"] | UInt32[Array, "objects side words"]:
-        """Return the objects of all cells in the form that `observation` selects."""
+        """Return the objects of all cells, in the format that `observation` names."""
         objects = self.objects(instance, board)
         return observations.observed(self.collection, self.observation, instance, objects)
 
@@ -302,7 +308,7 @@ class PuzzleScript(PackedPuzzle):
         return shown + state.instance.game * np.int32(collection.size.objects + 1)
 
     def atlas(self, tile_size: int) -> np.ndarray:
-        """Return each game's sprites: the colour outside of its levels, then the game's objects."""
+        """Return each game's tiles: the colour outside of levels, then one sprite per object."""
         sprites = pictures.sheet(self.collection.games, self.collection.size.objects, tile_size)
         ground = sprites[:, :1, ..., :3]
         drawn = np.where(sprites[..., 3:] > 0, sprites[..., :3], ground)
@@ -311,7 +317,7 @@ class PuzzleScript(PackedPuzzle):
     def picture(
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
-        """Draw all objects with the game's sprites, layer over layer."""
+        """Return a picture of the board: the sprites of all objects, drawn layer over layer."""
         objects = self.objects(state.instance, state.board)
         return pictures.picture(self.collection, state.instance.game, objects, tile_size)
 
@@ -322,17 +328,17 @@ class PuzzleScript(PackedPuzzle):
         return glyphs.written(self.collection.games[int(instance.game)], cells)
 
     def text_inputs(self, state: PuzzleState, params: Any = None) -> dict[str, Array]:
-        """Return the objects of each cell, the game and the size of the level, for `texts`."""
+        """Return the inputs of `texts`: each object's cells, the game and the level's size."""
         objects, level = self.objects(state.instance, state.board), state.instance
         size = {"width": level.width, "height": level.height}
         return {"objects": objects, "game": level.game, **size}
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
-        """Return boards as text, after the game's title and the meaning of each character."""
+        """Return a text per state: title, characters' meaning if `detail` is "full", and board."""
         return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-        """Return the rows of the board that changed."""
+        """Return, for each state of a batch, the rows that differ in `old` and `new`."""
         boards = (glyphs.boards_of(self.collection, inputs) for inputs in (old, new))
         texts = ([glyphs.written(*one) for one in batch] for batch in boards)
         return [board_changes(*pair) for pair in pairs(*texts)]
@@ -386,7 +392,7 @@ class PuzzleScript(PackedPuzzle):
 
 
 def _has(game: Game, number: int) -> bool:
-    """Return whether a game has an action, given as the interpreter's number."""
+    """Return whether a game has the action `number`, counted as in the interpreter."""
     if number == ACTION:
         return "noaction" not in game.prelude
     return number != TICK or "realtime_interval" in game.prelude

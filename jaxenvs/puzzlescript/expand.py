@@ -1,4 +1,4 @@
-"""Expand source rules into rules with one direction, one movement and definite objects each.
+"""Expand each source rule into rules with one direction and definite movements and objects.
 
 The order of the expanded rules matters: the rules of a group run in this order. A cell of a rule is
 a tuple of pairs (modifier, name), such as (">", "player") or ("no", "wall").
@@ -28,7 +28,7 @@ SEVERAL = {
     "across vertical": MOVEMENTS["vertical"],
 }
 OPPOSITE = {"up": "down", "left": "right"}
-MOST_RULES = 400_000  # maximum number of rules, equal ones included, that one rule stands for
+MOST_RULES = 400_000  # maximum number of rules, duplicates included, that one rule expands to
 
 Rows = tuple[Row, ...]
 
@@ -57,7 +57,7 @@ def both(rule: Rule, change: Callable[[Cell], Cell]) -> Rule:
 
 
 def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Rows:
-    """Return rows with `change` applied to the cell at `place` = (row, cell), if the row exists."""
+    """Return the rows, with `change` applied to the cell at `place` = (row, cell) if it exists."""
     r, c = place
     if r >= len(rows):
         return rows
@@ -72,7 +72,7 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
             yield (r, c), cell
 
 
-# Steps 1 to 3: directions, and redundant `no`.
+# Steps 1 to 3 of the expansion: directions, and redundant `no`.
 
 
 def _directed(rule: Rule) -> list[Rule]:
@@ -89,7 +89,7 @@ def _directed(rule: Rule) -> list[Rule]:
 
 
 def _check_absent(rule: Rule, names: Names) -> None:
-    """Record an error for cells on the right that both have and exclude an object."""
+    """Record an error for each cell on the right side that both names and excludes an object."""
     for _, cell in places(rule.right):
         there = [name for modifier, name in cell if modifier != "no" and name in names.sprites]
         mask = sum({names.mask(name) for name in there})
@@ -102,10 +102,11 @@ def _check_absent(rule: Rule, names: Names) -> None:
 
 
 def _without_redundant(rule: Rule, names: Names) -> Rule:
-    """Drop `no X` on the right if the left has it, and on the left if other objects exclude X.
+    """Return the rule without each `no X` that has no effect.
 
-    On the right, the (modifier, name) pair after a dropped pair is always kept, as in
-    PuzzleScript's engine.
+    On the right, `no X` has no effect if the same cell on the left has `no X` too. The pair
+    (modifier, name) after a dropped pair is always kept, as in PuzzleScript's engine. On the left,
+    `no X` has no effect if other objects of the cell exclude X, see `needed`.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -131,7 +132,7 @@ def needed(cell: Cell, names: Names) -> Cell:
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # PuzzleScript's engine does not resolve synonyms of objects here.
+        # As in PuzzleScript's engine, synonyms of objects are not resolved, so they imply nothing.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
@@ -145,13 +146,13 @@ def needed(cell: Cell, names: Names) -> Cell:
     return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))
 
 
-# Steps 4 to 7: absolute directions, aggregates, synonyms.
+# Steps 4 to 7 of the expansion: absolute directions, aggregates, synonyms.
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Replace the relative directions, such as `>`, by absolute ones in a rule of one direction.
+    """Replace relative directions, such as `>`, by absolute directions; the rule has one direction.
 
-    A rule with direction left or up becomes one with direction right or down and reversed rows,
+    A rule with direction left or up becomes a rule with direction right or down and reversed rows,
     unless it has an ellipsis.
     """
     direction = rule.directions[0]
@@ -164,7 +165,11 @@ def _absolute(rule: Rule) -> Rule:
 
 
 def _with_objects(rule: Rule, names: Names) -> Rule:
-    """Replace each aggregate by its objects: the first in its place, the others at the end."""
+    """Replace each synonym of an object by the object, and each aggregate by its objects.
+
+    The first object of an aggregate (`A and B`) takes the aggregate's place in the cell; its other
+    objects are added at the end of the cell.
+    """
 
     def change(cell: Cell) -> Cell:
         first, rest = [], []
@@ -188,22 +193,22 @@ def _with_objects(rule: Rule, names: Names) -> Rule:
 
 
 def _check_count(count: int, rule: Rule, names: Names) -> None:
-    """Raise `GameError` if a rule stands for too many rules."""
+    """Raise `GameError` if `count`, the number of rules that a rule expands to, is too large."""
     if count > MOST_RULES:
         most = f"a rule stands for more than {MOST_RULES:,} rules"
         names.problems.error(rule.line, f"{most}; write one movement or object instead of several")
         names.problems.check()
 
 
-# Step 8: modifiers that stand for several movements.
+# Step 8 of the expansion: modifiers that stand for several movements.
 
 
 class _Taken(NamedTuple):
-    """How a modifier or a property on the left of a rule was replaced by something definite."""
+    """Replacement of a modifier or property on a rule's left side by one movement or object."""
 
-    value: str  # the movement or object that replaces it
-    times: int  # number of cells in which it was replaced
-    place: tuple[int, int]  # (row, cell) of one of these cells
+    value: str  # movement or object that replaces the modifier or property
+    times: int  # number of cells in which the replacement was made
+    place: tuple[int, int]  # indices (row, cell) of one of these cells
 
 
 def _with_movements(rule: Rule, names: Names) -> list[Rule]:
@@ -257,7 +262,10 @@ def _moved(
 
 
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
-    """Replace a modifier on the right as on the left, if it was replaced exactly once there."""
+    """Replace each modifier on the right by the movement that replaced it on the left.
+
+    A modifier that was replaced more than once on the left stays, because its movement is not sure.
+    """
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
 
@@ -270,14 +278,14 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     return rule._replace(right=mapped(mapped(rule.right, by_pair), by_modifier))
 
 
-# Step 9: properties.
+# Step 9 of the expansion: properties (names that stand for one of several objects).
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
-    """Return one rule for each member of a property that cannot stay a property.
+    """Return one rule for each choice of members for the properties that cannot stay.
 
-    A property cannot stay if its members are on several layers, or if a cell has it on the right
-    side and not on the left.
+    A property stands for one of its members. It cannot stay if the members are on several layers,
+    or if a cell has the property on the right side and not on the left.
     """
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {
@@ -325,7 +333,7 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
 def _named(name: str, member: str) -> Callable[[Cell], Cell]:
     """Return a function that replaces property `name` by `member` in a cell.
 
-    It keeps a property that follows the modifier `random`.
+    The function keeps a property that follows the modifier `random`.
     """
     return lambda cell: tuple(
         (m, member) if each == name and m != "random" else (m, each) for m, each in cell
@@ -333,7 +341,10 @@ def _named(name: str, member: str) -> Callable[[Cell], Cell]:
 
 
 def _member_inferred(rule: Rule, taken: dict[str, _Taken]) -> Rule:
-    """Replace a property on the right as on the left, if it was replaced in only one cell there."""
+    """Replace each property on the right by the member that replaced it on the left.
+
+    A property that was replaced in more than one cell on the left stays.
+    """
     for name, each in taken.items():
         if each.times == 1:
             rule = rule._replace(right=mapped(rule.right, _named(name, each.value)))
@@ -355,11 +366,11 @@ def _none_of(cell: Cell, names: Names) -> Cell:
     return tuple(pairs)
 
 
-# Steps 10 and 11: stationary objects, duplicates.
+# Steps 10 and 11 of the expansion: stationary objects, duplicates.
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Return the rule with `stationary` before new objects of the right side without a modifier.
+    """Give the modifier `stationary` to new objects on the right side that have no modifier.
 
     An object is new if the same cell on the left names nothing on its layer. Late rules are not
     changed.
@@ -382,7 +393,7 @@ def _stationary(rule: Rule, names: Names) -> Rule:
 
 
 def _unique(rules: list[Rule]) -> list[Rule]:
-    """Return the rules without each rule that equals a later one of its group."""
+    """Return the rules without duplicates: of equal rules in a group, the last one is kept."""
     kept = []
     for _, group in itertools.groupby(rules, key=lambda rule: rule.group):
         seen = set()

@@ -14,12 +14,12 @@ class Report(NamedTuple):
     """Report of `jaxenvs games check` on a game that can be loaded."""
 
     size: Size  # smallest size of the interpreter for the game and all its levels
-    fits: str  # name of the smallest of `SIZES` that holds it, "exact" if none does
+    fits: str  # name of the smallest of `SIZES` that holds `size`; "exact" if none does
     features: tuple[str, ...]
 
 
 def report(game: Game) -> Report:
-    """Return the size and the features of a game."""
+    """Return the report on a game: the size that it needs, and the features that it uses."""
     packer = Packer(game)
     levels = [packer.level_size(each) for each in game.levels if isinstance(each, Level)]
     least = Size.over(levels)

@@ -1,4 +1,4 @@
-"""Parse a PuzzleScript game into tables."""
+"""Parse the source text of a PuzzleScript game into tables."""
 
 import dataclasses
 import os
@@ -45,7 +45,7 @@ LARGEST = 4_000_000  # maximum size of a source file, bytes
 
 @dataclasses.dataclass(frozen=True)
 class Game:
-    """A game that was parsed: its objects, rules, win conditions and levels.
+    """A parsed game: its objects, rules, win conditions and levels.
 
     A mask is an int whose bits stand for the members of a set. In masks of objects, the object with
     id o has bit o. In masks of movements, movement m of layer l has bit 5 l + m.
@@ -53,24 +53,24 @@ class Game:
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" if an option has no value
-    objects: tuple[str, ...]  # name of each id; an object listed twice also has an unused id
-    sprites: tuple[Sprite, ...]  # sprite of each id
-    layer_of: tuple[int, ...]  # collision layer of each id
+    objects: tuple[str, ...]  # names of objects by id; an object listed twice also has an unused id
+    sprites: tuple[Sprite, ...]  # sprite of each object, by id
+    layer_of: tuple[int, ...]  # collision layer of each object, by id
     layers: int  # number of collision layers
     background: int  # id of the default background object
     player: int  # mask of the player's objects
-    player_is_aggregate: bool  # whether a player is all objects of `player` in one cell
-    main: Groups  # the rules that are not late
-    late: Groups  # the rules after `late`, which run after the movement of objects
+    player_is_aggregate: bool  # whether a player needs all objects of `player` in one cell
+    main: Groups  # rules that are not marked `late`
+    late: Groups  # rules marked `late`, which run after the movement of objects
     wins: tuple[Win, ...]
     glyphs: dict[str, int]  # object mask of each character that levels may contain
-    levels: tuple[Level | str, ...]  # strings are messages
+    levels: tuple[Level | str, ...]  # levels and, as strings, messages, in order
     warnings: tuple[str, ...]
     errors: tuple[str, ...]  # always empty if the game was parsed with on_error="raise"
 
 
 def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
-    """Read a game from a file, see `parse`. Raises `GameError` also for a file that is not text."""
+    """Parse a game's file, see `parse`. Raises `GameError` also if it is too large or not UTF-8."""
     path = Path(path)
     try:
         if (size := path.stat().st_size) > LARGEST:
@@ -87,8 +87,8 @@ def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
 def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
     """Parse a source text into tables.
 
-    Raises `GameError` that lists each error with `name` and its line. With `on_error="engine"`,
-    return a game in spite of errors if PuzzleScript's engine would play it.
+    Raises a `GameError` that lists each error with `name` and the line number. With
+    `on_error="engine"`, return a game in spite of errors if PuzzleScript's engine would play it.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')
@@ -109,7 +109,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
 
 class _Reading:
-    """Parser state: the parts of a source read so far."""
+    """State of the parser: what it has read of a game's source so far."""
 
     def __init__(self, names: Names) -> None:
         self.names, self.problems = names, names.problems
@@ -120,7 +120,7 @@ class _Reading:
         self.in_level = False
 
     def read(self, section: str, line: Line) -> None:
-        """Parse a line of a section."""
+        """Parse a line of the section `section`."""
         if section in ("objects", "levels"):  # in these sections, blank lines have a meaning
             (self.objects.read if section == "objects" else self._read_level)(line)
         elif line.text:
@@ -128,7 +128,7 @@ class _Reading:
 
     @property
     def _readers(self) -> dict[str, Callable[[Line], None]]:
-        """Parsers of the sections other than objects and levels."""
+        """Function that parses a line, for each section other than `objects` and `levels`."""
         return {
             "": self._read_option,
             "legend": self.names.read_legend,
@@ -164,7 +164,7 @@ class _Reading:
             )
 
     def _check_option(self, word: str, value: str, line: int) -> None:
-        """Record an error or a warning for a value that is wrong or ignored."""
+        """Record an error or a warning if the value of the option `word` is invalid or ignored."""
         if word in ("background_color", "text_color") and not Objects.COLOR.fullmatch(value):
             self.problems.error(line, f"{word} {value!r}: give a colour name or #rrggbb")
         if word == "color_palette" and palette(value) is None:
@@ -196,7 +196,7 @@ class _Reading:
                 )
 
     def game(self, name: str) -> Game:
-        """Build the game from all parsed parts."""
+        """Build the game from all lines that were read, and record its errors."""
         names = self.names
         if not names.layers:
             self.problems.error(0, "no collision layers; every object needs one")

@@ -31,12 +31,12 @@ def names_of(game: Game, mask: int) -> str:
 
 
 def shown(game: Game, mask: int) -> int:
-    """Return a cell's object mask without the default background, unless nothing else is there."""
+    """Remove the default background from a cell's object mask, unless it is the only object."""
     return mask & ~(1 << game.background) or mask
 
 
 def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
-    """Return a character for each object mask in `cells`: a glyph of the game, or a new one."""
+    """Return a character for each object mask in `cells`: a glyph of the game, or a new letter."""
     known = {}
     for glyph, mask in game.glyphs.items():
         known.setdefault(shown(game, mask), glyph)
@@ -63,7 +63,7 @@ def written(game: Game, cells: list[list[int]]) -> str:
 
 
 def explained(game: Game, cells: list[list[int]]) -> str:
-    """Return the meaning of every character of `written`, on one line."""
+    """Return a line with the meaning of each character that `written` uses for `cells`."""
     found = legend(game, cells)
     return ", ".join(f"{glyph} {names_of(game, mask)}" for mask, glyph in found.items())
 
@@ -71,7 +71,7 @@ def explained(game: Game, cells: list[list[int]]) -> str:
 def boards_of(
     collection: Collection, inputs: Mapping[str, np.ndarray]
 ) -> Iterator[tuple[Game, list[list[int]]]]:
-    """Yield the game of each state of a batch, and the object mask of each cell.
+    """Yield, for each state of a batch, its game and the object masks of its cells.
 
     `inputs` has a batch of the arrays that `PuzzleScript.text_inputs` returns.
     """
@@ -82,7 +82,7 @@ def boards_of(
 
 
 def told(game: Game, cells: list[list[int]], detail: str) -> str:
-    """Return the text of `written` after the game's title and, if full, the characters' meaning."""
+    """Return the title, the characters' meaning (unless `detail` is "short") and the board."""
     title, board = game.prelude.get("title") or game.name, written(game, cells)
     if detail == "short":
         return board_text([f"{title}."], "", board, detail)
@@ -90,10 +90,10 @@ def told(game: Game, cells: list[list[int]], detail: str) -> str:
 
 
 def parsed(game: Game, text: str) -> list[list[int]]:
-    """Parse the text of `written` into object masks, line by line.
+    """Parse text in the format of `written` into the object mask of each cell, line by line.
 
-    Raises `ValueError` with the line and column of a mistake. A shorter line repeats its last
-    glyph, as in a game's source.
+    Raises `ValueError` with the line and column of a mistake. A line that is shorter than the first
+    line repeats its last glyph, as in a game's source.
     """
     glyphs, lines = dict(game.glyphs), []
     for number, line in enumerate(text.strip("\n").splitlines(), 1):
@@ -127,7 +127,7 @@ def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game)
 
 
 def _mask(game: Game, names: str, number: int) -> int:
-    """Return the mask of the objects in `a and b`; raise `ValueError` for an unknown object."""
+    """Return the mask of the objects in `a and b`; raise `ValueError` if an object is unknown."""
     result = 0
     for name in names.split(" and "):
         if name.strip() not in game.objects:
@@ -142,7 +142,7 @@ def _mask(game: Game, names: str, number: int) -> int:
 def to_planes(
     collection: Collection, lines: list[list[int]]
 ) -> tuple[UInt32[np.ndarray, "objects side words"], int, int]:
-    """Convert a level's object masks to planes; also return its width and height.
+    """Convert the object masks of a level's cells to bit planes; also return its width and height.
 
     Raises `ValueError` for a level larger than the environment's side.
     """

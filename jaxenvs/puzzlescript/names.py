@@ -20,29 +20,30 @@ KEYWORDS = frozenset(
 
 
 class Sprite(NamedTuple):
-    """Picture of an object, 5 x 5 pixels, as the source gives it."""
+    """Picture of an object, 5 x 5 pixels, as written in the game's source."""
 
     line: int
-    colors: tuple[str, ...]  # palette names or #rgb, #rrggbb
+    colors: tuple[str, ...]  # colour names, #rgb or #rrggbb
     # Digits (index in `colors`) and dots (transparent); (): all pixels have colour 0.
     rows: tuple[str, ...]
 
 
 @dataclasses.dataclass
 class Names:
-    """What the names in a game's source mean.
+    """Meaning of the names in a game's source.
 
-    A name is an object's, a synonym of another name, an aggregate (`A and B`: all of these objects)
-    or a property (`A or B`: any of them). A mask of objects has bit i for the object with id i.
+    A name stands for an object, or it is a synonym of another name, an aggregate (`A and B`: all of
+    these objects) or a property (`A or B`: any of these objects). In a mask of objects, bit i is
+    for the object with id i.
     """
 
     problems: Problems
-    sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)  # by name of the object
-    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)  # name -> other name
+    sprites: dict[str, Sprite] = dataclasses.field(default_factory=dict)  # object -> its sprite
+    synonyms: dict[str, str] = dataclasses.field(default_factory=dict)  # synonym -> name
     # Name of an aggregate or of a property -> names of its objects.
     aggregates: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     properties: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    # Name -> line that defines it, for all names but the main names of objects.
+    # Synonym, aggregate or property -> line that defines it.
     lines: dict[str, int] = dataclasses.field(default_factory=dict)
     layers: list[list[str]] = dataclasses.field(default_factory=list)  # objects of each layer
     ids: dict[str, int] = dataclasses.field(default_factory=dict)  # object -> index in `order`
@@ -62,7 +63,7 @@ class Names:
         return name
 
     def members(self, name: str) -> tuple[str, ...]:
-        """Return the objects of a name: an aggregate means all of them, a property any one."""
+        """Return the objects of a name: an aggregate means all of them, a property any of them."""
         name = self.target(name)
         if name in self.sprites:
             return (name,)
@@ -81,11 +82,11 @@ class Names:
         return sum({1 << self.ids[member] for member in self.members(name) if member in self.ids})
 
     def layer_mask(self, layer: int) -> int:
-        """Return the mask of the objects of a layer."""
+        """Return the mask of the objects on collision layer `layer`."""
         return sum(1 << self.ids[name] for name, each in self.layer_of.items() if each == layer)
 
     def single_layer(self, name: str) -> int | None:
-        """Return the layer of an object or a property; None if its members are on several."""
+        """Return the layer of an object or property; None if its members are on several layers."""
         layers = {self.layer_of.get(member) for member in self.members(name)}
         return layers.pop() if len(layers) == 1 else None
 
@@ -138,22 +139,22 @@ class Names:
 
     @property
     def background(self) -> str:
-        """Name of the object that fills the background of cells for which a level gives none."""
+        """Name of the object that fills each cell for which a level names no background object."""
         members = [name for name in self.members("background") if name in self.ids]
         if self.is_aggregate("background") or not members:
             return self.order[0]
         return members[0]
 
-    # Parsing.
+    # Parsing of definitions.
 
     @staticmethod
     def undefined(name: str) -> str:
-        """Return the message for a name that does not exist."""
+        """Return the error message for a name that is not defined."""
         return f"{name.upper()} is not defined in OBJECTS or LEGEND"
 
     @staticmethod
     def taken(name: str, line: int) -> str:
-        """Return the message for a second definition of a name that is defined in line `line`."""
+        """Return the error message for a second definition of a name; line `line` has the first."""
         return f"{name.upper()} is already defined in line {line}; choose another name"
 
     def declare(self, name: str, line: int) -> bool:
@@ -171,7 +172,7 @@ class Names:
         return True
 
     def read_legend(self, line: Line) -> None:
-        """Parse `a = b`, `a = b and c` or `a = b or c`."""
+        """Parse a line of the section `legend`: `a = b`, `a = b and c` or `a = b or c`."""
         found = re.match(r"([^=\s]*)\s*=\s*(.*)", line.text)
         words = found[2].split() if found else []
         if not found or not words or len(words) % 2 == 0:
@@ -196,7 +197,7 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Add a legend entry: a synonym, or an aggregate or property of the given names."""
+        """Define `name`: a synonym of the name in `given`, or an aggregate or property of all."""
         if not given or not self.declare(name, line):
             return
         if not joins:
@@ -233,7 +234,7 @@ class Names:
         self.layers.append(layer)
 
     def _on_layer(self, name: str, line: int) -> tuple[str, ...]:
-        """Return the objects that a name puts on a layer; none, with an error, for a wrong name."""
+        """Return the objects that `name` puts on a layer; if `name` is invalid, record an error."""
         if name not in self:
             message = self.undefined(name)
         elif not re.fullmatch(r"\w+", name):
@@ -259,7 +260,7 @@ class Objects:
         self.expects = "name"
 
     def read(self, line: Line) -> None:
-        """Parse a line of the section; a blank line ends an object."""
+        """Parse a line of the section `objects`; a blank line ends the definition of an object."""
         if not line.text:
             self.expects = "name"
         elif self.expects == "colors":
@@ -315,7 +316,7 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        # As in PuzzleScript's engine, the character after a row counts, except after the last row.
+        # Like PuzzleScript's engine, also check a sixth character, except in the last row.
         checked = row[:6] if len(sprite.rows) < 4 else row[:5]
         if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)

@@ -12,11 +12,11 @@ from .machine import planes
 from .machine.sizes import WORD
 
 KINDS = ("objects", "planes", "names", "sprites")
-PIXELS = 3 * pictures.CELLS**2  # length of a cell in observation `sprites`: RGB of each pixel
+PIXELS = 3 * pictures.CELLS**2  # numbers per cell in observation `sprites`: RGB of each pixel
 
 
 def space(collection: Collection, kind: str) -> Space:
-    """Return the space of the observations of a kind, one of `KINDS`."""
+    """Return the space of the observation `kind`, one of `KINDS`."""
     size = collection.size
     if kind == "planes":
         return Box(0, 2**WORD - 1, (size.objects, size.side, size.words), np.uint32)
@@ -27,9 +27,9 @@ def space(collection: Collection, kind: str) -> Space:
 
 
 def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs (place in the observation, name of the object at this place).
+    """Return pairs (index in the observation, name of the object with this index).
 
-    Return () if the place of an object differs between the games, or if the observation has pixels.
+    Return () if the index of an object differs between the games, or if the observation has pixels.
     """
     if kind == "sprites" or (kind != "names" and len(collection.games) != 1):
         return ()
@@ -55,16 +55,16 @@ def observed(
 
 
 def names(collection: Collection) -> tuple[str, ...]:
-    """Return the different names of objects of all games, in order of appearance."""
+    """Return the names of the objects of all games without duplicates, in order of appearance."""
     return tuple(dict.fromkeys(name for game in collection.games for name in game.objects))
 
 
 def _numbers(collection: Collection) -> np.ndarray:
-    """Return the index of the object with each name in each game, int32 (games, names).
+    """Return, for each game and name, the index of the object with the name, int32 (games, names).
 
-    The index is -1 if the game has no object of this name.
+    The index is -1 if the game has no object with the name.
     """
     every = names(collection)
-    # Of an object that is listed twice, the last index is used.
+    # If a game lists an object twice, this keeps its last index.
     ids = [{name: i for i, name in enumerate(game.objects)} for game in collection.games]
     return np.array([[each.get(name, -1) for name in every] for each in ids], np.int32)

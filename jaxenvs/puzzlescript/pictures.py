@@ -1,4 +1,4 @@
-"""Pictures of boards: the games' own sprites, layer over layer."""
+"""Pictures of boards: the sprites of the games, drawn layer over layer."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +9,12 @@ from .colors import DEFAULT, palette, rgb
 from .game import Game
 from .machine import planes
 
-CELLS = 5  # number of pixels on a side of a sprite in a game's source
-OUTSIDE = "black"  # colour around a level if the game names none
+CELLS = 5  # width and height of a sprite in a game's source, pixels
+OUTSIDE = "black"  # colour outside of a level if the game names no `background_color`
 
 
 def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
-    """Return the sprites of games as RGBA, uint8 (games, 1 + objects, tile, tile, 4).
+    """Return the sprites of all games as RGBA, uint8 (games, 1 + objects, tile, tile, 4).
 
     Index 0 of the second axis is the colour outside of a level; index o + 1 is object o.
     """
@@ -41,7 +41,7 @@ def cells(
     objects: UInt32[Array, "objects side words"],
     tile: int,
 ) -> UInt8[Array, "side side tile tile 3"]:
-    """Draw each cell of a level: its objects, in the order of their collision layers."""
+    """Draw the objects of each cell of a level, in the order of their collision layers."""
     size = collection.size
     sprites = jnp.asarray(sheet(collection.games, size.objects, tile))[game]
     present = planes.cells(objects)

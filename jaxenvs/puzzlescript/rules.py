@@ -1,4 +1,4 @@
-"""Parse rules: a line of the source becomes rows of cells, flags and commands.
+"""Parse rules: convert a line of the source to rows of cells, flags and commands.
 
 A row is the list of cells in one pair of brackets.
 """
@@ -38,7 +38,7 @@ class Rule(NamedTuple):
     """
 
     line: int
-    group: int  # number of the group of rules, joined by `+`, that run together
+    group: int  # number of the rule's group; `+` joins rules to a group
     directions: tuple[str, ...]
     left: tuple[Row, ...]
     right: tuple[Row, ...]
@@ -61,10 +61,10 @@ class Reader:
         self.names = names
         self.problems: Problems = names.problems
         self.rules: list[Rule] = []
-        self.loops: list[tuple[int, str]] = []  # (line, "startloop" or "endloop")
+        self.loops: list[tuple[int, str]] = []  # (line number, "startloop" or "endloop")
 
     def read(self, line: Line) -> None:
-        """Parse a line; record an error if it is not a rule."""
+        """Parse a line of the section `rules`; record an error or a warning if it is invalid."""
         words = tokens(line.first)
         if "(" in line.raw and "->" not in words:
             self.problems.error(line.number, "`(` starts a comment that hides the rest of the rule")
@@ -120,7 +120,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule with both sides; if these do not match, return None and record why."""
+        """Return the rule with both sides; if these do not match, record it and return None."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")
@@ -147,14 +147,14 @@ class Sides:
 
     def __init__(self, names: Names, rule: Rule, line: Line) -> None:
         self.names, self.rule, self.line = names, rule, line
-        self.rows: tuple[list[Row], list[Row]] = ([], [])  # rows of the left and of the right side
+        self.rows: tuple[list[Row], list[Row]] = ([], [])  # rows of the left and right sides
         self.commands: list[tuple[str, ...]] = []
         self.is_right = False  # whether the arrow has been read
         self.row: list[Cell] | None = None  # current row; None outside of brackets
         self.cell: list[str] = []  # modifiers and names of the current cell
 
     def read(self, words: list[str]) -> bool:
-        """Parse all words; if they are not a rule, return False and record why."""
+        """Parse the words of a rule; if they are not a rule, record the reason and return False."""
         for place, word in enumerate(words):
             if word in COMMANDS and word not in self.names:
                 self._command(word, words[place + 1 :])
@@ -169,8 +169,8 @@ class Sides:
     def _read_word(self, word: str) -> bool:
         """Parse a word that is not a command.
 
-        Return False if the rest of the rule cannot be parsed: after a second arrow, or a `]`
-        without `[`. Otherwise return True.
+        Return False if the rest of the rule cannot be parsed, which is so after a second arrow and
+        after a `]` without `[`. Otherwise return True.
         """
         if word in ("[", "->"):
             return self._opened(word)

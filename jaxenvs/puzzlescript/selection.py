@@ -13,7 +13,7 @@ from jaxtyping import Int32
 from ..core.checks import suggestion
 from .collection import Collection
 
-EVERY = 3  # every third level of a game belongs to the split `test`
+EVERY = 3  # the split `test` has every third level of a game
 SPLITS = ("all", "train", "test")
 _RANGE = re.compile(r"(-?\d{1,9})?:(-?\d{1,9})?(?::([1-9]\d{,8}))?")
 
@@ -30,7 +30,7 @@ def select(collection: Collection, levels: str, games: str) -> Selection:
     """Return the levels that episodes draw; games without a selected level are left out.
 
     `levels` is a split (`SPLITS`) or a range such as `0:20` of each game's levels. `games` lists
-    names of files; see `_chosen`. Raises `ValueError` for names that do not exist, and if nothing
+    names of games; see `_chosen`. Raises `ValueError` for names that do not exist, and if no level
     is selected.
     """
     names = [Path(game.name).stem for game in collection.games]
@@ -54,7 +54,7 @@ def select(collection: Collection, levels: str, games: str) -> Selection:
 
 
 def _numbers(levels: str, count: int) -> np.ndarray:
-    """Return the selected numbers among the levels 0 to `count` - 1 of a game."""
+    """Return the numbers of the levels that `levels` selects in a game with `count` levels."""
     every = np.arange(count)
     if levels in SPLITS:
         is_test = every % EVERY == EVERY - 1
@@ -71,7 +71,7 @@ def _numbers(levels: str, count: int) -> np.ndarray:
 def _chosen(names: list[str], games: str) -> list[int]:
     """Return the indices of the games that a list such as `crates,relay` or `-scree` selects.
 
-    A name with a minus leaves a game out. Without any other name, all other games are selected.
+    A name with a minus leaves a game out. If all names have a minus, all other games are selected.
     """
     given = [each.strip() for each in games.split(",") if each.strip()]
     for name in given:

@@ -1,4 +1,4 @@
-"""Warnings about rules that mean something, but probably not what their author wanted.
+"""Warnings about valid rules that probably do not mean what their author wanted.
 
 The engine of PuzzleScript (increpare/PuzzleScript 4db08ebe) warns of the same mistakes.
 """
@@ -14,7 +14,7 @@ from .rules import SOUNDS, Rule
 def check(rules: Iterable[Rule], names: Names) -> None:
     """Record a warning for each suspicious part of the rules.
 
-    rules: the rules before expansion, in the order of the source.
+    `rules` are the rules before expansion, in the order of the source.
     """
     previous: dict[int, Rule] = {}  # number of a group -> the latest rule of this group so far
     for rule in rules:
@@ -28,7 +28,7 @@ def check(rules: Iterable[Rule], names: Names) -> None:
 
 
 def _absent(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about each `no X` that is repeated or has no effect."""
+    """Yield a warning for each `no X` on the left that is repeated or has no effect."""
     for _, cell in places(rule.left):
         absent = [name for modifier, name in cell if modifier == "no"]
         kept = {name for modifier, name in needed(cell, names) if modifier == "no"}
@@ -41,7 +41,11 @@ def _absent(rule: Rule, names: Names) -> Iterator[str]:
 
 
 def _random(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about `random X` of a single object, or on the layer of another object."""
+    """Yield a warning for each suspicious `random X` on the right side.
+
+    That is a `random X` in which X is no property, or in which a member of X is on the layer of
+    another object that the cell gets.
+    """
     for _, cell in places(rule.right):
         placed = [name for modifier, name in cell if modifier not in ("no", "random")]
         for name in (name for modifier, name in cell if modifier == "random"):
@@ -56,7 +60,7 @@ def _random(rule: Rule, names: Names) -> Iterator[str]:
 
 
 def _share(one: str, other: str, names: Names) -> bool:
-    """Return whether an object that `one` means is on the same layer as one that `other` means."""
+    """Return whether the objects of the names `one` and `other` have a layer in common."""
     layers, others = (
         {names.layer_of.get(member) for member in names.members(name)} for name in (one, other)
     )
@@ -64,7 +68,7 @@ def _share(one: str, other: str, names: Names) -> bool:
 
 
 def _others(rule: Rule, names: Names) -> Iterator[str]:
-    """Yield warnings about `randomdir` on the left, and about sounds that are not defined."""
+    """Yield warnings about `randomdir` on the left, and about commands for undefined sounds."""
     if any(modifier == "randomdir" for _, cell in places(rule.left) for modifier, _ in cell):
         yield "`randomdir` on the left matches only objects that move up and left at once"
     for command in (command[0] for command in rule.commands):

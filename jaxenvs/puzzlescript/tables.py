@@ -1,4 +1,4 @@
-"""Build the tables of a game: masks of objects and movements, groups, loops, wins and levels."""
+"""Convert a parsed game to masks: its rules, groups, loops, win conditions and levels."""
 
 from typing import Any, NamedTuple
 
@@ -7,38 +7,38 @@ from .names import Names
 from .rules import ELLIPSIS, Cell, Reader, Row, Rule
 
 MOVEMENT = {"up": 1, "down": 2, "left": 4, "right": 8, "action": 16}
-BITS = 5  # movement bits per layer
-ANY = (1 << BITS) - 1  # all movements of a layer
-KINDS = ("all", "some", "any", "no")  # first words of win conditions
+BITS = 5  # number of movement bits per layer
+ANY = (1 << BITS) - 1  # mask of all movements of a layer
+KINDS = ("all", "some", "any", "no")  # first word of a win condition
 MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell. `oc`, `os` and `re` are object masks, the rest movement masks."""
+    """Effect of a rule on a cell. `oc`, `os`, `re` are object masks, the others movement masks."""
 
-    oc: int = 0  # objects cleared
-    os: int = 0  # objects set
-    mc: int = 0  # movements cleared
-    ms: int = 0  # movements set
-    ml: int = 0  # movements cleared on whole layers before `ms` is set
-    re: int = 0  # objects of which one, drawn at random, is set
-    rd: int = 0  # all movements of each layer that gets a random direction
+    oc: int = 0  # mask of the objects that are removed
+    os: int = 0  # mask of the objects that are added
+    mc: int = 0  # mask of the movements that are cleared
+    ms: int = 0  # mask of the movements that are set
+    ml: int = 0  # mask of all movements of the layers that are cleared before `ms` is set
+    re: int = 0  # mask of the objects from which one is drawn at random and added
+    rd: int = 0  # mask of all movements of the layers that get a random direction
 
 
 class Pattern(NamedTuple):
-    """Condition and effect of a rule for one cell. A pattern without masks matches every cell."""
+    """Condition and effect of a rule for one cell. If all masks are 0, every cell matches."""
 
-    op: int = 0  # objects that must be present
-    om: int = 0  # objects that must be missing
-    any: tuple[int, ...] = ()  # object masks; of each, at least one object must be present
-    mp: int = 0  # movements that must be present
-    mm: int = 0  # movements that must be missing
-    replacement: Replacement | None = None  # None: the cell stays as it is
+    op: int = 0  # mask of the objects that must be present
+    om: int = 0  # mask of the objects that must be absent
+    any: tuple[int, ...] = ()  # object masks; of each mask, at least one object must be present
+    mp: int = 0  # mask of the movements that must be present
+    mm: int = 0  # mask of the movements that must be absent
+    replacement: Replacement | None = None  # effect on the cell; None: no effect
     rigid: int = 0  # number of the rule's rigid group, from 1; 0: the rule is not rigid
 
 
 class TableRule(NamedTuple):
-    """A rule with masks instead of names. A row is a tuple of patterns, with None for `...`."""
+    """A rule with masks instead of names. A row has a pattern for each cell, and None for `...`."""
 
     line: int
     direction: str
@@ -55,7 +55,7 @@ class Win(NamedTuple):
     `x` and `y` are masks of objects.
     """
 
-    kind: str  # all, some or no
+    kind: str  # type of the condition: all, some or no
     x: int
     y: int
     all_of_x: bool  # whether a cell needs all objects of `x`, not just one
@@ -63,7 +63,7 @@ class Win(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level: object masks of the cells, column by column from the top left."""
+    """A level; `cells` has the object mask of each cell, column by column from the top left."""
 
     line: int
     width: int
@@ -75,7 +75,7 @@ class Groups(NamedTuple):
     """Groups of rules in execution order; the rules of a group are joined by `+` in the source."""
 
     rules: tuple[tuple[TableRule, ...], ...]
-    loops: tuple[tuple[int, int], ...]  # (index of the last group, of the first group) of each loop
+    loops: tuple[tuple[int, int], ...]  # (index of last group, index of first group) per loop
 
     @property
     def rigid(self) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def _check_rigid(main: dict[int, list[TableRule]], names: Names) -> None:
 
 
 def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
-    """Return pairs of line numbers: `startloop` and `endloop` of each loop."""
+    """Return a pair of line numbers for each loop: of its `startloop` and of its `endloop`."""
     spans, start = [], None
     for line, word in reader.loops:
         if (word == "startloop") == (start is not None):
@@ -132,7 +132,7 @@ def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
 
 
 def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
-    """Return the groups in order of their numbers, with the last and first group of each loop."""
+    """Return the groups in order of their numbers, and the groups that begin and end the loops."""
     ordered = tuple(tuple(rules[number]) for number in sorted(rules))
     inside = []
     for start, end in spans:
@@ -147,10 +147,10 @@ class _Masks:
 
     def __init__(self, rule: Rule, names: Names) -> None:
         self.expanded, self.names = rule, names
-        self.clash = ""  # why a cell never matches: two of its objects are on one layer
+        self.clash = ""  # error message if a cell requires two objects of one layer
 
     def rule(self, impossible: dict[int, str]) -> TableRule | None:
-        """Return the rule with masks instead of names, or None if it can never match."""
+        """Return the rule with masks instead of names; None if it has an error or never matches."""
         rule = self.expanded
         rows: list[list[Pattern | None]] = []
         if not self._check_ellipsis():
@@ -179,9 +179,10 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis is alone between bars and between other cells.
+        """Return whether every ellipsis is alone between bars and has cells on both sides.
 
-        Records an error if not, if both sides have them at different places, or if a row has three.
+        Record an error for each ellipsis that is not so, if the two sides of the rule have ellipses
+        in different cells, and if a row has more than two ellipses.
         """
         rule, error = self.expanded, self.names.problems.error
         fine = True
@@ -213,7 +214,10 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return a cell's pattern, and a dict: layer -> name that it requires; may set `clash`."""
+        """Return the pattern of a cell on the left, and a dict: layer -> name required on it.
+
+        Set `clash` if the cell requires two names on one layer.
+        """
         made, used = Pattern(), dict[int, str]()
         for modifier, name in cell:
             layer, mask = self._layer(name), self.names.mask(name)
@@ -232,7 +236,7 @@ class _Masks:
         return made, used
 
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
-        """Return the effect of the right side's cell `after`; None if it changes nothing."""
+        """Return the effect of `after`, a cell of the right side; None if it changes nothing."""
         names = self.names
         new, seen, placed = Replacement(), {}, set()
         for modifier, name in after:
@@ -259,7 +263,7 @@ class _Masks:
         return self._cleared(made, new, used, seen, placed)
 
     def _chosen(self, name: str) -> int:
-        """Return the mask of the objects from which `random NAME` selects."""
+        """Return the mask of the objects from which `random NAME` draws; 0 is an error."""
         mask = self.names.mask(name)
         if not mask:
             self.names.problems.error(
@@ -290,7 +294,7 @@ class _Masks:
     ) -> Replacement | None:
         """Extend the effect `new`: clear the objects and movements that only the left side has.
 
-        Returns None if nothing changes.
+        Returns None if the rule changes nothing in the cell.
         """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)
@@ -306,7 +310,10 @@ class _Masks:
 
 
 def _mistake(row: Row, c: int, other: Cell) -> str:
-    """Return the mistake in an ellipsis, "" if none; `other` is cell `c` on the right side."""
+    """Return an error message if cell `c` of `row` has a misplaced ellipsis; otherwise "".
+
+    `row` is on the left side of a rule, and `other` is the same cell on the right side.
+    """
     if ELLIPSIS[0] not in (*row[c], *other):
         return ""
     if any(ELLIPSIS[0] in each and each != ELLIPSIS for each in (row[c], other)):
@@ -319,11 +326,11 @@ def _mistake(row: Row, c: int, other: Cell) -> str:
 
 
 def _required(made: Pattern, modifier: str, mask: int, layer: int, is_property: bool) -> Pattern:
-    """Add an object or a property that a cell must have, and its movement, to the pattern."""
+    """Add to a pattern an object or a property that a cell must have, with its movement."""
     made = made._replace(any=(*made.any, mask)) if is_property else made._replace(op=made.op | mask)
     if modifier == "stationary":
         return made._replace(mm=made.mm | ANY << BITS * layer)
-    # As in PuzzleScript's engine, `randomdir` on the left asks for movements up and left.
+    # As in PuzzleScript's engine, `randomdir` on the left requires both movements up and left.
     bit = {**MOVEMENT, "randomdir": MOVEMENT["up"] | MOVEMENT["left"]}.get(modifier, 0)
     return made._replace(mp=made.mp | bit << BITS * layer)
 
@@ -339,10 +346,10 @@ def wins(lines: list[tuple[int, list[str]]], names: Names) -> tuple[Win, ...]:
 
 
 def _win(line: int, words: list[str], names: Names) -> Win | None:
-    """Parse `all|some|any|no X [on Y]`; return None and record an error if it is invalid."""
+    """Parse the win condition `all|some|any|no X [on Y]`; if invalid, record an error."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
-    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # as in the engine: `X on` is `X`
+    if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # like the engine, read `X on` as `X`
         names.problems.warn(line, f"`on` without an object is ignored: {' '.join(words)!r}")
         rest = rest[:1]
     if kind not in KINDS or len(rest) not in (1, 3) or rest[1:2] not in ([], ["on"]):
@@ -378,7 +385,7 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
             if mask is None:
                 return None
             cells.append(mask)
-    for line, row in rows:  # glyphs beyond the width are checked too, as in the engine
+    for line, row in rows:  # like the engine, also check the glyphs beyond the level's width
         for glyph in "".join(row[width:].split()):
             _glyph(glyph, line, names, glyphs)
     layer = names.layer_mask(names.layer_of[names.background])
@@ -388,7 +395,7 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:
-    """Return the object mask of a glyph; return None and record an error if it has none."""
+    """Return the object mask of a glyph; if it has no mask, record an error and return None."""
     if glyph not in glyphs:
         names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
     elif names.is_property(glyph):

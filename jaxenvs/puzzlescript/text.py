@@ -17,9 +17,9 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. Each part can match in one way only, which avoids backtracking.
+# Start of a rule with a message. Each part can match in only one way, which avoids backtracking.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
-MOST_ERRORS = 20  # maximum number of errors in a message
+MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 
 
 class GameError(ValueError):
@@ -70,12 +70,13 @@ class Problems:
 
 
 def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
-    """Yield (section, line) for each line except headings; before the first, the section is "".
+    """Yield (section, line) for each line of a source that is not a heading.
 
-    A blank line has an empty `text`. Lines of `=` and lines with only a comment are skipped.
+    Before the first heading, the section is "". A blank line has an empty `text`. Lines of `=` and
+    lines with only a comment are skipped.
     """
     section, seen, comments = "", [], _Comments(problems)
-    source = source.replace("\ufeff", " ")  # a byte order mark, which is a space in JavaScript
+    source = source.replace("\ufeff", " ")  # JavaScript treats a byte order mark as a space
     for number, raw in enumerate(re.split(r"\r\n|\r|\n", source), 1):
         pieces = [raw] if comments.ended(raw, section) else comments.removed(raw, number, section)
         if pieces is None:
@@ -141,7 +142,7 @@ class _Comments:
         self.opened = 0  # line on which the current comment starts
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line ends with the text of a message, where parentheses are no comments.
+        """Return whether a line ends with a message, in whose text `(` does not start a comment.
 
         Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
         """
@@ -149,7 +150,7 @@ class _Comments:
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int, section: str) -> list[str] | None:
-        """Return the parts of a line outside of comments; None for a line with only a comment.
+        """Return the parts of a line that are outside of comments; None if it has only a comment.
 
         As in PuzzleScript's engine, a line with only a comment and spaces after it is a blank line.
         A line with only `)` outside of a comment counts as a comment.

@@ -1,4 +1,4 @@
-"""Searches breadth-first in NumPy over the `neighbours` of a puzzle, as a reference for tests.
+"""Breadth-first search over the `neighbours` of a puzzle, in NumPy, as a reference for tests.
 
 Boards are expanded in batches of one size, so that each puzzle compiles once. A search of four
 million states takes some ten seconds.
@@ -44,8 +44,9 @@ def distances(
 ) -> Distances:
     """Find every board reachable from `board`, or only those at most `limit` actions away.
 
-    If every action has an inverse, these are also the distances to `board`. `canonical` maps
-    packed boards to a representative of their symmetry class; then only these are found.
+    A distance is a number of actions from `board`; if every action has an inverse, it is also the
+    distance to `board`. `canonical` maps packed boards to representatives of their symmetry
+    classes; if it is given, the search finds only representatives.
     """
     expand = _expand(puzzle, batch)
     frontier = np.asarray(_packed(puzzle)(board))[None]
@@ -69,7 +70,7 @@ def distances(
 def each(
     puzzle: Any, function: Callable, words: np.ndarray, instance: Any = (), batch: int = BATCH
 ) -> Any:
-    """Map `function(instance, board)` over packed boards; the result's leaves are NumPy arrays."""
+    """Map `function(instance, board)` over packed boards; return a pytree of NumPy arrays."""
     mapped = _mapped(puzzle, function)
     parts = []
     for part, count in _batches(words, batch):
@@ -79,9 +80,9 @@ def each(
 
 
 def keys(words: np.ndarray) -> np.ndarray:
-    """Return a uint64 per board: its words, or a hash if there are more than two.
+    """Return a uint64 per board: its words, or a hash of its words if there are more than two.
 
-    Four million hashes have a collision with probability 4e-7, which wrong counts would reveal.
+    Among four million hashes, a collision has probability 4e-7; it would make counts wrong.
     """
     key = np.zeros(len(words), np.uint64)
     for i in range(words.shape[1]):
@@ -95,7 +96,7 @@ def keys(words: np.ndarray) -> np.ndarray:
 
 
 def unique(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return sorted unique keys and their words."""
+    """Return the unique keys of boards in ascending order, and the boards that have these keys."""
     found, first = np.unique(keys(words), return_index=True)
     return found, words[first]
 

@@ -1,4 +1,4 @@
-"""Tests of the properties that a search relies on: every puzzle, random boards, near goals."""
+"""Tests of properties that a search needs: every puzzle, on random boards and near goals."""
 
 import functools
 import zlib
@@ -51,7 +51,7 @@ PUZZLES = {
     "topspin by windows": TopSpin(size=7, moves="window"),
     "tsp": TSP(cities=6),
 }
-# Add the smallest id of every class that is not listed above.
+# Add the smallest id of every puzzle class that is not listed above.
 PUZZLES |= {
     ids[0]: jaxenvs.make(ids[0])
     for kind, ids in jaxenvs.registry.classes("Puzzle").items()
@@ -95,7 +95,7 @@ def has(puzzle, method, *args):
 
 @functools.cache
 def boards_of(name):
-    """Return instances and boards.
+    """Return `ROWS` instances and boards of a puzzle, stacked along a first axis.
 
     A third of the boards are random, a third come from a walk, a third are near the goal.
     """
@@ -118,7 +118,7 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Put the instances into the order of the boards, third by third.
+    # Put the instances into the order of the boards: 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ...
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -134,7 +134,7 @@ def row(tree, index):
 
 @functools.cache
 def at_boards(name):
-    """Return all properties of the boards that the tests use, as NumPy arrays by name."""
+    """Return the tested properties of all boards of `boards_of`, as a dict of NumPy arrays."""
     puzzle = PUZZLES[name]
 
     def look(instance, board):
@@ -170,7 +170,7 @@ def at_boards(name):
 
 @functools.cache
 def edges_of(name):
-    """Return random legal moves: index of the board, action, properties before and after it."""
+    """Return random legal moves: board index, action, properties before and after the move."""
     puzzle = PUZZLES[name]
     rows, actions = np.nonzero(at_boards(name)["moves"].valid)
     chosen = np.random.default_rng(0).integers(len(rows), size=EDGES)
@@ -286,7 +286,7 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """The heuristic is at most the cost of a move plus its value after it, and thus admissible."""
+    """The heuristic is at most a move's cost plus the heuristic after it, so it is admissible."""
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()
@@ -336,7 +336,7 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # Sudoku's text does not distinguish clues from later digits.
+        if index < 2:  # initial boards only: Sudoku's text does not tell clues from later digits
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):

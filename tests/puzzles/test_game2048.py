@@ -1,4 +1,4 @@
-"""Tests of 2048: every line in every direction, random tiles, masks, ends, large rewards."""
+"""Tests of 2048: every line in every direction, random tiles, masks, game ends, large rewards."""
 
 import itertools
 
@@ -23,7 +23,7 @@ keys = jax.random.split(jax.random.key(0), 8192)
 
 
 def slid(line):
-    """Move a line to its front, tile by tile; return the line and the sum of merged tiles."""
+    """Slide a line's tiles to its start one by one; return the line and the sum of merged tiles."""
     tiles, made, whole = [], 0, []
     for tile in filter(None, line):
         if tiles and tiles[-1] == tile and whole[-1]:
@@ -46,7 +46,7 @@ def begin(board):
 
 @pytest.fixture(scope="module")
 def every_line():
-    """Return all possible lines, the lines after a move, and the sums of merged tiles."""
+    """Return all possible lines, the lines after they slid, and the sums of merged tiles."""
     lines = list(itertools.product(range(LARGEST + 1), repeat=4))
     after, made = zip(*map(slid, lines), strict=True)
     return [np.array(x).reshape(-1, 4, *np.shape(x)[1:]) for x in (lines, after, made)]
@@ -82,7 +82,7 @@ def test_the_largest_tiles_are_exact():
 
 def random_boards(count, most=5, seed=1):
     rng = np.random.default_rng(seed)
-    full = rng.random((count, 1, 1)) < 0.7  # with this many tiles, few moves are possible
+    full = rng.random((count, 1, 1)) < 0.7  # on a full board, few moves are possible
     boards = rng.integers(1, most, (count, 4, 4))
     return np.where(full | (rng.random(boards.shape) < 0.6), boards, 0).astype(np.uint8)
 
@@ -154,7 +154,7 @@ def test_new_tiles_are_uniform_over_empty_cells_and_a_tenth_are_fours(board):
     assert not came[:, ~empty].any()
     counts = (came > 0).sum(axis=0)[empty]
     assert chi_square(counts, len(keys) / empty.sum()) < SIGNIFICANT
-    # Check the cells of the fours alone too, because cell and tile come from the same random word.
+    # Check the cells of new 4s separately, because one random word decides both cell and tile.
     fours = (came == 2).sum(axis=0)[empty]
     assert chi_square(fours, len(keys) / 10 / empty.sum()) < SIGNIFICANT
     assert abs(fours.sum() / len(keys) - 0.1) < 0.012

@@ -1,4 +1,4 @@
-"""Tests of untrusted level files: they give a level or a `ValueError`, with bounded memory."""
+"""Tests of untrusted level files: reading gives a level or a `ValueError`, in bounded memory."""
 
 import os
 import random
@@ -32,7 +32,7 @@ STRANGE = (
 
 
 def spoilt(text: str, dice: random.Random) -> str:
-    """Return the text with a few pieces removed, duplicated, exchanged or inserted."""
+    """Return the text with a few substrings removed, duplicated, exchanged or inserted."""
     for _ in range(dice.randint(1, 4)):
         a, b = sorted(dice.randrange(len(text) + 1) for _ in range(2))
         text = dice.choice(
@@ -60,7 +60,7 @@ def spoil(id: str, count: int) -> dict[str, int]:
             assert str(error)
             found["refused"] += 1
         else:
-            puzzle.reset_to(jax.random.key(0), made)  # a board that is accepted can be played
+            puzzle.reset_to(jax.random.key(0), made)  # a level that is accepted can be played
             found["read"] += 1
     return found
 

@@ -26,7 +26,7 @@ def test_a_press_switches_a_cross(lamp, drawing):
 
 def test_a_press_reaches_the_second_word():
     puzzle = LightsOut(size=7)
-    # Press at row 3, column 5: it switches lamps from number 19 to 33.
+    # Press lamp 26 (row 3, column 5). Its lower neighbour, lamp 33, is in the second word.
     move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))
     lit = np.flatnonzero(np.asarray(puzzle.observe_board((), move.board)))
     np.testing.assert_array_equal(lit, [19, 25, 26, 27, 33])
@@ -53,7 +53,7 @@ def test_boards_that_search_does_not_reach_are_unsolvable():
 
 @pytest.mark.slow
 def test_the_hardest_5x5_takes_15_presses():
-    # Some presses change nothing together: their space has dimension 2. So 23 of the 25 presses
+    # The sets of presses that change no lamp form a space of dimension 2. So 23 of the 25 presses
     # reach all solvable boards.
     puzzle = LightsOut(size=5)
     switched = puzzle.tables.presses[:23, 0]
@@ -91,7 +91,7 @@ def test_levels_are_uniform_over_solvable_boards():
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board[0]))
     boards = np.asarray(draw(jax.random.split(jax.random.key(1), 1 << 16)))
     counts = np.bincount(boards, minlength=512)
-    # Each board is expected 128 times.
+    # Each board is expected to occur 128 times.
     assert len(counts) == 512 and counts.min() > 70 and counts.max() < 200
     puzzle = LightsOut()
     draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))

@@ -1,4 +1,4 @@
-"""Tests of Maze: maps are trees, moves and rewards in drawings, distances against a search."""
+"""Tests of Maze: maps are trees, moves and rewards on drawn maps, distances by a search."""
 
 import collections
 import functools
@@ -15,7 +15,7 @@ from jaxenvs.puzzles.maze import FAR, divided
 
 SHAPES = [(10, 10), (7, 12), (11, 5), (3, 3)]
 UP, RIGHT, DOWN, LEFT = range(4)
-# Fraction of Jumanji's maps that have a wall at each of the odd places of a line.
+# Fraction of Jumanji's maps that have a wall at index 1, 3, 5, 7 and 9 of a row or column.
 JUMANJI_FIRST_ROW = [0.411, 0.436, 0.441, 0.408, 0.255]
 JUMANJI_FIRST_COLUMN = [0.208, 0.259, 0.284, 0.255, 0.207]
 JUMANJI_ROW_8 = [0.364, 0.402, 0.399, 0.391, 0.264]
@@ -60,7 +60,7 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`) along two lines."""
+    """Compare walls on three lines with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`)."""
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)
     np.testing.assert_allclose(share[1::2, 0], JUMANJI_FIRST_COLUMN, atol=0.04)
@@ -76,7 +76,7 @@ def test_start_and_target_are_uniform_over_free_cells():
     assert not walls[rows, start].any()
     assert not walls[rows, target].any()
     assert (start != target).all()
-    # Corners are free in every map, cells at the sides in three of four.
+    # The corners are always free, and three of the four cells between them: 7 free cells in all.
     for cells in (start, target):
         counts = np.bincount(cells, minlength=9)[[0, 2, 6, 8]]
         np.testing.assert_allclose(counts / 4000, 1 / 7, atol=0.025)
@@ -123,7 +123,7 @@ def test_the_time_limit_truncates():
 
 
 def test_the_oracle_is_the_distance():
-    """Compare with a search on the map and with a search over the puzzle's moves."""
+    """Compare the oracle with a search on the map and with a search over the puzzle's moves."""
     env = Maze(rows=9, columns=12)
     field = jax.jit(env.distances)
     for seed in range(5):

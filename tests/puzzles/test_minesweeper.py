@@ -1,4 +1,4 @@
-"""Tests of Minesweeper: numbers, rewards and ends on a given field, distribution of mines."""
+"""Tests of Minesweeper: numbers, rewards and ends on a fixed field, distribution of mines."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Tests that searches find known optima: of Korf's instances, exact distances and closed forms.
+"""Tests that searches find known optima: Korf's instances, exact distances, closed forms.
 
 By default only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
 all and prints nodes and times.
@@ -25,7 +25,7 @@ def drawn(puzzle, count, seed=0):
 
 
 def solved(puzzle, levels, **settings):
-    """Solve levels, check that every solution is proven optimal, print nodes and time."""
+    """Solve levels, check that every solution is proven optimal, and print nodes and time."""
     start = time.perf_counter()
     result = jax.block_until_ready(search.astar(puzzle, levels, terminate="optimal", **settings))
     seconds = time.perf_counter() - start
@@ -52,7 +52,7 @@ def test_the_easiest_of_korfs_first_ten():
     assert result.cost == row.optimal == 46
 
 
-# This does not run by default; `search/test_search.py` checks exact distances of 8-puzzles.
+# Not run by default: `search/test_search.py` already checks exact distances of 8-puzzles.
 @pytest.mark.parametrize("count", [*with_full(10), pytest.param(100, marks=pytest.mark.slow)])
 def test_random_eight_puzzles_are_solved_at_their_exact_distance(count):
     puzzle = SlidingTile(size=3)

@@ -23,14 +23,14 @@ def sets(drawings):
 
 
 def one_of_each_class(words):
-    """Return the smallest of a board's eight symmetric images."""
+    """Return the smallest of the eight symmetric images of each board."""
     cells = peg_solitaire._cells()
     bits = words[:, 0].astype(np.uint64) | (words[:, 1].astype(np.uint64) << np.uint64(32))
     images = []
     for turned in [np.rot90(grid, k) for grid in (cells, cells.T) for k in range(4)]:
-        goes = turned[cells >= 0].astype(np.uint64)  # image of each hole under a symmetry
+        goes = turned[cells >= 0].astype(np.uint64)  # image of each hole under the symmetry
         image = np.zeros_like(bits)
-        for first in range(0, 33, 11):  # Make a lookup table for eleven holes at a time.
+        for first in range(0, 33, 11):  # one lookup table for every eleven holes
             number = np.arange(2048, dtype=np.uint64)
             table = np.zeros(2048, np.uint64)
             for i in range(11):
@@ -102,7 +102,7 @@ def test_long_scrambles():
         jax.random.split(jax.random.key(1), 256)
     )
     pegs = np.array([bin(int(b)).count("1") for b in sets(drawn)])
-    assert pegs.mean() > 20 and pegs.max() <= 32  # a few random games get stuck early
+    assert pegs.mean() > 20 and pegs.max() <= 32  # few walks of undone jumps end early
     # The reversed jumps are a solution, so the bound equals their number.
     bound = jax.jit(jax.vmap(lambda b: puzzle.heuristic((), b)))(drawn)
     np.testing.assert_array_equal(bound, pegs - 1)

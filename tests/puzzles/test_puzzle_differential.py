@@ -1,4 +1,4 @@
-"""Compares 2048, Minesweeper and Rubik's cube with the real packages `jumanji` and `pgx`.
+"""Compare 2048, Minesweeper and Rubik's cube with the real packages `jumanji` and `pgx`.
 
 Both sides get the same boards, and take their random outcomes from the package.
 """
@@ -51,7 +51,7 @@ def random_boards(seed):
 
 
 def jumanji_2048():
-    """Return a function (boards, mask, action, keys) -> boards, reward, mask, end after a step."""
+    """Return Jumanji's step: (boards, mask, action, keys) -> boards, reward, mask, end."""
     environments = package("jumanji", "jumanji.environments")
     types = package("jumanji", "jumanji.environments.logic.game_2048.types")
     env = environments.Game2048()
@@ -71,12 +71,12 @@ def jumanji_2048():
 
 
 def pgx_2048():
-    """Return the same function as `jumanji_2048`, for pgx."""
+    """Return pgx's step: (boards, mask, action, keys) -> boards, reward, mask, end."""
     module = package("pgx", "pgx.play2048")
     env = module.Play2048()
 
     def step(board, mask, action, key):
-        # pgx's state contains the mask of legal actions, in pgx's order.
+        # Convert the mask of legal actions to pgx's order, because pgx's state contains it.
         theirs = mask[jnp.array([3, 0, 1, 2])]
         cells = board.astype(jnp.int32).reshape(16)
         state = module.State(_board=cells, legal_action_mask=theirs)
@@ -104,7 +104,7 @@ def test_2048_moves_rewards_masks_and_ends(name):
         after, reward, mask, end = map(np.asarray, step(boards, before, jnp.int32(theirs), keys))
         legal = np.asarray(ours.valid)
         came = after[legal] - np.asarray(ours.board, int)[legal]
-        # Leave out the cell with the new tile, which is random.
+        # The random new tile is in a single empty cell, and is a 2 or a 4.
         assert ((came != 0).sum(axis=(1, 2)) == 1).all() and set(np.unique(came)) <= {0, 1, 2}
         assert not came[np.asarray(ours.board)[legal] > 0].any()
         np.testing.assert_array_equal(np.asarray(ours.reward)[legal], reward[legal])
@@ -165,7 +165,7 @@ def test_minesweeper_numbers_rewards_and_ends():
     board, their_reward, their_end = map(
         np.asarray, loosely(jax.vmap(play_theirs))(keys, mines, actions)
     )
-    # Steps up to the end, the last step included.
+    # True for the steps of the episode, up to and including the last.
     alive = np.cumsum(their_end, axis=1) - their_end == 0
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])
@@ -187,7 +187,7 @@ def test_cube_stickers(size):
     package("jumanji", "jumanji")
     utils = package("jumanji", "jumanji.environments.logic.rubiks_cube.utils")
     cube = Cube(size=size, turns="half", all_faces=True)
-    # The turns, in the order of Jumanji's actions.
+    # Names of the turns, in the order of Jumanji's actions.
     names = [face + how for face in "UFRBLD" for how in ("", "'", "2")]
     rng = np.random.default_rng(size)
     theirs = rng.integers(0, len(names), 300)
@@ -204,7 +204,7 @@ def test_cube_stickers(size):
 
     start = utils.make_solved_cube(size)
     assert (np.asarray(cube.observe_board((), cube.goal(()))) == np.asarray(start)).all()
-    # The sequence ends at the solved cube.
+    # Undo all turns at the end, so that the sequence ends at the solved cube.
     undo = cube.inverse[ours[::-1]]
     back = np.array([names.index(cube.action_names[action]) for action in undo])
     ours, theirs = (np.concatenate(x).astype(np.int32) for x in ((ours, undo), (theirs, back)))

@@ -1,4 +1,4 @@
-"""Tests of text descriptions of puzzles, for given levels."""
+"""Tests of text descriptions of puzzles, on fixed levels."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -5,7 +5,7 @@ import pytest
 
 from jaxenvs.puzzles import digits, sprites
 
-ATLASES = {  # Each name is mapped to the atlas's function and number of sprites.
+ATLASES = {  # Name of an atlas -> (function that draws the atlas, number of its sprites).
     "numbered_tiles": (lambda size: sprites.numbered_tiles(4, size), 16),
     "stickers": (sprites.stickers, 7),
     "game2048": (sprites.game2048, 18),

@@ -1,4 +1,4 @@
-"""Tests of sliding tiles: every board of the 8-puzzle, larger boards near the goal, instances."""
+"""Tests of sliding tiles: every board of the 8-puzzle, larger boards, Korf's instances."""
 
 import functools
 
@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.puzzles import SlidingTile
 
 UP, RIGHT, DOWN, LEFT = range(4)
-# The number of boards at each distance is from OEIS A089473, A089484 and A090031.
+# Numbers of boards at each distance from the goal, from OEIS A089473, A089484 and A090031.
 LEVELS = {
     3: [1, 2, 4, 8, 16, 20, 39, 62, 116, 152, 286, 396, 748, 1024, 1893, 2512, 4485, 5638, 9529,
         10878, 16993, 17110, 23952, 20224, 24047, 15578, 14560, 6274, 3910, 760, 221, 2],
@@ -158,7 +158,7 @@ def test_a_scramble_is_at_most_its_moves_away(moves):
     puzzle = SlidingTile(size=3, scramble=moves)
     keys = jax.random.split(jax.random.key(2), 64)
     words = np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
-    # Up to five moves without a step back never reach a board in two ways.
+    # Up to five moves, none of which undoes the previous one, reach each board in only one way.
     assert (every_board().of(words) == moves).all()
 
 

@@ -1,4 +1,4 @@
-"""Tests of Sokoban: pushes in drawings, predecessors, generated levels and their solutions."""
+"""Tests of Sokoban: pushes on drawn maps, predecessors, generated levels and their solutions."""
 
 import functools
 
@@ -40,7 +40,7 @@ def field(drawing):
     return "\n".join((["######", *rows] + ["######"] * 5)[:6])
 
 
-# A row of cells inside the walls, the action, the row after it, the reward in tenths.
+# A row of cells inside the walls, the action, the row after the action, 10 times the reward.
 MOVES = [
     ("@ $.", RIGHT, " @$.", -1),
     ("@$ .", RIGHT, " @$.", -1),
@@ -68,7 +68,7 @@ def test_one_box(before, action, after, tenths):
     assert bool(env.action_mask(state)[action]) == (before != after)
 
 
-# A field with two boxes, the actions, the field after them, the sum of rewards in tenths.
+# A field with two boxes, the actions, the field after the actions, 10 times the sum of rewards.
 PLAYS = [
     ("@$$ /  ..", [RIGHT], "@$$ /  ..", -1),
     ("@$  /$   / .. ", [RIGHT, LEFT, DOWN], "  $ /@   /$.. ", -3),
@@ -93,7 +93,7 @@ def test_two_boxes(before, actions, after, tenths):
 
 
 def test_each_direction_pushes():
-    """Make the same push in four rotations of the field."""
+    """Make the same push in all four rotations of the field."""
     env = Sokoban(size=6, boxes=1)
     field = np.array([list(row) for row in ("######", "#    #", "#  . #", "#@$  #", "#    #")])
     field = np.concatenate([field, field[:1]])
@@ -136,7 +136,7 @@ def predecessors_of(env, instance, words):
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_complete_and_correct(env):
-    """Compare every edge of a part of the state space, forwards and backwards."""
+    """Check every move between the boards of a part of the state space, forwards and backwards."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)
@@ -173,7 +173,7 @@ def _packed_moves(env, instance, board):
 
 
 def solution_length(env, level):
-    """Return the fewest actions to a solved board, and all boards with their distances."""
+    """Return the fewest actions to a solved board, all reachable boards, and which are solved."""
     states = distances(env, level.instance, level.board, batch=1024)
     goal = each(env, env.is_goal, states.words, level.instance, batch=1024)
     return (int(states.distance[goal].min()) if goal.any() else None), states, goal
@@ -248,7 +248,7 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """Compare with a search over a single box with the player anywhere."""
+    """Compare the distances with a search over a single box with the player anywhere."""
     env = Sokoban()
     levels = drawn(env, 500)
     for i in range(10):
@@ -346,7 +346,7 @@ def test_push_distances_of_no_floor():
 
 
 def test_reading_compiles_once_for_each_size():
-    """Each level of a file compiled the loop over push distances again: 0.2 s per level."""
+    """The loop over push distances is compiled once per size, not once per level (0.2 s each)."""
     level = field("  . / @$ / $. /    ")
     SMALL.read_level(level)
     programs = sokoban._push_distances._cache_size()

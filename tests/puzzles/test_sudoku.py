@@ -32,7 +32,7 @@ SOLUTION = "53467891267219534819834256785976142342685379171392485696153728428741
 
 
 def allowed(board):
-    """Return the sets of digits allowed in each cell, which are empty for filled cells."""
+    """Return a dict: cell -> set of the digits allowed in the cell, empty if the cell is filled."""
     found = {}
     for row, column in np.ndindex(9, 9):
         r, c = row // 3 * 3, column // 3 * 3
@@ -75,7 +75,7 @@ def levels():
 
 @pytest.fixture(scope="module")
 def played():
-    """Return boards of episodes of random placements, including full and dead ones."""
+    """Return all boards of random episodes, which include full boards and boards without a move."""
     rng, boards = np.random.default_rng(0), []
     for seed in range(6):
         level = Sudoku(blanks=(2, 30, 40, 60, 75, 81)[seed]).sample_level(jax.random.key(seed))
@@ -136,13 +136,13 @@ def test_ends(played):
     assert {(False, False), (False, True), (True, True)} <= set(found)
     wrong = np.tile(
         np.arange(1, 10, dtype=np.uint8), (9, 1)
-    )  # in this board each row is valid, but the columns are not
+    )  # each row of this board is valid, but its columns are not
     for board in (wrong, wrong.T):
         assert not goal(NO_CLUES, board) and not is_full(board)
 
 
 def drawn(count, seed=4, blanks=1):
-    """Return boards of levels; by default full grids except for one cell."""
+    """Return the boards of `count` levels; by default, one cell of each board is empty."""
     draw = jax.jit(jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board))
     return np.asarray(draw(jax.random.split(jax.random.key(seed), count)))
 
@@ -166,7 +166,7 @@ def test_every_level_is_solvable(blanks):
 
 
 def test_all_symmetries_are_drawn():
-    """The digit of the first cell occurs in the other rows wherever the rules allow it."""
+    """The first cell's digit occurs in every other cell in which the rules allow that digit."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
@@ -178,7 +178,7 @@ def test_all_symmetries_are_drawn():
 
 
 def test_digits_are_permuted_uniformly():
-    """1 and 2 share a box of the first row as often as any pair: in a quarter of the grids."""
+    """In the first row, 1 and 2 share a box in a quarter of the grids, like any two digits."""
     first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]
     together = np.argmax(whole == 1, axis=1) // 3 == np.argmax(whole == 2, axis=1) // 3
@@ -186,7 +186,7 @@ def test_digits_are_permuted_uniformly():
 
 
 def test_half_of_the_grids_are_transposed():
-    """The boxes' rows are nine different sets of digits and their columns three, or vice versa."""
+    """A grid's boxes have rows of nine different sets and columns of three sets, or vice versa."""
     sets = []
     for grid in drawn(200):
         if (full := solution(grid)) is not None:

@@ -25,7 +25,7 @@ def level_of(env, seed):
 
 
 def rest_of_trips(places):
-    """Return the optimal length from each (visited, city) through all other cities and home.
+    """Return the optimal length from each (visited, city) through all unvisited cities to home.
 
     Held and Karp's recursion in double precision, without the library.
     """
@@ -57,7 +57,7 @@ def test_a_trip_around_the_square():
         (2, 0.0, board(2)),
         (3, -1.0, board(3, 2)),
         (0, 0.0, board(3, 2)),
-        # The reward includes the way to the last city and back home.
+        # The reward includes the way to the last city and the way back home.
         (1, -root - 1, env.goal(level.instance)),
     ]
     for number, (action, reward, after) in enumerate(plan, 1):

@@ -21,7 +21,7 @@ ORDERS = [
     (Pyraminx(), 933_120),
     (Skewb(), 3_149_280),
 ]
-# The lists are numbers of boards by distance, and small puzzles list all distances.
+# Number of boards at each distance from the goal, from 0; complete for the small puzzles.
 LEVELS = {
     Cube(size=2): [1, 6, 27, 120, 534, 2256, 8969, 33058, 114149, 360508, 930588, 1350852, 782536,
                    90280, 276],
@@ -32,16 +32,16 @@ LEVELS = {
     Pyraminx(): [1, 8, 48, 288, 1728, 9896, 51808, 220111, 480467, 166276, 2457, 32],
     Skewb(): [1, 8, 48, 288, 1728, 10248, 59304, 315198, 1225483, 1455856, 81028, 90],
 }  # fmt: skip
-DEEPEST = 5000  # distances with more boards than this are only checked by the slow tests
+DEEPEST = 5000  # only the slow tests check distances that have more boards than this
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
-# Half turns and turns of all faces use the same tables.
+# One puzzle of each class. Cubes with half turns or turns of all faces use the same tables.
 OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Return named parameters; those not in `default` get the mark `full`, if it is given."""
+    """Return test parameters named by puzzle; puzzles that `default` lacks are marked `full`."""
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]
@@ -51,7 +51,7 @@ def named(puzzles, default=None):
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Return the boards that are at most `levels` turns from the solved one."""
+    """Return the boards that are at most `levels` turns from the solved board."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 
@@ -62,7 +62,7 @@ def drawn(puzzle, count, seed=0):
 
 
 def around(puzzle, face, place):
-    """Return the faces of the other stickers of a corner piece, in the order of the faces."""
+    """Return, in ascending order, the faces of a corner piece's other two stickers."""
     beside, each = puzzle.tables.next_on_piece, puzzle.tables.goal.size // puzzle.shape[0]
     sticker = beside[face * each + place]
     return sorted((sticker // each, beside[sticker] // each))
@@ -84,7 +84,7 @@ def test_the_layout_of_a_pyraminx_describes_the_order_of_its_stickers():
     layout = dict(puzzle.observation_layout)
     for face in range(4):
         axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
-        # A vertex is on all faces but the opposite one.
+        # A vertex lies on every face except the face with the same index.
         for place, vertex in enumerate(axial.split(", ")):
             others = {*range(4)} - {face, "ULRB".index(vertex)}
             assert {*around(puzzle, face, place)} == others
@@ -185,7 +185,7 @@ def test_random_boards_are_reachable(puzzle, order):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS, default=OF_EACH_CLASS))
 def test_random_boards_are_uniform(puzzle, order):
-    """A sticker is uniform over its places, and another one over the remaining places."""
+    """Each tested sticker is uniformly distributed over the places that it can reach."""
     tables, boards = puzzle.tables, drawn(puzzle, 2400)
     for kind in np.unique(tables.kind):
         turned = (tables.source != np.arange(tables.goal.size)).any(axis=0)
@@ -214,7 +214,7 @@ def _can_go(puzzle, sticker, place):
 
 @pytest.mark.parametrize("puzzle", named(((p,) for p in SMALL), default=OF_EACH_CLASS))
 def test_a_scramble_is_at_most_its_turns_away(puzzle):
-    """Compare with all boards up to four turns away; no turn undoes the previous one."""
+    """Compare scrambles with all boards up to four turns away; no turn undoes the previous one."""
     pack = jax.jit(jax.vmap(puzzle.pack))
     for turns in (0, 1, 4):
         scrambled = type(puzzle)(**_fields(puzzle), scramble=turns)
@@ -230,7 +230,7 @@ def _fields(puzzle):
 
 
 def swapped(puzzle, *pairs):
-    """Return the text of the solved puzzle with stickers exchanged."""
+    """Return the text of the solved puzzle in which the two stickers of each pair are exchanged."""
     board = puzzle.tables.goal.copy()
     for a, b in pairs:
         board[[a, b]] = board[[b, a]]
@@ -249,7 +249,7 @@ def twisted(puzzle, sticker):
     return swapped(puzzle, (a, b), (b, c))
 
 
-# Stickers by number: U 0 to 8, F 9 to 17 of the cube; U7/F1 and U5/R1 are edges.
+# Numbers of the cube's stickers: U 0 to 8, F 9 to 17, R 18 to 26. Edges are U7/F1 and U5/R1.
 CUBE = Cube(size=3)
 UNREACHABLE = [
     (CUBE, twisted(CUBE, 8)),  # one corner is twisted
@@ -293,7 +293,7 @@ def test_small_letters_and_spaces_are_read():
 
 
 def test_a_cube_of_all_faces_is_solved_in_any_of_24_orientations():
-    """Turning two opposite faces in the same direction turns the whole cube."""
+    """In a 2x2 cube, turning opposite faces in the same direction turns the whole cube."""
     puzzle, held = Cube(size=2, all_faces=True), Cube(size=2)
     source = dict(zip(puzzle.action_names, puzzle.tables.source, strict=True))
     seen, new = set(), [puzzle.tables.goal]

@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 GAMES = [*sorted((HERE / "games").glob("*.txt")), *sorted(SHIPPED.glob("*.txt"))]
 TABLES, TRACES = HERE / "tables.json", HERE / "traces.json"
 CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
-DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]  # repeated cyclically
+# Random numbers of a play, used cyclically.
+DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]
 INPUTS = 40  # number of inputs of a random play
 PLAYS = 2  # number of random plays of each level
 MOST = 600_000  # maximum number of boards that a search for a solution visits
@@ -151,7 +152,7 @@ class Trace(NamedTuple):
     inputs: str  # digits of the engine's inputs, `t` for a tick
     boards: str  # digests of the boards, eight digits each: at the start, and after every input
     won: bool  # whether the last input wins
-    drawn: tuple[int, ...] = ()  # random numbers used before each input; empty if none is ever used
+    drawn: tuple[int, ...] = ()  # how many random numbers were used before each input; (): none
 
 
 def digest(masks: Iterable[Any]) -> str:
@@ -166,7 +167,7 @@ def inputs_of(game: puzzlescript.Game) -> list[Any]:
 
 
 def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
-    """Play in the engine until the inputs or the level end."""
+    """Return the trace of a play in the engine, up to the end of the inputs or of the level."""
     answer = node.ask(source=source, level=level, inputs=inputs, draws=DRAWS, stay=True)
     boards = answer["boards"]
     drawn = tuple(each["drawn"] for each in boards[:-1])
@@ -180,7 +181,7 @@ def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
 
 
 def traces(node: Engine, path: Path) -> list[Trace]:
-    """Play every level: at random, and its shortest solution unless the game draws numbers."""
+    """Play every level at random and, unless random numbers are drawn, its shortest solution."""
     source = path.read_text("utf-8")
     game = puzzlescript.parse(source, path.name)
     inputs, found = inputs_of(game), []

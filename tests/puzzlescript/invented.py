@@ -28,12 +28,12 @@ class Name(NamedTuple):
 
 
 class Inventor:
-    """Generator of one random game and its inputs; `seed` determines both."""
+    """Generator of one random game and its inputs, both determined by `seed`."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.has_draws = self.chance(0.3)  # whether rules may draw random numbers
-        self.several = 0  # how many modifiers of the rule stand for several movements
+        self.several = 0  # number of modifiers of the current rule that stand for several movements
 
     def chance(self, share: float) -> bool:
         """Return True with probability `share`."""

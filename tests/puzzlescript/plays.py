@@ -21,10 +21,10 @@ OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_pass
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Group similar sizes, up to `most` per group; return for each the size that holds its group.
+    """Group similar sizes, up to `most` per group; return the group's size for each of `sizes`.
 
-    The games of a group share one compiled program. The estimated work of a micro-step is at most
-    `factor` times the work for the smallest of the sizes that share a program.
+    The size of a group holds all sizes in it, so their games share one compiled program. The
+    estimated work of a micro-step is at most `factor` times that for the group's smallest size.
     """
 
     def work(size: Size) -> int:
@@ -50,7 +50,7 @@ def stacked(trees: Sequence[Any]) -> Any:
 
 
 def tables(packers: Sequence[Packer], size: Size) -> Tables:
-    """Return the tables of several games, stacked, for an interpreter of a size."""
+    """Return the tables of several games for an interpreter of a size, stacked on a first axis."""
     return stacked([packer.tables(size) for packer in packers])
 
 

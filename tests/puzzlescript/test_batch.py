@@ -31,8 +31,8 @@ COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
 # Shipped games that are not played: garden and wildfire draw random numbers, turns of prism are
 # long, and freight has rigid rules, which need a larger program.
 LEFT_OUT = ("garden", "wildfire", "prism", "freight")
-STEPS = 5  # number of random actions in each of the other shipped games
-GAMES, INPUTS = 64, 30  # games of the collection that are played, and inputs in each
+STEPS = 5  # number of random actions in each shipped game that is played
+GAMES, INPUTS = 64, 30  # number of games of the folder that are played, and of inputs in each
 MOST_STEPS = 4000  # maximum number of micro-steps of an input
 
 
@@ -94,7 +94,7 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
 @pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("varying", range(4))
 def test_a_batch_can_be_sharded_over_devices(count, varying):
-    """`shard_map` accepts the types, also if only one of the arguments differs between devices."""
+    """`shard_map` accepts a play, also if only one of the arguments differs between devices."""
     packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
     level = next(each for each in packer.game.levels if isinstance(each, Level))
     size = packer.level_size(level)
@@ -126,7 +126,7 @@ def test_tables_with_a_batch_axis_are_an_error(nested):
 
 
 def lanes(node: engine.Engine) -> Iterator[Lane]:
-    """Yield a random play of each game of the collection that fits into size "small"."""
+    """Yield a random play of each game of the folder that fits into size "small"."""
     for path in sorted(Path(COLLECTION).glob("*.txt")):
         source = path.read_text("utf-8", errors="replace")
         try:

@@ -20,7 +20,8 @@ from jaxenvs.puzzlescript.features import is_random
 GAMES = sorted(path.stem for path in collection.SHIPPED.glob("*.txt"))
 ALL = str(collection.SHIPPED)
 SMALL = "crates"
-FEW = ("crates", "lodestone", "shade", "wildfire")  # `shade` has no action, `wildfire` has ticks
+# The game `shade` does not have the action `action`, and `wildfire` has the action `tick`.
+FEW = ("crates", "lodestone", "shade", "wildfire")
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +65,14 @@ def test_boards_survive_packing_in_random_play(everything):
             seen.add((start.tobytes(), mine[:-1].tobytes(), np.asarray(planes).tobytes()))
         actions = jnp.asarray(draw.integers(0, env.num_actions, count), jnp.int32)
         state = step(keys, state, actions).state
-    # Different boards of a level have different words, and the other way round.
+    # In a level, different boards have different words, and equal boards have equal words.
     assert len({(start, planes) for start, _, planes in seen}) == len(seen)
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
 
 @pytest.mark.full
 def test_boards_keep_several_objects_of_a_layer(tmp_path):
-    """A rule that sets an object and a random one of its layer may leave both in a cell."""
+    """A rule that sets an object and a random object of its layer may leave both in a cell."""
     source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
     source = source.replace("O = Target", "O = Target\nThing = Wall or Crate", 1)
     rule = "[ > Player | Crate ] -> [ > Player | Crate random Thing ]"

@@ -32,7 +32,7 @@ STRIDE = int(os.environ.get("JAXENVS_PUZZLESCRIPT_STRIDE", "1"))
 SHARED = 12  # number of games larger than "small" that share a compiled program
 # Limits: micro-steps of an input, and processor time of a play. Longer plays are reported as cut.
 MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
-INPUTS, LEVELS = 25, 2  # inputs of a random play, and levels of each demo game that are played
+INPUTS, LEVELS = 25, 2  # number of inputs of a random play, and of levels per demo game
 RANDOM = 300  # number of random games, of which about a quarter have errors
 needs_engine = pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT is not set")
 pytestmark = [pytest.mark.full, needs_engine]
@@ -86,7 +86,7 @@ class Player:
 
 
 def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> str:
-    """Play in the interpreter; return "equal", "cut", or how it differs from the engine's play."""
+    """Play in the interpreter; return "equal", "cut", or how the engine's play differs."""
     level = packer.game.levels[play.level]
     assert isinstance(level, Level)
     try:
@@ -107,7 +107,7 @@ def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> st
 
 
 def packed(play: Play) -> Packer | str:
-    """Return a game with its tables, or why it cannot be played."""
+    """Return the packer of a play's game, or the reason why the game cannot be played."""
     try:
         packer = Packer(puzzlescript.parse(play.source, on_error="engine"))
     except GameError:

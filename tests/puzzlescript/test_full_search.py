@@ -1,7 +1,7 @@
 """Search in PuzzleScript games equals a breadth-first search of the engine.
 
-JAXENVS_PUZZLESCRIPT is a checkout of the engine. The games are the shipped ones and its demo games
-without random numbers.
+JAXENVS_PUZZLESCRIPT is a checkout of the engine. The searched games are the shipped games and the
+engine's demo games, without those that draw random numbers.
 """
 
 import collections
@@ -23,7 +23,8 @@ from jaxenvs.puzzlescript.tables import Level
 BOARDS = 2_000  # maximum number of boards that the engine's search visits
 EACH = 4  # maximum number of levels per game that are compared
 LEVELS = 50  # minimum number of levels that are compared in total
-LARGEST = Size(16, 32, 16, 512, 3, 16, 16, 8, 8, 512, 512, 8, False)  # larger games are skipped
+# Maximum size of a game that is searched.
+LARGEST = Size(16, 32, 16, 512, 3, 16, 16, 8, 8, 512, 512, 8, False)
 INPUTS: dict[str, Any] = {"up": 0, "left": 1, "down": 2, "right": 3, "action": 4, "tick": "tick"}
 pytestmark = [
     pytest.mark.full,
@@ -32,7 +33,7 @@ pytestmark = [
 
 
 class Problem(NamedTuple):
-    """A level that the engine has searched: it has found a shortest solution, or all boards."""
+    """A level that the engine has searched until it found a shortest solution, or all boards."""
 
     source: str
     number: int  # index of the level, not counting messages
@@ -73,7 +74,7 @@ def problems(node: engine.Engine, source: str, game: Game) -> Iterator[Problem]:
 
 
 def mistake(node: engine.Engine, env: PuzzleScript, problem: Problem, found: search.Result) -> str:
-    """Return how the result of a search differs from the engine's; "" if it does not."""
+    """Return how the result of a search differs from the engine's; "" if they are equal."""
     if problem.shortest is None:
         if found.unsolvable and found.expanded == problem.boards:
             return ""

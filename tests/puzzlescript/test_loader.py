@@ -16,7 +16,7 @@ RECORDED = json.loads(engine.TABLES.read_text("utf-8"))
 
 
 def parsed(rule: str, legend: str = "", **options):
-    """Parse the minimal game with another rule and additional legend lines."""
+    """Parse the minimal game with `rule` as its only rule, and with additional legend lines."""
     before, after = MINIMAL.split("[ > Player | Crate ] -> [ > Player | > Crate ]")
     before = before.replace("SOUNDS", f"{legend}\nSOUNDS") if legend else before
     return puzzlescript.parse(before + rule + after, **options)
@@ -49,7 +49,7 @@ def test_a_rule_becomes_one_rule_for_each_direction():
     player, crate = (1 << game.objects.index(name) for name in ("player", "crate"))
     first = group[3].rows[0]
     assert [cell.op for cell in first] == [player, crate]
-    # The bit for a move to the right on the third layer.
+    # Bit of the movement to the right on the third layer.
     assert first[0].mp == first[1].replacement.ms == 8 << 5 * 2
     assert game.player == player and game.wins[0].kind == "all"
 
@@ -76,7 +76,7 @@ def test_a_random_direction_on_the_left_stands_for_up_and_left():
 
 
 def test_a_contradiction_in_any_cell_removes_a_rule_without_an_error():
-    """A clash in another cell is an error only if no cell of the rule is contradictory."""
+    """If a contradiction removes a rule, two objects of one layer in another cell are no error."""
     rule = "right [ Player Crate | Crate no Mob ] -> [ | ]"
     game = parsed(rule, "Mob = Player or Crate")
     assert not game.main.rules and "asks for an object and for none of it" in game.warnings[0]

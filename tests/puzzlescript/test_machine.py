@@ -18,7 +18,7 @@ from jaxenvs.puzzlescript.tables import Level
 
 DIGITS = 8  # number of digits of a digest
 BATCH = 40  # number of plays in a batch; on a CPU, they run in three groups
-QUICK = 14  # number of inputs of a random play that the default tests replay
+QUICK = 14  # number of inputs of each random play that the default tests replay
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
 
@@ -34,7 +34,7 @@ class Lanes(NamedTuple):
 
 
 def rare_feature(packer: Packer) -> str:
-    """Return the rare feature of a game, see `lanes`."""
+    """Return a game's rare feature: "rigid" (rigid rules), "middle" (two ellipses in a row), ""."""
     return next((each for each in ("rigid", "middle") if getattr(packer.size, each)), "")
 
 
@@ -42,7 +42,7 @@ def rare_feature(packer: Packer) -> str:
 def lanes(feature: str = "") -> Lanes:
     """Return the recorded plays of the games with a rare feature, and one interpreter for them.
 
-    The feature is "rigid" rules, the "middle" between two ellipses, or neither by default.
+    The feature is "rigid" (rigid rules), "middle" (two ellipses in a row) or "" (neither).
     """
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]
@@ -223,7 +223,7 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
 
 
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
-    """As in the engine: the second run draws again, and a restart in it is ignored."""
+    """As in the engine, the second run draws new random numbers and ignores `restart`."""
     source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
     rules = "random [ Crate ] -> [ ] restart"
     source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)

@@ -1,8 +1,8 @@
-"""Every mistake that the engine's compiler reports has a message with its line.
+"""For every mistake that the engine's compiler reports, the loader has a message with the line.
 
-A row of `mistakes.tsv` is a mistake in `GAME`: `new` instead of `old`, which is a text or a key of
-`PLACES`. Only the first message is compared. The kind of a mistake that the engine does not report
-starts with "own". JAXENVS_PUZZLESCRIPT is a checkout of the engine.
+A row of `mistakes.tsv` makes a mistake in `GAME`: the text `new` replaces `old`, which is a text or
+a key of `PLACES`. Only the first message is compared. If the engine does not report the mistake,
+its `kind` starts with "own". JAXENVS_PUZZLESCRIPT is a checkout of the engine.
 """
 
 import csv
@@ -25,11 +25,11 @@ PLACES = {
     "WIN": "All Goal on Crate",
     "LEVEL": "P*O",
 }
-BEFORE = ("PRELUDE", "LEGEND", "SOUNDS")  # keys of PLACES: `new` is inserted before the text
+BEFORE = ("PRELUDE", "LEGEND", "SOUNDS")  # keys of PLACES: `new` is inserted before their text
 
 
 class Mistake(NamedTuple):
-    """A row of `mistakes.tsv`."""
+    """A row of `mistakes.tsv`: `new` replaces `old` in a game, and causes `message`."""
 
     kind: str
     old: str

@@ -15,14 +15,14 @@ from jaxenvs.puzzlescript import collection
 
 SIZE, BOXES, LEVELS, STEPS = 7, 2, 12, 100
 KEYS = [jax.random.key(i) for i in range(LEVELS // 2)]
-GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # Sokoban's -> `crates`'s
+GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # Sokoban's character -> that of `crates`
 # Values of the cells in Sokoban's observation.
 VALUES = {"wall": 1, "target": 2, "crate": 3, "player": 5}
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """Return both environments, and the same levels of both, stacked."""
+    """Return Sokoban, its PuzzleScript game, and the same levels for each of them, stacked."""
     easy, sokoban = (
         jaxenvs.make("Puzzle-Sokoban-6x6-v0", size=SIZE, boxes=BOXES, pulls=n) for n in (1, 20)
     )
@@ -44,14 +44,14 @@ def pair(tmp_path_factory):
 
 
 def _game(texts: list[str]) -> str:
-    """Return the game `crates` with other levels."""
+    """Return the source of the game `crates` with the levels `texts`, given in Sokoban's format."""
     source = Path(collection.SHIPPED, "crates.txt").read_text("utf-8")
     levels = ["".join(GLYPHS.get(each, each) for each in text) for text in texts]
     return source[: source.index("message")] + "\n\n".join(levels) + "\n"
 
 
 def _cells(script, observation):
-    """Convert observations of PuzzleScript to Sokoban's values."""
+    """Convert observations of PuzzleScript to the values of Sokoban's observations."""
     names = script.collection.games[0].objects
     seen = {name: np.asarray(observation[..., names.index(name)], bool) for name in VALUES}
     found = np.select([seen["wall"], seen["player"], seen["crate"]], [1, 5, 3], 0)
@@ -110,5 +110,5 @@ def test_shortest_solutions_have_equal_lengths(pair):
 
 
 def _each(levels):
-    """Return stacked levels one by one."""
+    """Return a list of the single levels in a stack of levels."""
     return [jax.tree.map(lambda leaf, i=i: leaf[i], levels) for i in range(LEVELS)]

@@ -54,7 +54,7 @@ def test_ranges_and_names_select(folder):
     assert read.levels.tolist() == [3, 4, 4]
     assert chosen(folder, "0:1") == {0, 3, 7}
     assert chosen(folder, "-1:") == {2, 6, 10}
-    assert chosen(folder, "3:") == {6, 10}  # crates has three levels
+    assert chosen(folder, "3:") == {6, 10}  # crates has no level 3
     assert chosen(folder, "::2", "crates") == {0, 2}
     assert chosen(folder, games="crates, spring") == chosen(folder, games="-lodestone")
     assert chosen(folder, games="crates,spring,-spring") == {0, 1, 2}
@@ -171,4 +171,4 @@ def test_shaping_rewards_sum_to_the_decrease_of_missing_cells():
             ended = bool(result.terminated)
         assert ended
         totals.append(total)
-    assert totals == [1.5, 1.0]  # 0.25 for each of the two targets that get a crate
+    assert totals == [1.5, 1.0]  # shaping: 0.25 for each of two targets that get a crate

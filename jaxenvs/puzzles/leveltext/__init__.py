@@ -1,1 +1,1 @@
-"""Levels of puzzles as text: boards, and the maps of Sokoban."""
+"""Levels of puzzles as text: boards of all puzzles, and maps of Sokoban."""

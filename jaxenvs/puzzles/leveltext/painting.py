@@ -1,4 +1,4 @@
-"""Boards of puzzles for the level editor: each character of a board is a sign of the palette."""
+"""Boards of puzzles in the level editor, whose palette has the characters of the boards."""
 
 import functools
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ PLAYER = {"@": (0, " "), "+": (0, ".")}
 
 
 class Signs(NamedTuple):
-    """The characters of a puzzle's boards."""
+    """Characters of a puzzle's boards, and the editor's tools that paint them."""
 
     tools: tuple[Tool, ...]
     empty: str
-    order: str  # characters in the order of the sprites
+    order: str  # characters in the order of the puzzle's sprites
     outside: str = ""
     has_player: bool = False
 
@@ -50,7 +50,7 @@ SIGNS = {
 
 
 def _signs(env: Puzzle) -> Signs:
-    """Return the characters of a puzzle's boards; raise `NotImplementedError` if it has none."""
+    """Return a puzzle's `Signs`; raise `NotImplementedError` if cells cannot be edited singly."""
     for kind in type(env).__mro__:
         if kind.__name__ in SIGNS and kind.__module__.startswith(_PUZZLES):
             return SIGNS[kind.__name__]
@@ -63,11 +63,11 @@ def _signs(env: Puzzle) -> Signs:
     return Signs(tuple(tools), env.characters[0], env.characters)
 
 
-_PUZZLES = __name__.removesuffix("leveltext.painting")  # package of the puzzles, with a dot
+_PUZZLES = __name__.removesuffix("leveltext.painting")  # package of the puzzles, as "name."
 
 
 def palette(env: Puzzle) -> Palette:
-    """Return the signs of a puzzle's boards; raise `NotImplementedError` if it has none."""
+    """Return a puzzle's palette; raise `NotImplementedError` if cells cannot be edited singly."""
     return _palette(_signs(env))
 
 
@@ -78,20 +78,20 @@ def _palette(signs: Signs) -> Palette:
 
 
 def unpacked(env: Puzzle, block: Block) -> Picture:
-    """Return the picture of a block; raise `LevelError` for a second player."""
+    """Convert a level's block to an editor's picture; raise `LevelError` for a second player."""
     headers = tuple((header.name, header.value) for header in block.headers)
     return split(palette(env), block, headers)
 
 
 def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
-    """Return the headers and the rows of a picture."""
+    """Convert an editor's picture to the headers and the text rows of a level."""
     rows = joined(palette(env), picture)
     outside = _signs(env).outside
     return picture.headers, [row.rstrip(outside) for row in rows] if outside else rows
 
 
 def sprites(env: Puzzle, picture: Picture, level: Any) -> np.ndarray:
-    """Return the index of each cell's sprite; unknown signs have the sprite of an empty cell."""
+    """Return the index of each cell's sprite; an unknown character gets the first sprite."""
     if level is not None:
         state = PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
         return np.asarray(jax.device_get(env.tiles(state)))

@@ -1,7 +1,7 @@
 """Levels of Sokoban as text: XSB and the files of Boxoban.
 
 Rows may be run-length encoded (`3#2-`) and shorter than the grid; `-` and `_` are floor. The cells
-outside of the walls become walls. Lines that begin with `;`, and `Title:`, name the level.
+outside of the walls become walls. A line `; NAME` or `Title: NAME` before the map names the level.
 """
 
 import re
@@ -35,7 +35,7 @@ _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the headers that only this family has: there are none."""
+    """Return the names of headers, and the names that may be repeated; Sokoban has none."""
     return (), ()
 
 
@@ -63,7 +63,7 @@ def _is_note(line: str) -> bool:
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Return the block of a map with comments; None for a text with the line `grid:`."""
+    """Return the block of a text: headers and map; None if the text has a line `grid:`."""
     lines = text.split("\n")
     if any(line.rstrip() == GRID for line in lines):
         return None
@@ -87,9 +87,10 @@ def _note(line: str, number: int) -> Header:
 
 
 def unpacked(env: Sokoban, block: Block) -> Picture:
-    """Return the picture of a block without run lengths, as large as the grid if it fits.
+    """Convert a level's block to an editor's picture: expand run lengths, and add walls.
 
-    Raises `LevelError` for an unknown character and for a second player.
+    If the map fits into the grid, walls fill the rest of the grid. Raises `LevelError` for an
+    unknown character and for a second player.
     """
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)
@@ -118,7 +119,7 @@ def read(env: Sokoban, block: Block, *, strict: bool) -> PuzzleLevel:
 
 
 def _expanded(row: str, number: int) -> str:
-    """Return a row without run lengths.
+    """Return a row with its run lengths expanded: `3#` becomes `###`.
 
     Raises `LevelError` for an unknown character, and for a run length of more than three digits.
     """
@@ -131,9 +132,9 @@ def _expanded(row: str, number: int) -> str:
 
 
 def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
-    """Return a map in which all cells outside of the walls are walls.
+    """Return the map `shown` with walls in all cells outside of its outer walls.
 
-    Raises `LevelError` if the walls have a gap.
+    Raises `LevelError` if the outer walls have a gap.
     """
     edge = np.ones(shown.shape, bool)
     edge[1:-1, 1:-1] = False
@@ -150,7 +151,7 @@ def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
 
 
 def write(env: Sokoban, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return no headers, and the rows of the map of a level or state."""
+    """Return an empty list of headers, and the text rows of the map of a level or state."""
     return board.write(env, value, form)
 
 
@@ -161,7 +162,7 @@ def layout(headers: list[tuple[str, str]], picture: list[str]) -> str:
 
 
 def mutate(env: Sokoban, key: Key, level: PuzzleLevel, edits: int | Array) -> PuzzleLevel:
-    """Return a level after moves of a box, a target or the player to random free cells."""
+    """Return the level after `edits` random edits: move a box, a target or the player."""
 
     def edit(number: Array, level: PuzzleLevel) -> PuzzleLevel:
         word = words(jax.random.fold_in(key, number), 2 + 2 * env.size**2)

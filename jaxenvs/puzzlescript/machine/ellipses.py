@@ -26,9 +26,10 @@ def joined(
     """Return the cells at which the part of a row after its first ellipsis can start.
 
     The second result has only the starts of matches that would change something. `length` is the
-    number of cells between two ellipses; 0 if the row has only one. `fits` has the cells at which
-    these cells can start so that the part after the second ellipsis fits. `fits_changes` has only
-    the cells for which this last part would change something.
+    number of cells between two ellipses (the middle part); 0 if the row has one ellipsis. `fits`
+    has the cells at which a middle part can start so that the part after the second ellipsis
+    matches behind it. `fits_changes` has only those cells of `fits` for which this last part would
+    change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
@@ -38,10 +39,11 @@ def joined(
 
 
 def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
-    """Return, for each gap, the cells at which rows start whose parts after an ellipsis match.
+    """Return, for each row and gap, the start cells for which all parts after an ellipsis match.
 
-    A gap is a pair of numbers of skipped cells, see `Size.skips`. The second result has only the
-    starts of those rows in which these parts would change something.
+    The part before the first ellipsis is not tested. A gap is a pair of numbers of skipped cells,
+    see `Size.skips`. The second result has only the starts for which the parts after an ellipsis
+    would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T
@@ -67,7 +69,7 @@ def targets(
 ) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
     """Return three arrays (rows, middle) about the cells between the two ellipses of each row.
 
-    They are the offset of the cell from the start of the row, whether the row has this cell, and
+    The arrays are each cell's offset from the start of the row, whether the row has this cell, and
     the index of the cell's pattern. Also return the offset of the first cell after the last
     ellipsis. `gap` has for each row an index in `Size.skips`: how many cells its ellipses skip.
     """

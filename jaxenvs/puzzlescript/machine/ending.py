@@ -12,8 +12,8 @@ from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 def step(p: Program, turn: Turn, found: Literals) -> Turn:
     """Carry out the queued commands of rules, check win conditions, and start the next turn if any.
 
-    If rules draw random numbers, an `again` turn is first played as a trial without effect, because
-    the engine plays such a trial too, and it uses up random numbers.
+    If rules draw random numbers, an `again` turn is first played as a trial without effect. The
+    engine plays such a trial too, and the trial uses up random numbers.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
@@ -52,8 +52,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
-    # `found` describes the board before the restart. So the next micro-step ends the turn again,
-    # without commands, and checks the win conditions on the new board.
+    # `found` describes the board before the restart. So the next micro-step runs this phase again,
+    # without commands, and checks the win conditions on the restarted board.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 
@@ -70,7 +70,7 @@ def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
 
 
 def players_of(p: Program, found: Literals) -> UInt32[Array, "side words"]:
-    """Return the cells with a player."""
+    """Return the bit plane of the cells with a player."""
     return matches.matching(p, found, p.tables.player.all)
 
 
@@ -87,7 +87,7 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return how many cells have X but not Y: the maximum over win conditions `all X on Y`."""
+    """Return how many cells have X but not Y, as the maximum over win conditions `all X on Y`."""
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()

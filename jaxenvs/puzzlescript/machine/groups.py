@@ -24,14 +24,14 @@ MOST_LOOPS = 200
 
 
 class Next(NamedTuple):
-    """The first of the next rules that has an effect."""
+    """Result of testing the next rules: the first of them that has an effect."""
 
-    rule: Int32[Array, ""]  # index of this rule; in a random group, of the group's next rule
-    is_found: Bool[Array, ""]  # whether there is such a rule among the tested ones
-    found: UInt32[Array, "rows gaps side words"]  # where it matches, see `matches.of_rule`
-    # Where it matches and would change something.
+    rule: Int32[Array, ""]  # index of the rule to apply or, in a random group, of the next rule
+    is_found: Bool[Array, ""]  # whether a tested rule has an effect
+    found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
+    # Those matches of the rule that would change something.
     changing: UInt32[Array, "rows gaps side words"]
-    changes: Bool[Array, ""]  # whether a match of one of its rows would change something
+    changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
     barrier: Bool[Array, ""]  # whether the group or loop that ends with `last` may be repeated
 
@@ -41,12 +41,13 @@ class Choice(NamedTuple):
 
     # The next tuple (a match of each row of the rule), if the rule is not `Tables.simple`.
     at: Place
-    is_found: Bool[Array, ""]  # whether there is such a tuple
-    # If the rule is `Tables.simple`: cells at which all the matches to apply now start.
+    is_found: Bool[Array, ""]  # whether the rule has a next tuple
+    # If the rule is `Tables.simple`: start cells of the matches that this micro-step applies.
     starts: UInt32[Array, "side words"]
-    # Cells at which the matches start that have to wait for the next micro-step.
+    # If the rule is `Tables.simple`: start cells of the matches that wait for the next micro-step.
     left: UInt32[Array, "side words"]
-    waiting: UInt32[Array, "rows gaps side words"]  # see `Turn.waiting`
+    # Matches of the rule, found before any of them was applied; see `Turn.waiting`.
+    waiting: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match that starts at a cell of `starts` changes something
 
 
@@ -65,8 +66,8 @@ class Scan(NamedTuple):
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
     """Test the next rules together, and apply the first of them that has an effect.
 
-    If none has, the next micro-step tests the rules after them. In a phase without rules, return
-    the turn as it is. Also return whether a rule was applied.
+    If none of them has an effect, the next micro-step continues with the rules after them. In a
+    phase without rules, return the turn unchanged. Also return whether a rule was applied.
     """
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
     end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
@@ -133,11 +134,11 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
 def _window(
     p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
-    """Return which of the next rules can be tested together, and whether a jump back may follow.
+    """Return which of the next rules can be tested together, and whether a repetition may follow.
 
     `window` has the indices of the next rules. The rules that can be tested together end with the
     last rule of a group that has to be repeated, or of a loop that jumps back. They also end before
-    a random group, after a rule of one, and before index `end`.
+    a random group, after one rule in a random group, and before index `end`.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -153,10 +154,9 @@ def _window(
 
 
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
-    """Continue after rule `last`, or at the first rule of its group or loop if that is repeated.
+    """Continue after rule `last`, or at the first rule of its group or loop to repeat it.
 
-    Nothing is repeated unless `barrier`, and a group or loop is repeated only a limited number of
-    times.
+    A group or loop is repeated only if `barrier` is True, and only a limited number of times.
     """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)
@@ -180,7 +180,7 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
     """Return the queued commands after a rule's commands are added, as bits of `sizes.COMMANDS`.
 
     `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
-    `restart`, only a rule with `cancel` does.
+    `restart`, only a rule with `cancel` adds commands.
     """
     closed = queue & sizes.CANCEL > 0
     closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
@@ -191,8 +191,8 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
 def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     """Choose the matches of a rule that this micro-step applies.
 
-    For a rule with one row (pair of brackets), no ellipsis and no random numbers, these are all
-    matches that no earlier match overlaps. For any other rule, it is the next tuple (one match for
+    For a rule with one row (pair of brackets), no ellipsis and no random numbers, choose all
+    matches that no earlier match overlaps. For any other rule, choose the next tuple (one match for
     each row) that still matches and has an effect.
     """
     tables, rule, found = p.tables, chosen.rule, chosen.found
@@ -204,7 +204,7 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & chosen.changing
-    if p.size.draws:  # whether a draw has an effect is not known in advance
+    if p.size.draws:  # keep all matches: the effect of a draw is not known in advance
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
     vertical = matches.is_vertical(p, rule)
@@ -222,7 +222,7 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
 def _applied(
     p: Program, turn: Turn, choice: Choice, rule: Int32[Array, ""], altered: Bool[Array, ""]
 ) -> Turn:
-    """Record that the matches in `choice` were applied, and go on if the rule has no more matches.
+    """Record that the matches in `choice` were applied; if none are left, go on to the next rule.
 
     `altered` is whether a cell changed; it is used only for a rule that draws random numbers.
     """
@@ -245,7 +245,7 @@ def _applied(
 
 
 def _finished(p: Program, turn: Turn, rule: Int32[Array, ""]) -> Turn:
-    """Queue the commands of a rule that was applied, and go on to the rule that follows."""
+    """Queue the commands of a rule that was applied, and go on to the next rule."""
     tables = p.tables
     turn = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]), applying=jnp.bool_(False)
@@ -280,10 +280,10 @@ def _random_group(
     altered: Bool[Array, ""],
     draw: Draw,
 ) -> Turn:
-    """Go on in a random group: count its tuples, draw the index of one, find it and apply it.
+    """Do a micro-step of a random group: count its tuples, draw an index, or apply the drawn tuple.
 
     A tuple is one match for each row of a rule. Each micro-step handles the tuples of one rule, so
-    it takes two passes over the group's rules: one to count, and one to find the drawn tuple.
+    the group takes two passes over its rules: one to count, and one to find the drawn tuple.
     """
     tables = p.tables
     after = turn._replace(counted=scan.total, rule=turn.rule + 1)
@@ -309,7 +309,7 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Go on after a random group, which is never repeated.
+    """Leave a random group, which is never repeated, for the next group or the start of the loop.
 
     `turn.rule` is the index of any of its rules, and `altered` is whether the group changed a cell.
     """

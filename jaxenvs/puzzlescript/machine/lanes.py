@@ -21,7 +21,7 @@ GROUP = 16  # number of environments that a CPU plays together
 
 
 def batched(play: Play) -> Play:
-    """Return a function like `play` that under `vmap` plays the batch as this module describes.
+    """Return `play` with a rule for `vmap`: a CPU plays a batch in small groups, sorted by game.
 
     Raises `ValueError` if the tables have a batch axis. `draw` must be a
     `jax.tree_util.Partial`, because all values that differ between environments must be arguments.

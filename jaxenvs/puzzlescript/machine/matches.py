@@ -35,7 +35,7 @@ class Tested(NamedTuple):
     tail: UInt32[Array, "*rules rows side words"]
     head_changes: UInt32[Array, "*rules rows side words"]
     tail_changes: UInt32[Array, "*rules rows side words"]
-    # The part between two ellipses; None if the size has no two ellipses in a row.
+    # Cells at which the part between two ellipses can start; None if no row has two ellipses.
     middle: UInt32[Array, "*rules rows side words"] | None = None
     middle_changes: UInt32[Array, "*rules rows side words"] | None = None
 
@@ -48,7 +48,7 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 def literals(p: Program, turn: Turn) -> Literals:
     """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
 
-    The literal is the index. No literal is 0; index 0 holds the cells of the level.
+    A literal is the index of its plane. Literals start at 1; index 0 has the cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]
@@ -74,9 +74,9 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
-# A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least this. In
-# size `medium`, it takes a third of the time of `unions`; in size `small`, it takes longer
-# (compiled for an H200, by the cost model).
+# A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least `MANY`.
+# In size `medium`, `unions_by_parts` takes a third of the time of `unions`; in size `small`, it
+# takes longer (compiled for an H200, by the cost model).
 MANY = 8192
 
 
@@ -84,7 +84,7 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
     """Return the result of `unions`, with less work if there are many sets.
 
     The planes are divided into parts of four planes. For each part, the unions of all 16 selections
-    of its planes are computed once. The union of a set then combines one of them for each part.
+    of its planes are computed once. The union of a set then combines one such union for each part.
     """
     count = -(-len(base) // PART)
     padded = jnp.pad(base, [(0, count * PART - len(base)), (0, 0), (0, 0)])
@@ -118,13 +118,13 @@ def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt3
 
 
 def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return the plane of the cells that each pattern's replacement would change."""
+    """Return, for each pattern index, the plane of the cells that the replacement would change."""
     read = _read(found, p.tables.change[patterns])
     return planes.union(read, read.ndim - 3)
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
-    """Find the cells at which each row (pair of brackets) of the given rules matches."""
+    """Find the cells at which each row (pair of brackets) of each rule in `rules` matches."""
     tables = p.tables
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
     head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
@@ -192,7 +192,7 @@ def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int)
         tail |= planes.back(tail, direction, by)
         by *= 2
     starts = tail
-    for c in range(1, most + 1):  # the part before the ellipsis has `length` cells
+    for c in range(1, most + 1):  # move back by the `length` cells before the ellipsis
         at = (length == c)[..., None, None]
         starts = jnp.where(at, planes.back(tail, direction, c), starts)
     return starts
@@ -238,7 +238,7 @@ NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before al
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return for each row whether the place in `at` is one of the matches in `found`."""
+    """Return, for each row of a rule, whether its place in `at` is a match in `found`."""
     words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
     return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
 
@@ -258,7 +258,7 @@ def first(
     line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
     x = planes.lowest(jnp.where(vertical, columns, line))
     here = jnp.take_along_axis(found, (x // WORD)[..., None, None, None], -1)[..., 0]
-    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # axes: gap, line
+    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # [gap, line]
     y = jnp.where(vertical, planes.first(at_x.any(axis=-2)), y)
     gap = planes.first(jnp.take_along_axis(at_x, y[..., None, None], -1)[..., 0])
     return lines.any(axis=-1), Place(x, y, gap)
@@ -298,11 +298,12 @@ def next_tuple(
 
     A tuple has one match for each row of the rule. It is suitable if all of them are in `able`, the
     matches that still hold, and at least one is in `counts`, those that would change something. In
-    the order of tuples, the match of row 0 varies fastest. `NOWHERE` is before all tuples.
+    the order of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE` comes
+    before all tuples.
     """
     rows, after = p.size.rows, later(p, pointer, vertical)
     # For each row, four candidates for its match in the next tuple: the first match in `able`, the
-    # first in `counts`, and the first after `pointer` in `able` and in `counts`.
+    # first match in `counts`, and the first matches after `pointer` in `able` and in `counts`.
     both = jnp.stack([able, counts], 1)
     exists, place = first(jnp.concatenate([both, both & after[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
@@ -323,7 +324,7 @@ def next_tuple(
             fine &= able_at[turned + 1 :].all()
         picked = pointer
         for row in range(min(turned, rows - 1), -1, -1):
-            needs = ~(done | lower[row])  # whether this row must have the match in `counts`
+            needs = ~(done | lower[row])  # whether this row's match must be in `counts`
             candidate = needs.astype(jnp.int32) + (2 if row == turned else 0)
             fine &= exists[row, candidate]
             picked = Place(
@@ -336,7 +337,7 @@ def next_tuple(
 
 
 def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
-    """Return the number of matches of each row, for all numbers of skipped cells together."""
+    """Return the number of matches of each row, summed over all numbers of skipped cells."""
     return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
 
 
@@ -345,7 +346,7 @@ def nth(
     number: Int32[Array, " rows"],
     vertical: Bool[Array, ""],
 ) -> Place:
-    """Return match `number` (from 0) of each row, in the order of `first`."""
+    """Return match `number` (from 0) of each row, in the order that `first` describes."""
     cells = planes.cells(found)
     count = cells.sum(axis=1, dtype=jnp.int32)
     count = jnp.where(vertical, count.swapaxes(-1, -2), count)

@@ -18,7 +18,7 @@ BY_DIRECTION = (3, 1, 2, 0)
 
 
 def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
-    """Move objects in the phase MOVES; if none can move any more, clear all movements and end it.
+    """Move objects in the phase MOVES; if none can move, clear all movements and end the phase.
 
     In another phase, return the turn as it is. Also return whether an object moved.
     """
@@ -27,18 +27,18 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     occupied = planes.union(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
     # A cell may have a movement on a layer on which it has no object. The next object of the layer
-    # that arrives there takes it over. Then the order of cells matters, so they are handled one at
-    # a time.
+    # that arrives in the cell takes over this movement. Then the order of cells matters, so each
+    # micro-step handles only one cell.
     is_stale = planes.some(planes.union(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
     movers = jnp.where(runs, movers, jnp.uint32(0))
     is_over = ~planes.some(movers).any()
-    # If one cell is handled at a time, a pass over all cells that moved something is repeated.
+    # If each micro-step handles one cell, a pass over all cells is repeated if it moved an object.
     again = singly & is_over & (turn.place >= 0)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
-    is_done = ~planes.some(moves[:, :4]).any()  # whether nothing is left that could move
+    is_done = ~planes.some(moves[:, :4]).any()  # whether no direction of movement is left
     ends = runs & ((is_over & ~again) | is_done)
     place = jnp.where(singly, _place(movers), turn.place)
     late = p.tables.late.all
@@ -71,11 +71,12 @@ def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
 def _at_once(
     turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return, by layer and direction, the cells whose objects move if all are handled together.
+    """Return, by layer and direction, the cells whose objects move in a step for all cells.
 
-    If objects of several neighbours would enter an empty cell, the first one in the engine's order
-    of cells does: from the left, from above, from below, from the right. If the cell became empty
-    in this phase, the engine has already passed its left and upper neighbours, so these come last.
+    If objects of several neighbours would enter an empty cell, only one does: the first in the
+    engine's order of cells, which is left, upper, lower, right neighbour. If the cell became empty
+    in this phase, the engine has already passed its left and upper neighbours. Then the lower and
+    right neighbours come first.
     """
     asks = jnp.stack([planes.moved(wants[:, d], d) for d in range(4)], 1)
     movers = [jnp.zeros_like(empty) for _ in range(4)]

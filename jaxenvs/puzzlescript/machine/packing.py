@@ -13,9 +13,9 @@ from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, 
 
 
 class Packer:
-    """Numbers the parts of a game's rules, so that `tables` can convert the rules to arrays.
+    """Converts a game's rules to arrays, see `tables`.
 
-    The numbered parts are patterns (cells of rules) and sets of bit planes, see `Tables`.
+    Assigns an index to each pattern (cell of a rule) and to each set of bit planes, see `Tables`.
     """
 
     def __init__(self, game: Game) -> None:
@@ -25,8 +25,9 @@ class Packer:
         self.masks: dict[int, int] = {}  # mask of a set's planes -> index of the set
         self.patterns: dict[Pattern, int] = {Pattern(): 0}
         self.rules: list[TableRule] = []
-        # For each group: its first and last rule, the first rule of the loop that ends with it or
-        # -1, whether it is random, and its number among the rigid groups or 0.
+        # For each group: indices of its first and last rule, index of the first rule of the loop
+        # that ends with the group (or -1), whether the group is random, and the number of the
+        # rigid group (0: not rigid).
         self.groups: list[tuple[int, int, int, bool, int]] = []
         self.late = 0
         self._check()
@@ -38,7 +39,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for errors that only PuzzleScript's own engine tolerates."""
+        """Raise `GameError` for errors that only PuzzleScript's engine tolerates."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 if any(row.count(None) > 2 for row in rule.rows):
@@ -66,9 +67,9 @@ class Packer:
                             self.patterns.setdefault(cell, len(self.patterns))
 
     def _pattern(self, mask: int, is_aggregate: bool) -> int:
-        """Return the index of the pattern of the cells with objects of a mask.
+        """Return the index of the pattern that matches cells with objects of `mask`.
 
-        If `is_aggregate`, a cell needs all of these objects; otherwise it needs any of them.
+        If `is_aggregate`, a cell needs all of these objects; otherwise it needs at least one.
         """
         mask &= (1 << self.objects) - 1
         made = Pattern(op=mask) if is_aggregate else Pattern(any=(mask,))
@@ -79,7 +80,7 @@ class Packer:
         return KINDS.index(win.kind), x, y
 
     def planes(self, objects: int, movements: int) -> int:
-        """Return the mask of the bit planes of some objects and movements, given as two masks."""
+        """Combine a mask of objects and a mask of movements into a mask of bit planes."""
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
@@ -90,8 +91,8 @@ class Packer:
     def _set(self, planes: int) -> tuple[int, int] | None:
         """Return a reference to the union of the planes in a mask.
 
-        It is (0, index of the plane) for one plane, (1, index of the set) for several, and None for
-        an empty mask. A new set is added to `masks`.
+        The reference is (0, index of the plane) for one plane, (1, index of the set) for several
+        planes, and None for an empty mask. A new set is added to `masks`.
         """
         if not planes:
             return None
@@ -102,9 +103,9 @@ class Packer:
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
         """Return the literals that `Tables.test` and `Tables.change` have for a pattern.
 
-        A literal is here a pair (reference, sign): a reference to planes, as `_set` returns it, and
-        1 for the cells in one of them or -1 for all other cells. None stands for a literal that
-        holds in every cell.
+        A literal is here a pair (reference, sign). The reference names planes, see `_set`. The sign
+        is 1 for the cells in at least one of these planes, -1 for all other cells. None stands for
+        a literal that holds in every cell.
         """
         present = [(0, plane) for plane in bits(self.planes(pattern.op, pattern.mp))]
         test = [(each, 1) for each in present]
@@ -174,7 +175,7 @@ def draws(rule: TableRule) -> bool:
 def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
     """Split a row of a rule at its ellipses into the cells before, between and after them.
 
-    With one ellipsis, there are none between; without an ellipsis, all cells are in the first part.
+    With one ellipsis, the part between is empty. Without an ellipsis, the first part has all cells.
     """
     parts: list[list[Pattern]] = [[]]
     for cell in row:
@@ -198,7 +199,7 @@ def recorded(pattern: Pattern) -> list[int]:
 
 
 def _numbered(rule: TableRule, group: int) -> TableRule:
-    """Return the rule; if it is rigid, its patterns also have `group`, its rigid group's number."""
+    """Store `group`, the number of the rigid group, in the patterns of a rigid rule."""
     if not rule.rigid or not group:
         return rule
     rows = (tuple(cell and cell._replace(rigid=group) for cell in row) for row in rule.rows)
@@ -251,7 +252,7 @@ class _Filled:
         return made
 
     def tables(self) -> Tables:
-        """Return the tables of the game."""
+        """Return the tables of the game as arrays of this size."""
         packer, size = self.packer, self.size
         game = packer.game
         layer = np.zeros(size.objects, np.int8)

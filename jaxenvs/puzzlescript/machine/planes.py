@@ -18,7 +18,7 @@ ALL = np.uint32(0xFFFFFFFF)
 
 
 def index(count: int) -> np.ndarray:
-    """Return 0, 1 ... count - 1, int32."""
+    """Return the int32 array 0, 1 ... count - 1."""
     return np.arange(count, dtype=np.int32)
 
 
@@ -76,9 +76,9 @@ def back_by(
     by: Int32[Array, "rows gaps"],
     end: int,
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return the plane of each row with its bits moved against `direction` by each number in `by`.
+    """Move the bits of each row's plane against `direction`, by each number of cells in `by`.
 
-    All numbers are below `end`.
+    All numbers in `by` are below `end`.
     """
     direction = jnp.broadcast_to(direction, (len(plane),))
     each = jnp.stack([back(plane, direction, number) for number in range(end)])
@@ -97,12 +97,12 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
 
 
 def union(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
-    """Return the cells that are in any of the planes along the axes, which are removed."""
+    """Return the bitwise or of planes along the axes, which are removed: cells in any plane."""
     return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
 
 
 def intersection(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
-    """Return the cells that are in all of the planes along an axis, which is removed."""
+    """Return the bitwise and of planes along an axis, which is removed: cells in all planes."""
     return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
 
 
@@ -124,7 +124,7 @@ def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
 
 
 def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
-    """Return the position of the lowest set bit of words; undefined if no bit is set."""
+    """Return the index of the lowest set bit in an array of words; undefined if no bit is set."""
     number = first(words != 0)
     word = jnp.take_along_axis(words, number[..., None], -1)[..., 0]
     below = jax.lax.population_count((word & -word) - np.uint32(1)).astype(jnp.int32)
@@ -146,13 +146,13 @@ def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "
 
 
 def cell(x: Int32[Array, "*batch"], y: Int32[Array, "*batch"], side: int, words: int) -> Plane:
-    """Return the plane in which only one cell is set; none if the cell is outside of the plane."""
+    """Return the plane in which only cell (x, y) is set; no cell if (x, y) is outside."""
     line = index(side)[:, None] == y[..., None, None]
     return jnp.where(line, column(x[..., None, None], words), jnp.uint32(0))
 
 
 def level(width: Int32[Array, ""], height: Int32[Array, ""], side: int, words: int) -> Plane:
-    """Return the plane of all cells of a level."""
+    """Return the plane in which all cells of a level with this width and height are set."""
     count = jnp.clip(width - np.int32(WORD) * index(words), 0, WORD)
     full = jnp.where(count == WORD, ALL, (jnp.uint32(1) << count.astype(jnp.uint32)) - 1)
     return jnp.where(index(side)[:, None] < height, full, jnp.uint32(0))

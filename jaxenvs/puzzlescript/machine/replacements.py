@@ -1,4 +1,4 @@
-"""Application of a rule: replace objects and movements in the cells of its matches."""
+"""Apply a rule: replace objects and movements in the cells of its matches."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ def _random(
     draw: Draw,
     drawn: Int32[Array, ""],
 ) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
-    """Draw the objects after `random`, and the directions of `randomdir`, of a rule's cells.
+    """Draw the objects for `random` and the directions for `randomdir` in a rule's cells.
 
     A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
     Returns, for each pattern, flags of the planes of objects and movements to clear and to set.
@@ -86,14 +86,14 @@ def at_once(
     able: UInt32[Array, "side words"],
     rule: Int32[Array, ""],
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
-    """Divide the matches of a rule with one pair of brackets: apply now, or wait.
+    """Divide a rule's matches into those to apply now and those that wait; the rule has one row.
 
     `waiting` has the cells at which matches start that were found earlier and not yet applied. A
-    match has to wait if an earlier match in `waiting` overlaps it. The others are applied now if
-    they are in `able`, which means that they still match; else they are dropped. Both results have
+    match has to wait if an earlier match in `waiting` overlaps it. The other matches are applied
+    now if they are in `able`, the matches that still hold; else they are dropped. Both results have
     the cells at which the matches start.
     """
-    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN, the order of matches
+    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: in this direction, matches are ordered
     blocked = jnp.zeros_like(waiting)
     for by in range(1, p.size.cells):
         overlaps = by < p.tables.length[rule][0]

@@ -2,9 +2,9 @@
 
 The replacement of a rigid rule records the number of its rigid group in the cell, for each layer
 whose movements it replaces. A record is new if a record of at least one of these layers is missing;
-then the replacement counts as a change. If the layer already has a record, the new one is the
-bitwise or of both numbers, as in PuzzleScript's engine. This may be the number of another group, or
-of none.
+then the replacement counts as a change. If the layer already has a record, the new record is the
+bitwise or of both numbers, as in PuzzleScript's engine. The result may be the number of another
+group, or a number that no group has.
 """
 
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from .state import RULES, Program, Turn, fresh, select
 
 
 def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
-    """Return for each rule whether its group is banned, so that it is skipped in this turn."""
+    """Return for each rule whether its rigid group is banned: the turn skips the rule."""
     assert turn.rigid
     group = p.tables.rigid[rules]
     return (group > 0) & turn.rigid.banned[group]
@@ -24,7 +24,7 @@ def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n
 def recorded(
     p: Program, turn: Turn, patterns: Int32[Array, " n"], where: UInt32[Array, "n side words"]
 ) -> tuple[Turn, Bool[Array, ""]]:
-    """Record the rigid groups of rules in the cells in which they replace something.
+    """Record the number of a rule's rigid group in the cells in which the rule replaces something.
 
     A pattern is a cell of a rule, and `where` has the cells of the level in which its replacement
     is made. Also return whether a record is new.

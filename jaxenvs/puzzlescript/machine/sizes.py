@@ -16,7 +16,7 @@ TRUE = 1  # literal for all cells of the level, so -TRUE stands for no cell
 FIRST = 2
 DIRECTIONS = ("right", "down", "left", "up")  # directions of rules, by index in the tables
 CANCEL, RESTART, CHECKPOINT, WIN, AGAIN, OTHER = (1 << i for i in range(6))
-# Bits of the commands. All commands without an effect on the board share the bit OTHER.
+# Bit of each command in a mask. All commands without an effect on the board share the bit OTHER.
 COMMANDS = {
     "cancel": CANCEL,
     "restart": RESTART,
@@ -24,11 +24,11 @@ COMMANDS = {
     "win": WIN,
     "again": AGAIN,
 }
-KINDS = ("all", "some", "no")  # kinds of win conditions, by index in the tables
+KINDS = ("all", "some", "no")  # types of win conditions, by index in the tables
 
 
 class Size(NamedTuple):
-    """Static shape of the interpreter's arrays. Each number is the most that a game may have."""
+    """Static shape of the interpreter's arrays. Each number is the maximum that a game may have."""
 
     side: int  # number of cells on the longer side of a level
     objects: int  # number of objects
@@ -64,7 +64,7 @@ class Size(NamedTuple):
 
     @property
     def known(self) -> int:
-        """Number of bit planes for which there are literals: `planes`, and the `Rigid.records`."""
+        """Number of bit planes for which there are literals: `planes`, plus `Rigid.records`."""
         return self.planes + self.group_bits * self.layers
 
     @property
@@ -81,7 +81,7 @@ class Size(NamedTuple):
     def skips(self) -> Int32[np.ndarray, "gaps two"]:
         """Pairs of numbers of cells that the two ellipses of a row can skip.
 
-        They are in the order in which PuzzleScript's engine tries them.
+        The pairs are in the order in which PuzzleScript's engine tries them.
         """
         pairs = [(a, b) for a in range(self.side) for b in range(self.side - a)]
         return np.array(pairs, np.int32)
@@ -105,9 +105,9 @@ class Size(NamedTuple):
 
 
 # Sizes that many games share: they hold 52, 76 and 95 % of a sample of 906 games by other authors.
-# `extended` adds rigid groups and two ellipses if a game has them, as 28 of these games have. The
-# state of a turn in a small size then grows from 13 to 15 kB for 1 to 7 rigid groups, and to 28 kB
-# for two ellipses.
+# `extended` adds rigid groups and two ellipses for games that have them (28 of the sample). Then
+# the state of a turn in size `small` grows from 13 kB to 15 kB for 1 to 7 rigid groups, and to
+# 28 kB for two ellipses.
 SIZES = {
     "small": Size(16, 32, 6, 128, 2, 4, 3, 6, 5, 64, 160, 3, True),
     "medium": Size(32, 64, 12, 512, 3, 6, 4, 8, 6, 160, 512, 4, True),
@@ -135,16 +135,16 @@ class Tables(NamedTuple):
     clear: UInt32[np.ndarray, "patterns plane_words"]
     # Bit mask of the planes to which the replacement then adds the cell.
     set: UInt32[np.ndarray, "patterns plane_words"]
-    # Bit mask of the objects of which the replacement adds one, drawn at random (`random`).
+    # Bit mask of the objects from which `random` draws the object that the replacement adds.
     chosen: UInt32[np.ndarray, "patterns object_words"]
     # Whether the replacement gives the layer a random direction (`randomdir`).
     turned: Bool[np.ndarray, "patterns layers"]
-    # Pattern index of each cell before the first ellipsis, and after the last one.
+    # Pattern index of each cell of a row: `cells` before the first ellipsis, `tail` after the last.
     cells: Int16[np.ndarray, "rules rows cells"]
     tail: Int16[np.ndarray, "rules rows tail"]
-    length: Int8[np.ndarray, "rules rows"]  # number of used `cells`; 0: the rule has fewer rows
-    tail_length: Int8[np.ndarray, "rules rows"]  # number of cells in `tail`; 0: no ellipsis
-    direction: Int8[np.ndarray, " rules"]  # index in DIRECTIONS
+    length: Int8[np.ndarray, "rules rows"]  # number of used entries in `cells`; 0: no such row
+    tail_length: Int8[np.ndarray, "rules rows"]  # number of used entries in `tail`; 0: no ellipsis
+    direction: Int8[np.ndarray, " rules"]  # direction of the rule, as an index in DIRECTIONS
     # Whether the rule has one row (pair of brackets), no ellipsis and no random draw.
     simple: Bool[np.ndarray, " rules"]
     draws: Bool[np.ndarray, " rules"]  # whether applying the rule draws random numbers
@@ -156,20 +156,20 @@ class Tables(NamedTuple):
     loop: Int16[np.ndarray, " rules"]
     random: Bool[np.ndarray, " rules"]  # whether the rule's group is random
     late: Int32[np.ndarray, ""]  # index of the first late rule
-    end: Int32[np.ndarray, ""]  # number of rules
+    end: Int32[np.ndarray, ""]  # number of rules, late rules included
     layer: Int8[np.ndarray, " objects"]  # collision layer of each object
-    win_kind: Int8[np.ndarray, " wins"]  # index in KINDS; -1: there are fewer conditions
+    win_kind: Int8[np.ndarray, " wins"]  # type of the win condition, an index in KINDS; -1: unused
     win_x: Int16[np.ndarray, " wins"]  # pattern index of X in a win condition such as `all X on Y`
     win_y: Int16[np.ndarray, " wins"]  # pattern index of Y in a win condition such as `all X on Y`
-    player: Int16[np.ndarray, ""]  # index of the pattern of cells with a player
+    player: Int16[np.ndarray, ""]  # index of the pattern that matches cells with a player
     movers: Bool[np.ndarray, " objects"]  # whether the object is one that the name PLAYER means
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
     # The following tables are None if the size has no two ellipses in a row.
     middle: Int16[np.ndarray, "rules rows middle"] | None  # pattern indices between two ellipses
-    middle_length: Int8[np.ndarray, "rules rows"] | None  # number of cells in `middle`
+    middle_length: Int8[np.ndarray, "rules rows"] | None  # number of used entries in `middle`
     # The following tables are None if the size has no rigid groups, which are numbered from 1.
-    rigid: Int8[np.ndarray, " rules"] | None  # number of the rule's group; 0: it is not rigid
+    rigid: Int8[np.ndarray, " rules"] | None  # number of the rule's rigid group; 0: not rigid
     rigid_groups: Int8[np.ndarray, ""] | None  # number of rigid groups
     # Number of the rigid group that the pattern's replacement records for a layer; 0: none.
     recorded: Int8[np.ndarray, "patterns layers"] | None

@@ -16,8 +16,8 @@ RULES, MOVES, LATE, ENDS, DONE = range(5)
 class Board(NamedTuple):
     """A level in play. A set of cells is a bit plane: one bit for each cell, see `planes.py`."""
 
-    objects: UInt32[Array, "objects side words"]  # cells that have each object
-    start: UInt32[Array, "objects side words"]  # cells of each object that `restart` restores
+    objects: UInt32[Array, "objects side words"]  # bit plane of each object's cells
+    start: UInt32[Array, "objects side words"]  # the objects' cells that `restart` restores
     width: Int32[Array, ""]
     height: Int32[Array, ""]
     won: Bool[Array, ""]  # whether a turn has won the level
@@ -26,7 +26,7 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match of a row (pair of brackets) of a rule: where it starts, and what `...` skips in it.
+    """A match of a row (pair of brackets) of a rule: its first cell, and how much `...` skips.
 
     The row's first cell is in column `x` and line `y`.
     """
@@ -46,21 +46,21 @@ class Rigid(NamedTuple):
     records: UInt32[Array, "layers bits side words"]
     # Movements at the start of the turn: those that the action gave to the player.
     pushed: UInt32[Array, "layers five side words"]
-    # Number of each group -> whether its rules are skipped in this turn.
+    # Whether this turn skips the rules of each group, by the number of the group.
     banned: Bool[Array, " numbers"]
 
 
 class Turn(NamedTuple):
     """A turn that is not over yet, between two iterations (micro-steps) of the interpreter."""
 
-    objects: UInt32[Array, "objects side words"]  # cells that have each object now
+    objects: UInt32[Array, "objects side words"]  # bit plane of each object's current cells
     # For each layer: cells whose objects have the movement up, down, left, right or action.
     moves: UInt32[Array, "layers five side words"]
-    before: UInt32[Array, "objects side words"]  # cells that had each object at the turn's start
+    before: UInt32[Array, "objects side words"]  # each object's cells at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
-    # The board before the action. Its `objects` stay as they were; the end of each turn updates
-    # `start` (if a command `checkpoint` was queued), `won` and `stuck`.
+    # The board before the action. Its `objects` do not change; the end of each turn updates `start`
+    # (if a command `checkpoint` was queued), `won` and `stuck`.
     board: Board
     phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
@@ -98,24 +98,24 @@ class Turn(NamedTuple):
     counted: Int32[Array, ""]
     # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]
-    rigid: Rigid | None  # None if the size has no rigid groups
+    rigid: Rigid | None  # state of rigid rules; None if the size has no rigid groups
 
 
 class Row:
-    """One game's part of an array whose first axis is the games.
+    """View of one game's entries in an array whose first axis is the games.
 
-    Indexing it gathers only the elements that are read.
+    Indexing the view gathers only the elements that are read.
     """
 
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
 
     def __getitem__(self, index: Array) -> Array:
-        """Return this game's entries at `index`, an index on the axis that follows the games.
+        """Return this game's entries at `index`, an index on the array's second axis.
 
         The result for an index after the end is unspecified. The first two axes of the array are
-        joined before it is indexed: for an index of two parts (game and entry), XLA would launch a
-        separate kernel that joins the parts.
+        joined before it is indexed. For a pair of indices (game, entry), XLA would launch a
+        separate kernel that joins the two.
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)
@@ -129,7 +129,7 @@ class Row:
 
 
 def _wide(read: Array) -> Array:
-    """Convert int8 and int16 to int32: JAX's strict promotion does not mix integer types."""
+    """Convert int8 and int16 arrays to int32: JAX's strict promotion does not mix integer types."""
     return read.astype(jnp.int32) if read.dtype in (jnp.int8, jnp.int16) else read
 
 
@@ -183,7 +183,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
 
 
 def _no_rigid(size: Size) -> Rigid:
-    """Return the state of rigid rules at the start of a turn without input."""
+    """Return the state of rigid rules (`Rigid`) at the start of a turn without input."""
     plane = (size.side, size.words)
     return Rigid(
         records=jnp.zeros((size.layers, size.group_bits, *plane), jnp.uint32),
@@ -210,7 +210,7 @@ def next_turn(turn: Turn, objects: Array) -> Turn:
 
 
 def fresh(turn: Turn) -> Turn:
-    """Reset what is recorded about repeated groups and loops of rules, before the next phase."""
+    """Reset the counts and flags for repeated groups and loops of rules, before the next phase."""
     return turn._replace(
         changed=jnp.bool_(False),
         passes=jnp.int32(0),

@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step: one iteration of a loop that executes the same program for every game
-and every phase of a turn, so that a batch may contain different games. It reproduces the results of
-the engine of PuzzleScript (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
+and every phase of a turn, so that a batch may contain different games. `play` reproduces the
+results of PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from .state import (
 
 # Index of the movement bit of each of the actions up, right, down, left, action.
 INPUTS = (0, 3, 1, 2, 4)
-# Actions without a movement: let time pass; the start of a level; leave the board as it is.
+# Actions without a movement: let time pass, start the level, and leave the board unchanged.
 TICK, START, NOTHING = 5, -1, -2
 
 
@@ -89,24 +89,24 @@ class Machine(NamedTuple):
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     """Advance a turn by one micro-step: apply a rule, move objects, or end the turn.
 
-    Each of these parts has an effect only if the turn is in its phase. A turn that is over stays as
-    it is.
+    Each of these three has an effect only if the turn is in its phase. A turn that is over does not
+    change.
     """
     found = matches.literals(p, turn)
     after, applied = groups.step(p, turn, found, draw)
     objects, moves = stored((after.objects, after.moves))
     after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
-    # On a GPU, XLA would otherwise move all objects again in every thread that reads one of them.
+    # Without the barrier, XLA would move all objects again in every GPU thread that reads one.
     after = after._replace(objects=jax.lax.optimization_barrier(after.objects))
-    # The end of the turn reads `found`. If this micro-step changed objects, the next one ends it.
+    # `ending.step` reads `found`, so it has to wait for the next micro-step if objects changed.
     due = (after.phase == ENDS) & ~applied & ~moved
     return select(due, ending.step(p, after, found), after)
 
 
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
-    """Return the turn with the movement of an action given to the player's objects.
+    """Give the player's objects the movement of an action.
 
-    An action without a movement, such as `TICK`, gives none.
+    An action without a movement, such as `TICK`, gives no movement.
     """
     players = ending.players_of(p, matches.literals(p, turn))
     on_layer = p.tables.layer.all == planes.index(p.size.layers)[:, None]
