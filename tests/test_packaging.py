@@ -116,6 +116,7 @@ def test_no_modules_import_each_other():
     assert not circles(all_imports(types=False))
 
 
+@pytest.mark.full
 def test_the_diagram_of_packages_is_of_today():
     """The diagram can only be drawn if the imports have no cycle, so this is tested too."""
     import import_diagram

@@ -171,6 +171,7 @@ def test_only_terminal_states_have_value_0(fallen):
     assert not np.allclose(np.asarray(goal)[cut], batch.reward[cut])
 
 
+@pytest.mark.full
 def test_the_actor_can_be_updated_less_often(fallen):
     """With `actor_every=4` the actor is updated in every fourth gradient step.
 

@@ -17,6 +17,8 @@ from jaxenvs.baselines.evaluation import command, upstream
 from jaxenvs.baselines.run.train import main
 from jaxenvs.core.extras import MissingExtraError
 
+pytestmark = pytest.mark.full
+
 GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the run's program once
 
 

@@ -95,6 +95,7 @@ def test_no_learner_takes_an_illegal_action(make):
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("make", by_default(of_ppo))
 def test_an_update_in_which_masks_count_stays_finite(make):
     agent = make(TSP)

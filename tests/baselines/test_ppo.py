@@ -130,7 +130,8 @@ def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
     assert any("batching_dims" in line for line in products(2))
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", pytest.param("pqn", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
     """Accelerators update all weights as one vector; the optimiser's state keeps its structure."""
     agent = learner(Clock(), algorithm)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 from jaxtyping import Array, Int32
 from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
@@ -70,7 +71,7 @@ class Cue(Endless):
 recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 
-@pytest.fixture(scope="module", params=["ppo-rnn", "ppo-trxl"])
+@pytest.fixture(scope="module", params=["ppo-rnn", *with_full("ppo-trxl")])
 def collected(request):
     """Return a learner, its runners before and after a rollout of 7 steps, and the rollout.
 

@@ -26,6 +26,8 @@ from jaxenvs.baselines.storage import checkpoints, runs
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.typed import installation
 
+pytestmark = pytest.mark.full
+
 GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the run's program once
 ID = "Grid-Empty-Random-5x5-v0"
 CLOCKS = ("seconds", "steps_per_second")

@@ -19,6 +19,8 @@ from jaxenvs.baselines.off_policy import c51, dqn, iqn, q_learning, qr_dqn, rain
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.storage import runs
 
+pytestmark = pytest.mark.full
+
 KEY = jax.random.key(7)
 RELATIVES = ("c51", "qr-dqn", "iqn", "rainbow")
 ROWS = 24

@@ -141,6 +141,7 @@ def without(hidden: tuple[str, ...], commands: list[list[str]], folder) -> list[
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.full
 def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     there = {extra: installation(extra) for extra in ("play", "train")}

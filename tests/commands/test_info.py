@@ -135,7 +135,7 @@ def test_comments_are_inherited_and_taken_from_the_innermost_field():
     assert fields["`size`"] == ("`5`", "number of cells per side of the grid, walls included")
     state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
     assert state["`instance.walls`"] == "1 in a wall, else 0"
-    assert state["`board`"] == "the part of the state that actions change"
+    assert state["`board`"] == "the variable part of the state, which actions change"
 
 
 def test_actions_have_the_environments_names():

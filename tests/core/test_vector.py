@@ -213,6 +213,7 @@ def grids(tree):
     return [np.asarray(grid).tobytes() for grid in tree.grid]
 
 
+@pytest.mark.full
 def test_a_pool_gives_only_its_levels_and_all_of_them():
     rows, size = 200, 8
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="pool", pool_size=size)

@@ -15,6 +15,8 @@ import jaxenvs
 from jaxenvs import wrappers
 from jaxenvs.adapters import to_gymnasium, to_gymnasium_vec
 
+pytestmark = pytest.mark.full
+
 GROUP = "wrappers of gymnasium"
 CARTPOLE = jaxenvs.make("Classic-CartPole-v0")
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")

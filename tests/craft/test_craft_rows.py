@@ -73,6 +73,7 @@ def test_a_new_mob_acts_by_its_row():
     assert world.mobs["melee"][0].column == 10, "only zombies avoid lava"
 
 
+@pytest.mark.full
 def test_a_new_mob_appears_and_is_seen_as_itself():
     assert sight.channels(HAUNTED) == ("zombie", "ghost", "cow", "skeleton", "arrow")
     world, _ = play(state(blocks=Block.GRASS), scene.quiet(place={"melee": 0.5}))

@@ -19,6 +19,8 @@ from jaxenvs.craft.state import earned_words
 from jaxenvs.craft.step import Moment
 from jaxenvs.craft.tables import ROLES
 
+pytestmark = pytest.mark.full
+
 ENV = jaxenvs.make("Craft-Ids-v0")
 CLASSIC = jaxenvs.make("Craft-Classic-Ids-v0")
 COUNT = 20_000

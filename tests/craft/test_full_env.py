@@ -42,6 +42,7 @@ def seen():
     return jax.device_get((theirs, *jax.jit(jax.vmap(all_of))(theirs)))
 
 
+@pytest.mark.full
 def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     _, symbolic, ids, expanded, *_ = seen()
     assert ids.dtype == np.uint8 and ids.shape[1] == ENV.layout.size <= 1000

@@ -52,6 +52,7 @@ def assert_equal(left, right):
     )
 
 
+@pytest.mark.full
 def test_a_recorded_episode_is_the_episode_of_its_actions(baby):
     """Observation i precedes action i; the last observation follows the last action."""
     env, episodes = baby

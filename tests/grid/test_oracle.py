@@ -14,11 +14,9 @@ from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.levels import Solution
 
 # Ids that, with `FULL`, have every kind of aim and of bound.
-IDS = (
-    "Grid-DoorKey-5x5-v0",  # goal behind a locked door
-    "Grid-PutNear-6x6-N2-v0",  # object that must be carried near another
-)
+IDS = ("Grid-DoorKey-5x5-v0",)  # goal behind a locked door
 FULL = (
+    "Grid-PutNear-6x6-N2-v0",  # object that must be carried near another
     "BabyAI-PutNextS4N1-v0",  # object that must be carried next to another
     "Grid-GoToDoor-5x5-v0",  # agent must stand next to a door
     "BabyAI-OpenRedBlueDoors-v0",  # instructions with a fixed order

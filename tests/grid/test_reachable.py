@@ -12,6 +12,8 @@ from defaults import with_full
 import jaxenvs
 from jaxenvs import levels, wrappers
 
+pytestmark = pytest.mark.full
+
 DOOR = "Grid-DoorKey-6x6-v0"
 COMPARED = ["Grid-PutNear-6x6-N2-v0"]  # an object to carry, and episodes that fail
 COMPARED += with_full(DOOR, "BabyAI-OpenRedBlueDoors-v0", "BabyAI-KeyInBox-v0")

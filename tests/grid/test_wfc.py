@@ -17,6 +17,8 @@ from scipy import stats
 import jaxenvs
 from jaxenvs.grid import Kind, collapse, tiles, wfc
 
+pytestmark = pytest.mark.full
+
 PRESETS = tuple(wfc.PRESETS)
 IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFabric")]
 BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]

@@ -77,6 +77,7 @@ def test_solve_prints_steps_and_plan(maze, tmp_path, capsys):
     assert "--gif draws one level" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_the_command_solve_takes_files_of_levels(maze, tmp_path, capsys):
     assert cli.main(["solve", "Grid-Empty-5x5-v0", "--levels", maze]) == 0
     assert "    0  6          0.9460  right, forward" in capsys.readouterr().out

@@ -15,6 +15,8 @@ from graphs import Graphs, random_levels, to_goal, unit_level
 from jaxenvs import search
 from jaxenvs.puzzles import SlidingTile
 
+pytestmark = pytest.mark.full
+
 TOGETHER = 256
 SMALL = {"node_budget": 400, "max_length": 32}
 

@@ -103,6 +103,7 @@ def test_other_exact_searches_agree_with_astar(run):
     assert_plays(EIGHT, eight_levels(), result)
 
 
+@pytest.mark.full
 def test_beam_search_solves_and_never_beats_the_optimum():
     result = search.beam(EIGHT, eight_levels(), width=128, max_length=60)
     assert result.solved.all() and not result.optimal.any()
@@ -244,6 +245,7 @@ def test_mazes_against_their_oracle():
     assert result.optimal.all()
 
 
+@pytest.mark.full
 def test_real_costs_are_compared_exactly():
     puzzle = TSP(cities=5)
     levels = drawn(puzzle, 3)

@@ -48,6 +48,7 @@ def run(*more, agent="random", id=ID):
     return cli.main(["eval-text", id, "--agent", agent, *map(str, more)])
 
 
+@pytest.mark.full
 def test_results_and_transcripts_are_written(agents, tmp_path, capsys):
     out = tmp_path / "out"
     assert run("--episodes", 2, "--seed", 5, "--out", out, agent="agents_of_this_test:walker") == 0

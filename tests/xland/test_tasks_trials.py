@@ -56,6 +56,7 @@ def ends_of(steps: Any) -> np.ndarray:
     return steps.terminated | steps.truncated
 
 
+@pytest.mark.full
 def test_a_trial_keeps_its_task_and_a_new_trial_draws_one():
     before, after, steps, _ = played()
     kept = ~ends_of(steps)
