@@ -129,16 +129,14 @@ EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Ids for fuzzing. They have float observations, float actions, an action mask that depends on the
-# state, and a grid whose levels may be rejected.
-HOSTILE = (
-    "Classic-CartPole-v0",
+# Ids for fuzzing: one by default. With `full`, they have float observations, float actions, action
+# masks that depend on the state, and grids whose levels may be rejected.
+HOSTILE = ("Classic-CartPole-v0",)
+HOSTILE_FULL = (
+    *HOSTILE,
     "Classic-Pendulum-v0",
     "Puzzle-Hanoi-5-v0",
     "BabyAI-OpenRedDoor-v0",
-)
-HOSTILE_FULL = (
-    *HOSTILE,
     "Classic-Acrobot-v0",
     "Classic-MountainCarContinuous-v0",
     "Grid-GoToObject-6x6-N2-v0",

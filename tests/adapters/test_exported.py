@@ -15,8 +15,6 @@ from worlds import DOORS, Doors, by_default
 import jaxenvs
 from jaxenvs.adapters.exported import ExportedBatch
 
-pytestmark = pytest.mark.full
-
 ROWS = 32
 IDS = ("Grid-DoorKey-5x5-v0", "Craft-Classic-Symbolic-v0", "Puzzle-2048-v0", "Classic-CartPole-v0")
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -59,6 +57,7 @@ def play(envs, actions, mode, use, seed=SEED):
             yield use(envs.begin(None, jax.numpy.asarray(done), False))
 
 
+@pytest.mark.full
 @every_mode
 @pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS[1:])], ids=str)
 def test_changed_results_and_actions_change_no_later_result(env, mode):
@@ -75,6 +74,7 @@ def test_changed_results_and_actions_change_no_later_result(env, mode):
     assert_same(found, native(env, actions, mode))
 
 
+@pytest.mark.full
 @every_mode
 @pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS[1:])], ids=str)
 def test_no_later_step_overwrites_a_result_that_is_kept(env, mode):
@@ -125,6 +125,7 @@ def test_a_seed_restarts_the_sequence_and_no_seed_continues_it():
     assert drawn[0][0]["number"].tolist() != drawn[1][0]["number"].tolist()
 
 
+@pytest.mark.full
 def test_a_pickled_batch_continues_identically():
     envs = batch(DOORS)
     actions = actions_for(DOORS, 12, ROWS)
@@ -137,6 +138,7 @@ def test_a_pickled_batch_continues_identically():
     assert_same(*both)
 
 
+@pytest.mark.full
 def test_one_compilation_for_all_batches_of_a_kind():
     traces = []
 
