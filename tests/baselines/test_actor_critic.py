@@ -22,6 +22,8 @@ from jaxenvs.baselines.storage import runs
 from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 
+pytestmark = pytest.mark.full
+
 ALL = ("sac", "td3", "tqc", "crossq")
 # Without the marker `full`, only CrossQ is tested. It has all kinds of layers that the other
 # learners have.

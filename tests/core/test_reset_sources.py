@@ -54,9 +54,8 @@ def test_levels_that_are_never_rejected(batched):
 
 # With more lanes than rows, each iteration draws several candidate levels for a row. The second
 # case has fewer lanes than rows.
-@pytest.mark.parametrize(
-    ("lanes", "batched"), [pytest.param(64, False, marks=pytest.mark.full), (7, True)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):
     states, starts = begun("BabyAI-GoToLocal-v0", 20, batched)
     assert_alike(

@@ -17,6 +17,8 @@ from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Action, Block
 
+pytestmark = pytest.mark.full
+
 GROUP = "lockstep_full"  # tests of this group share a worker, which generates craftax's worlds once
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
@@ -42,7 +44,6 @@ def seen():
     return jax.device_get((theirs, *jax.jit(jax.vmap(all_of))(theirs)))
 
 
-@pytest.mark.full
 def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     _, symbolic, ids, expanded, *_ = seen()
     assert ids.dtype == np.uint8 and ids.shape[1] == ENV.layout.size <= 1000
@@ -103,7 +104,6 @@ def test_weights_are_the_packages():
     assert sum(FULL.weights) == 226
 
 
-@pytest.mark.full
 def test_a_game_begins_on_any_floor_with_a_kit():
     theirs = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds())
 
@@ -172,7 +172,6 @@ def test_a_torch_lights_the_cells_around_it_as_in_the_package(cell):
     np.testing.assert_array_equal(shine(kept, at, jnp.bool_(False)), kept)
 
 
-@pytest.mark.full
 def test_a_placed_torch_appears_in_the_picture():
     subject = build("Craft-Pixels-v0")
     env, params = subject.env, subject.env.default_params

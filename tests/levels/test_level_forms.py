@@ -12,8 +12,13 @@ from jaxenvs import levels
 from jaxenvs.grid import tiles
 from jaxenvs.grid.leveltext import mutation
 
-EDITED = ("BabyAI-PutNextS5N2Carrying-v0", "Grid-Dynamic-Obstacles-5x5-v0", "Grid-MemoryS7-v0")
-EDITED_IN_FULL = ("BabyAI-BossLevel-v0", "Grid-GoToObject-6x6-N2-v0", "Grid-LockedRoom-v0")
+EDITED = ("Grid-Dynamic-Obstacles-5x5-v0", "Grid-MemoryS7-v0")
+EDITED_IN_FULL = (
+    "BabyAI-BossLevel-v0",
+    "BabyAI-PutNextS5N2Carrying-v0",
+    "Grid-GoToObject-6x6-N2-v0",
+    "Grid-LockedRoom-v0",
+)
 READABLE = ("Puzzle-SlidingTile-3x3-v0", "Puzzle-Hanoi-3-v0", "Puzzle-LightsOut-3x3-v0")
 
 

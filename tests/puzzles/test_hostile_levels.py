@@ -7,6 +7,7 @@ import threading
 import jax
 import numpy as np
 import pytest
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs.puzzles import Puzzle, sokoban_levels
@@ -73,7 +74,7 @@ def test_corrupted_levels_are_read_or_refused_with_a_value_error(id):
     assert found["refused"] > 0
 
 
-@pytest.mark.parametrize("id", ["Puzzle-SlidingTile-3x3-v0", "Puzzle-Sudoku-v0"])
+@pytest.mark.parametrize("id", ["Puzzle-Sudoku-v0", *with_full("Puzzle-SlidingTile-3x3-v0")])
 def test_a_few_corrupted_levels(id):
     assert spoil(id, 40)["refused"] > 0
 

@@ -117,7 +117,8 @@ def weighted(weight):
     return search.astar(EIGHT, eight_levels(), weight=weight, **{**SMALL, "max_length": 16})
 
 
-@pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.full), 5.0])
+@pytest.mark.full
+@pytest.mark.parametrize("weight", [2.0, 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
     """A search must not claim that a solution is optimal if a cheaper one exists.
 
