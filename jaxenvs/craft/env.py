@@ -58,6 +58,7 @@ class CraftEnv(Env):
     reach: int = 14
 
     package: ClassVar[str] = "craftax"
+    level_format: ClassVar[str] = "jaxenvs.craft.leveltext"
     reset_source: ClassVar[str] = "exact"
     # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time,
     # because generating one world takes as long as several hundred steps.

@@ -184,7 +184,7 @@ def _format(env: Env, what: str) -> Any:
     if not name:
         raise NotImplementedError(
             f"levels.{what}: levels of {type(bare(env)).__name__} have no text; families with "
-            "texts are Grid, BabyAI, XLand and Puzzle"
+            "texts are Grid, BabyAI, XLand, Craft and Puzzle"
         )
     return importlib.import_module(name)
 

@@ -8,8 +8,7 @@ from typing import Any
 from jaxtyping import PyTree
 
 from ..core import checks
-from ..core.env import Env
-from ..core.gridworld import AgentState
+from ..core.env import Env, State
 from ..core.wrappers.levels import FromLevels, LevelSet
 from . import api
 from .api import Entry
@@ -42,7 +41,7 @@ def from_levels(
 def _check(env: Env, entries: Sequence[Entry]) -> None:
     """Raise an error for a state, for a level of another shape, and for different params."""
     for number, entry in enumerate(entries):
-        if isinstance(entry.level, AgentState):
+        if isinstance(entry.level, State):
             raise ValueError(
                 f"levels: level {number} is a state, as its line `time:` says; remove the line"
             )
