@@ -28,7 +28,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 @functools.cache
 def characters_of(characters: str) -> texts.Memo:
-    """Return a dict: row of a board as bytes -> text of the row; it computes missing entries."""
+    """Return a dict from the bytes of a board's row to its text; missing entries are computed."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 

@@ -246,7 +246,7 @@ class PuzzleScript(PackedPuzzle):
         return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which actions `mask` allows; with random games, all actions of the game."""
+        """Return the mask of actions that the field `mask` allows; in random games, all inputs."""
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
@@ -392,7 +392,7 @@ class PuzzleScript(PackedPuzzle):
 
 
 def _has(game: Game, number: int) -> bool:
-    """Return whether a game has the action `number`, counted as in the interpreter."""
+    """Return whether a game has the action `number`, numbered as in `Machine.play`."""
     if number == ACTION:
         return "noaction" not in game.prelude
     return number != TICK or "realtime_interval" in game.prelude

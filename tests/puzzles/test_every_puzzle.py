@@ -1,4 +1,4 @@
-"""Tests of properties that a search needs: every puzzle, on random boards and near goals."""
+"""Tests, for every puzzle, of properties that a search needs: random boards and near goals."""
 
 import functools
 import zlib
@@ -118,7 +118,8 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Put the instances into the order of the boards: 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ...
+    # `draw` returns the boards of the keys 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ..., but the
+    # instances of the keys 0, 1, 2, ... Therefore reorder the instances like the boards.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
