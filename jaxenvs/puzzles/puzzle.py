@@ -279,7 +279,7 @@ class Puzzle(Env):
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a level whose board is one action before the goal, and this action.
+        """Return a level that a single action solves, and this action.
 
         Puzzles without a unique goal override this method.
         """

@@ -111,7 +111,7 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Collection:
-    """Read the games of `game`, see `paths`. Later changes of the files have no effect.
+    """Read the games of `game`, see `paths`; the result is cached, even if files change later.
 
     If `level` is a number, there must be a single game, and only this level is read. Raises
     `GameError` (a `ValueError`) that names the file and the mistake, or the quantity that is too

@@ -58,7 +58,7 @@ class PuzzleScript(PackedPuzzle):
     # Levels of each game that are drawn: all, test (every third level), train (the others), or a
     # range of numbers such as 0:20.
     levels: str = "all"
-    # Names of the games that are drawn, such as crates,relay. Names with a minus are left out, such
+    # Names of the games that are drawn, such as crates,relay. Games with a minus are left out, such
     # as -crates,-relay. Empty: all games.
     games: str = ""
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
@@ -66,8 +66,8 @@ class PuzzleScript(PackedPuzzle):
     # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that
     # the game has).
     mask: str = "changes"
-    # Coefficient of the shaping reward: the decrease of the number of cells with X but not Y for
-    # win conditions `all X on Y`; 0: off.
+    # Coefficient of the shaping reward, which is the decrease of the number of cells with X but not
+    # Y in a win condition `all X on Y`; 0: off.
     shaping: float = 0.0
     # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
     # may overestimate the number of actions; otherwise it is 0.
@@ -246,7 +246,10 @@ class PuzzleScript(PackedPuzzle):
         return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return the mask of actions that the field `mask` allows; in random games, all inputs."""
+        """Return the mask of the actions that the field `mask` allows.
+
+        If any of the games draws random numbers, all actions of the game are allowed.
+        """
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
@@ -256,10 +259,10 @@ class PuzzleScript(PackedPuzzle):
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0 or, with `count`, how many cells have X but not Y for a condition `all X on Y`.
+        """Return 0; with `count`, the number of cells with X but not Y in a condition `all X on Y`.
 
-        `all X on Y` is a win condition. With several such conditions, the largest number is
-        returned. It can exceed the number of actions to a win, because one turn may move many
+        `all X on Y` is a win condition. If there are several, the maximum over them is returned.
+        The result can exceed the number of actions to a win, because one turn may move many
         objects.
         """
         if not self.count:
@@ -267,9 +270,9 @@ class PuzzleScript(PackedPuzzle):
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return how many cells have X but not Y, as the maximum over conditions `all X on Y`.
+        """Return the largest number of cells with X but not Y in a win condition `all X on Y`.
 
-        Return 0 after a win.
+        The result is 0 after a win.
         """
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
@@ -363,7 +366,7 @@ class PuzzleScript(PackedPuzzle):
         return self._started(instance, _draw(jnp.uint32(0)))
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level with a shortest solution, found by breadth-first search.
+        """Return the level and a shortest solution, found by breadth-first search.
 
         Raises `NotImplementedError` for a game with random rules, and if the search reaches
         `MOST_BOARDS` different boards without a win.

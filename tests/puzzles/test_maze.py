@@ -28,7 +28,7 @@ def maps(rows, columns, count=200):
 
 
 def plain_search(walls, start):
-    """Return the number of steps from a cell to each free cell, computed without the library."""
+    """Return the number of steps from a cell to each free cell, computed without jaxenvs."""
     rows, columns = walls.shape
     found, queue = {start: 0}, collections.deque([start])
     while queue:

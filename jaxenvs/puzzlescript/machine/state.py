@@ -26,7 +26,7 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match of a row (pair of brackets) of a rule: its first cell, and how much `...` skips.
+    """A match of a row (pair of brackets) of a rule: first cell, and cells skipped by `...`.
 
     The row's first cell is in column `x` and line `y`.
     """
