@@ -69,8 +69,8 @@ class PuzzleScript(PackedPuzzle):
     # Coefficient of the shaping reward, which is the decrease of the number of cells with X but not
     # Y in a win condition `all X on Y`; 0: off.
     shaping: float = 0.0
-    # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
-    # may overestimate the number of actions; otherwise it is 0.
+    # Whether `heuristic` is the number of cells with X but not Y in a win condition `all X on Y`,
+    # which may exceed the number of actions to a win; otherwise `heuristic` is 0.
     count: bool = False
     again_limit: int = 200  # maximum number of `again` turns after an action
 
@@ -114,7 +114,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Lowest and highest reward: 0 minus and 1 plus the largest shaping reward."""
+        """Lowest and highest reward: -s and 1 + s, where s is the largest shaping reward."""
         most = self.shaping * self.collection.size.side**2
         return -most, 1.0 + most
 

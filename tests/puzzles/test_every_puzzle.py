@@ -61,8 +61,8 @@ PUZZLES |= {
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# Puzzles that run only with `full`, because the default tests of `test_twisty.py`, `test_hanoi.py`
-# and others already cover their rules.
+# Puzzles that only tests with the mark `full` use. By default, `test_twisty.py`, `test_hanoi.py`
+# and others already cover the rules of these puzzles.
 MORE = {
     "cube with half turns",
     "cube of all faces",
@@ -225,7 +225,7 @@ def test_an_action_is_one_of_the_neighbours(name):
 
 @every_puzzle
 def test_packing_is_exact(name):
-    """Unpacked boards are bit-identical, and different boards have different words."""
+    """Packing and unpacking restores the exact board; different boards have different words."""
     puzzle, seen = PUZZLES[name], at_boards(name)
     for given, back in zip(
         jax.tree.leaves(seen["board"]), jax.tree.leaves(seen["unpacked"]), strict=True

@@ -60,7 +60,7 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare how often cells of three lines are walls with 4,000 maps of Jumanji 1.1.2.
+    """Compare the frequency of walls on three lines with that in 4,000 maps of Jumanji 1.1.2.
 
     The maps of Jumanji are results of `generate_maze(10, 10)`.
     """

@@ -94,8 +94,8 @@ class Size(NamedTuple):
     def extended(self, other: "Size") -> "Size":
         """Return this size with the rare features of `other`: rigid groups and two ellipses.
 
-        The number of rigid groups is rounded up to the largest one with as many binary digits, so
-        that games with similar numbers share a compiled program.
+        The number of rigid groups is rounded up to 1, 3, 7, ..., the largest number with the same
+        number of bits, so that games with similar numbers share a compiled program.
         """
         return self._replace(rigid=(1 << other.group_bits) - 1, middle=other.middle)
 
