@@ -61,8 +61,8 @@ PUZZLES |= {
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# Puzzles that only tests with the mark `full` use. By default, `test_twisty.py`, `test_hanoi.py`
-# and others already cover the rules of these puzzles.
+# Puzzles whose tests have the mark `full`, because the default tests of `test_twisty.py`,
+# `test_hanoi.py` and others already cover their rules.
 MORE = {
     "cube with half turns",
     "cube of all faces",
