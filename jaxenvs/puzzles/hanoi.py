@@ -167,8 +167,9 @@ class Hanoi(Puzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
         """Return a lower bound of the number of moves; exact (see `oracle`) for three pegs.
 
-        For more pegs, the disks are split into sets of successive sizes. For each set, a table has
-        the optimal number of moves if there were no other disks. The bound is the sum over sets.
+        For more pegs, the disks are split into sets of consecutive sizes. For each set, a table has
+        the optimal number of moves of a puzzle with only these disks. The bound is the sum of these
+        numbers.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)

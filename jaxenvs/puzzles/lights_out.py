@@ -22,7 +22,7 @@ from . import sprites
 from .cells import cell_count
 from .puzzle import Move, PackedPuzzle, PuzzleLevel
 
-# Largest `size`. For every `size` up to 16, at most 256 sets of presses leave all lamps unchanged.
+# Largest `size`. Up to this size, `Tables.every_quiet` has at most 256 rows.
 LARGEST = 16
 DARK, LIT = ".0", "O1"  # characters that `read_level` accepts; `text` writes the first of each
 

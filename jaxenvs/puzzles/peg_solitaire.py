@@ -29,8 +29,8 @@ CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
 # Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked -, 0 in any other hole.
-# No jump can increase the sum over all pegs. These two functions were chosen from some thousand:
-# they prove the largest number of boards from random play unsolvable.
+# No jump can increase the sum over all pegs. Of some thousand candidates, these two functions prove
+# the largest number of boards from random play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),

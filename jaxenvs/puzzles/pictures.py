@@ -144,8 +144,7 @@ def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
     # Index of the nearest corner of the face, for points in a tip or in an axial sticker.
     nearest = np.argmax(whole, axis=0)
-    # For points in an edge sticker: an edge of the face joins two of its corners. This is the index
-    # of the third corner.
+    # For points in an edge sticker: index of the corner opposite the edge on which the sticker is.
     edge = np.argmin(whole, axis=0)
     is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
     sticker = np.where(is_edge, 3 + edge, nearest)

@@ -28,7 +28,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 @functools.cache
 def characters_of(characters: str) -> texts.Memo:
-    """Return a dict: row of a board as bytes -> text of the row; it computes missing entries."""
+    """Return a dict from the bytes of a board's row to its text; missing entries are computed."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 
@@ -279,7 +279,7 @@ class Puzzle(Env):
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return a level whose board is one action before the goal, and this action.
+        """Return a level that a single action solves, and this action.
 
         Puzzles without a unique goal override this method.
         """

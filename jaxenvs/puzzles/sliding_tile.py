@@ -277,8 +277,8 @@ class SlidingTile(PackedPuzzle):
         return cell
 
 
-# Each row of the board is encoded as an integer, the code of the row (see `_line_codes`). This many
-# low bits of the code contain the sum of the Manhattan distances of the row's tiles.
+# Number of low bits in the code of a row that store the sum of the Manhattan distances of the row's
+# tiles. The code is an integer that encodes the row, see `_line_codes`.
 _MANHATTAN_BITS = 8
 
 

@@ -21,7 +21,7 @@ class Instance(Struct):
 
 
 def words_of(collection: Collection) -> int:
-    """Return the number of words of a packed board."""
+    """Return the number of uint32 words of a packed board."""
     count = _board_words(collection)
     return count * (2 if has_checkpoints(collection) else 1) + 1
 

@@ -111,7 +111,7 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Collection:
-    """Read the games of `game`, see `paths`. Later changes of the files have no effect.
+    """Read the games of `game`, see `paths`; the result is cached, even if files change later.
 
     If `level` is a number, there must be a single game, and only this level is read. Raises
     `GameError` (a `ValueError`) that names the file and the mistake, or the quantity that is too
@@ -247,7 +247,7 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield a pair (signs, count) for each layer that turns can change: its binary code in a cell.
+    """Yield the binary code of each layer that turns can change, as a pair (signs, count).
 
     `count` is the number of binary digits, see `Codes`. `signs` is a dict: id of an object of the
     layer -> a number for each digit. The number is 1 if the digit is 1 in the cells of the object,

@@ -58,7 +58,7 @@ class PuzzleScript(PackedPuzzle):
     # Levels of each game that are drawn: all, test (every third level), train (the others), or a
     # range of numbers such as 0:20.
     levels: str = "all"
-    # Names of the games that are drawn, such as crates,relay. Names with a minus are left out, such
+    # Names of the games that are drawn, such as crates,relay. Games with a minus are left out, such
     # as -crates,-relay. Empty: all games.
     games: str = ""
     size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
@@ -66,11 +66,11 @@ class PuzzleScript(PackedPuzzle):
     # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that
     # the game has).
     mask: str = "changes"
-    # Coefficient of the shaping reward: the decrease of the number of cells with X but not Y for
-    # win conditions `all X on Y`; 0: off.
+    # Coefficient of the shaping reward, which is the decrease of the number of cells with X but not
+    # Y in a win condition `all X on Y`; 0: off.
     shaping: float = 0.0
-    # Whether `heuristic` counts the cells with X but not Y for win conditions `all X on Y`, which
-    # may overestimate the number of actions; otherwise it is 0.
+    # Whether `heuristic` is the number of cells with X but not Y in a win condition `all X on Y`,
+    # which may exceed the number of actions to a win; otherwise `heuristic` is 0.
     count: bool = False
     again_limit: int = 200  # maximum number of `again` turns after an action
 
@@ -114,7 +114,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """Lowest and highest reward: 0 minus and 1 plus the largest shaping reward."""
+        """Lowest and highest reward: -s and 1 + s, where s is the largest shaping reward."""
         most = self.shaping * self.collection.size.side**2
         return -most, 1.0 + most
 
@@ -246,7 +246,10 @@ class PuzzleScript(PackedPuzzle):
         return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return which actions `mask` allows; with random games, all actions of the game."""
+        """Return the mask of the actions that the field `mask` allows.
+
+        If any of the games draws random numbers, all actions of the game are allowed.
+        """
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
         return super().action_mask(state, params)
@@ -256,10 +259,10 @@ class PuzzleScript(PackedPuzzle):
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0 or, with `count`, how many cells have X but not Y for a condition `all X on Y`.
+        """Return 0; with `count`, the number of cells with X but not Y in a condition `all X on Y`.
 
-        `all X on Y` is a win condition. With several such conditions, the largest number is
-        returned. It can exceed the number of actions to a win, because one turn may move many
+        `all X on Y` is a win condition. If there are several, the maximum over them is returned.
+        The result can exceed the number of actions to a win, because one turn may move many
         objects.
         """
         if not self.count:
@@ -267,9 +270,9 @@ class PuzzleScript(PackedPuzzle):
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return how many cells have X but not Y, as the maximum over conditions `all X on Y`.
+        """Return the largest number of cells with X but not Y in a win condition `all X on Y`.
 
-        Return 0 after a win.
+        The result is 0 after a win.
         """
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
@@ -363,7 +366,7 @@ class PuzzleScript(PackedPuzzle):
         return self._started(instance, _draw(jnp.uint32(0)))
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level with a shortest solution, found by breadth-first search.
+        """Return the level and a shortest solution, found by breadth-first search.
 
         Raises `NotImplementedError` for a game with random rules, and if the search reaches
         `MOST_BOARDS` different boards without a win.
@@ -392,7 +395,7 @@ class PuzzleScript(PackedPuzzle):
 
 
 def _has(game: Game, number: int) -> bool:
-    """Return whether a game has the action `number`, counted as in the interpreter."""
+    """Return whether a game has the action `number`, numbered as in `Machine.play`."""
     if number == ACTION:
         return "noaction" not in game.prelude
     return number != TICK or "realtime_interval" in game.prelude

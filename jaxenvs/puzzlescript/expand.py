@@ -282,10 +282,10 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
-    """Return one rule for each choice of members for the properties that cannot stay.
+    """Return one rule for each choice of members for the properties that must be replaced.
 
-    A property stands for one of its members. It cannot stay if the members are on several layers,
-    or if a cell has the property on the right side and not on the left.
+    A property stands for one of its members. It must be replaced if the members are on several
+    layers, or if a cell has the property on the right side and not on the left.
     """
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {

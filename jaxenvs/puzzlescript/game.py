@@ -66,7 +66,7 @@ class Game:
     glyphs: dict[str, int]  # object mask of each character that levels may contain
     levels: tuple[Level | str, ...]  # levels and, as strings, messages, in order
     warnings: tuple[str, ...]
-    errors: tuple[str, ...]  # always empty if the game was parsed with on_error="raise"
+    errors: tuple[str, ...]  # error messages; () unless parsed with on_error="engine"
 
 
 def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:

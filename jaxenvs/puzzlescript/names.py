@@ -197,7 +197,10 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Define `name`: a synonym of the name in `given`, or an aggregate or property of all."""
+        """Define `name` as a synonym, aggregate or property of the names in `given`.
+
+        `joins` has the words between the names: "and" for an aggregate, "or" for a property.
+        """
         if not given or not self.declare(name, line):
             return
         if not joins:

@@ -101,7 +101,7 @@ class Reader:
         return rule, words[start:]
 
     def _joined(self, words: list[str], line: int) -> int:
-        """Return the group of the previous rule, which a rule that starts with `+` joins."""
+        """Return the group of the previous rule, for a rule that joins it with an initial `+`."""
         if words[0] != "+" or words.count("+") > 1:
             self.problems.error(line, "write `+` once, at the start of a rule")
         if not self.rules:
@@ -120,7 +120,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule with both sides; if these do not match, record it and return None."""
+        """Return the rule with both sides; if they do not match, report that and return None."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")
@@ -169,8 +169,8 @@ class Sides:
     def _read_word(self, word: str) -> bool:
         """Parse a word that is not a command.
 
-        Return False if the rest of the rule cannot be parsed, which is so after a second arrow and
-        after a `]` without `[`. Otherwise return True.
+        Return False after a second arrow and after a `]` without `[`, because the rest of the rule
+        cannot be parsed. Otherwise return True.
         """
         if word in ("[", "->"):
             return self._opened(word)

@@ -263,7 +263,7 @@ class _Masks:
         return self._cleared(made, new, used, seen, placed)
 
     def _chosen(self, name: str) -> int:
-        """Return the mask of the objects from which `random NAME` draws; 0 is an error."""
+        """Return the mask of the objects of `random NAME`; record an error if there are none."""
         mask = self.names.mask(name)
         if not mask:
             self.names.problems.error(

@@ -1,4 +1,4 @@
-"""Tests of properties that a search needs: every puzzle, on random boards and near goals."""
+"""Tests, for every puzzle, of properties that a search needs: random boards and near goals."""
 
 import functools
 import zlib
@@ -61,8 +61,8 @@ PUZZLES |= {
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# Puzzles that run only with `full`, because the default tests of `test_twisty.py`, `test_hanoi.py`
-# and others already cover their rules.
+# Puzzles whose tests have the mark `full`, because the default tests of `test_twisty.py`,
+# `test_hanoi.py` and others already cover their rules.
 MORE = {
     "cube with half turns",
     "cube of all faces",
@@ -118,7 +118,8 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Put the instances into the order of the boards: 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ...
+    # `draw` returns the boards of the keys 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ..., but the
+    # instances of the keys 0, 1, 2, ... Therefore reorder the instances like the boards.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -224,7 +225,7 @@ def test_an_action_is_one_of_the_neighbours(name):
 
 @every_puzzle
 def test_packing_is_exact(name):
-    """Unpacked boards are bit-identical, and different boards have different words."""
+    """Packing and unpacking restores the exact board; different boards have different words."""
     puzzle, seen = PUZZLES[name], at_boards(name)
     for given, back in zip(
         jax.tree.leaves(seen["board"]), jax.tree.leaves(seen["unpacked"]), strict=True

@@ -46,7 +46,7 @@ def begin(board):
 
 @pytest.fixture(scope="module")
 def every_line():
-    """Return all possible lines, the lines after they slid, and the sums of merged tiles."""
+    """Return all possible lines, the lines after sliding, and the sums of the merged tiles."""
     lines = list(itertools.product(range(LARGEST + 1), repeat=4))
     after, made = zip(*map(slid, lines), strict=True)
     return [np.array(x).reshape(-1, 4, *np.shape(x)[1:]) for x in (lines, after, made)]

@@ -28,7 +28,7 @@ def maps(rows, columns, count=200):
 
 
 def plain_search(walls, start):
-    """Return the number of steps from a cell to each free cell, computed without the library."""
+    """Return the number of steps from a cell to each free cell, computed without jaxenvs."""
     rows, columns = walls.shape
     found, queue = {start: 0}, collections.deque([start])
     while queue:
@@ -60,7 +60,10 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare walls on three lines with 4,000 maps of Jumanji 1.1.2 (`generate_maze(10, 10)`)."""
+    """Compare the frequency of walls on three lines with that in 4,000 maps of Jumanji 1.1.2.
+
+    The maps of Jumanji are results of `generate_maze(10, 10)`.
+    """
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)
     np.testing.assert_allclose(share[1::2, 0], JUMANJI_FIRST_COLUMN, atol=0.04)
@@ -76,7 +79,7 @@ def test_start_and_target_are_uniform_over_free_cells():
     assert not walls[rows, start].any()
     assert not walls[rows, target].any()
     assert (start != target).all()
-    # The corners are always free, and three of the four cells between them: 7 free cells in all.
+    # A 3 x 3 map has 7 free cells: the four corners, and three of the four cells between them.
     for cells in (start, target):
         counts = np.bincount(cells, minlength=9)[[0, 2, 6, 8]]
         np.testing.assert_allclose(counts / 4000, 1 / 7, atol=0.025)

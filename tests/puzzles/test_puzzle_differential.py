@@ -28,7 +28,7 @@ def package(name, module):
 
 
 def loosely(function):
-    """Compile a package's function without strict dtype promotion, which it does not support."""
+    """Compile a package's function with standard dtype promotion; strict promotion would fail."""
 
     @jax.jit
     def call(*args):

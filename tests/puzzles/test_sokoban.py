@@ -34,7 +34,7 @@ def nth(tree, index):
 
 
 def field(drawing):
-    """Complete the drawing of one or more rows to a field of 6 x 6 with walls."""
+    """Return a 6 x 6 field: the rows of `drawing` (separated by `/`), and walls elsewhere."""
     rows = drawing.split("/")
     rows = ["#" + row.ljust(4, "#") + "#" for row in rows]
     return "\n".join((["######", *rows] + ["######"] * 5)[:6])
@@ -173,7 +173,7 @@ def _packed_moves(env, instance, board):
 
 
 def solution_length(env, level):
-    """Return the fewest actions to a solved board, all reachable boards, and which are solved."""
+    """Return the fewest actions to a solved board, the reachable boards, a mask of solved ones."""
     states = distances(env, level.instance, level.board, batch=1024)
     goal = each(env, env.is_goal, states.words, level.instance, batch=1024)
     return (int(states.distance[goal].min()) if goal.any() else None), states, goal
@@ -248,7 +248,7 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """Compare the distances with a search over a single box with the player anywhere."""
+    """Compare with a backward search for a single box, which assumes the player gets anywhere."""
     env = Sokoban()
     levels = drawn(env, 500)
     for i in range(10):

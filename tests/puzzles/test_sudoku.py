@@ -166,7 +166,7 @@ def test_every_level_is_solvable(blanks):
 
 
 def test_all_symmetries_are_drawn():
-    """The first cell's digit occurs in every other cell in which the rules allow that digit."""
+    """Each cell outside row 0, column 0 and box 0 has the digit of cell (0, 0) in some grids."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
@@ -186,7 +186,7 @@ def test_digits_are_permuted_uniformly():
 
 
 def test_half_of_the_grids_are_transposed():
-    """A grid's boxes have rows of nine different sets and columns of three sets, or vice versa."""
+    """Rows of boxes have 9 different sets of digits, columns 3; if transposed, vice versa."""
     sets = []
     for grid in drawn(200):
         if (full := solution(grid)) is not None:

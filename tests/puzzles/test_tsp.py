@@ -27,7 +27,7 @@ def level_of(env, seed):
 def rest_of_trips(places):
     """Return the optimal length from each (visited, city) through all unvisited cities to home.
 
-    Held and Karp's recursion in double precision, without the library.
+    Use the recursion of Held and Karp in double precision, without jaxenvs.
     """
     n = len(places)
     ways = np.linalg.norm(places[:, None] - places[None, :], axis=-1)

@@ -41,7 +41,7 @@ OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Return test parameters named by puzzle; puzzles that `default` lacks are marked `full`."""
+    """Return test parameters named by puzzle; puzzles not in `default` are marked `full`."""
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]

@@ -181,7 +181,10 @@ def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
 
 
 def traces(node: Engine, path: Path) -> list[Trace]:
-    """Play every level at random and, unless random numbers are drawn, its shortest solution."""
+    """Return traces of `PLAYS` random plays of each level, and of its shortest solution.
+
+    The solution is left out if a random play has drawn random numbers, or if none is found.
+    """
     source = path.read_text("utf-8")
     game = puzzlescript.parse(source, path.name)
     inputs, found = inputs_of(game), []

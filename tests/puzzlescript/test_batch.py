@@ -1,4 +1,4 @@
-"""Each game of a batch of different games plays as it plays alone.
+"""A game has the same results in a batch of different games as alone.
 
 JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games.
 """

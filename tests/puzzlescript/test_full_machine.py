@@ -48,7 +48,7 @@ class Play(NamedTuple):
 
 
 class Player:
-    """A level in the interpreter, with the engine's `undo` and `restart`."""
+    """A level in play in the interpreter, with `undo` and `restart` as in the engine."""
 
     def __init__(self, packer: Packer, level: Level, size: Size) -> None:
         self.game = packer.game

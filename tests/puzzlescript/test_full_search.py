@@ -33,7 +33,7 @@ pytestmark = [
 
 
 class Problem(NamedTuple):
-    """A level that the engine has searched until it found a shortest solution, or all boards."""
+    """A level for which the engine found a shortest solution, or visited every reachable board."""
 
     source: str
     number: int  # index of the level, not counting messages

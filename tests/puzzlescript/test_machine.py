@@ -34,7 +34,7 @@ class Lanes(NamedTuple):
 
 
 def rare_feature(packer: Packer) -> str:
-    """Return a game's rare feature: "rigid" (rigid rules), "middle" (two ellipses in a row), ""."""
+    """Return a game's rare feature: "rigid" (rules), "middle" (rows with two ellipses) or ""."""
     return next((each for each in ("rigid", "middle") if getattr(packer.size, each)), "")
 
 
@@ -42,7 +42,7 @@ def rare_feature(packer: Packer) -> str:
 def lanes(feature: str = "") -> Lanes:
     """Return the recorded plays of the games with a rare feature, and one interpreter for them.
 
-    The feature is "rigid" (rigid rules), "middle" (two ellipses in a row) or "" (neither).
+    `feature` is "rigid" (rigid rules), "middle" (rows with two ellipses) or "" (neither).
     """
     recorded = engine.recorded()
     packers = [Packer(puzzlescript.load(path)) for path in engine.GAMES]

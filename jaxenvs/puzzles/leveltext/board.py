@@ -13,24 +13,24 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers, and the names that may be repeated; puzzles have none."""
+    """Return the names of headers, and those that may be repeated; both are () for puzzles."""
     return (), ()
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Return the block of a text that is only a board; None if the text has a line `grid:`."""
+    """Return the lines of `text` as a `Block` without headers; None if a line is `grid:`."""
     lines = text.split("\n")
     return None if any(line.rstrip() == GRID for line in lines) else board(lines, first)
 
 
 def board(lines: list[str], first: int, headers: tuple[Header, ...] = ()) -> Block:
-    """Return a block with the rows `lines`, without empty rows at the start and at the end."""
+    """Return a `Block` with the rows `lines`; empty rows at the start and the end are removed."""
     picture, first = trimmed(lines, first)
     return Block(headers, tuple(picture), first)
 
 
 def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
-    """Return the level of a block; raise `LevelError` if the puzzle cannot read its board."""
+    """Parse the rows of a `Block` as a level; raise `LevelError` if the puzzle cannot."""
     try:
         return env.read_level("\n".join(block.picture))
     except LevelError:

@@ -63,7 +63,7 @@ def _signs(env: Puzzle) -> Signs:
     return Signs(tuple(tools), env.characters[0], env.characters)
 
 
-_PUZZLES = __name__.removesuffix("leveltext.painting")  # package of the puzzles, as "name."
+_PUZZLES = __name__.removesuffix("leveltext.painting")  # "jaxenvs.puzzles."
 
 
 def palette(env: Puzzle) -> Palette:

@@ -1,7 +1,8 @@
 """Levels of Sokoban as text: XSB and the files of Boxoban.
 
-Rows may be run-length encoded (`3#2-`) and shorter than the grid; `-` and `_` are floor. The cells
-outside of the walls become walls. A line `; NAME` or `Title: NAME` before the map names the level.
+Rows may be run-length encoded (`3#2-`) and shorter than the grid; `-` and `_` are floor. All cells
+outside of the outer walls become walls. A line `; NAME` or `Title: NAME` before the map names the
+level.
 """
 
 import re
@@ -35,7 +36,7 @@ _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers, and the names that may be repeated; Sokoban has none."""
+    """Return the names of headers, and those that may be repeated; both are () for Sokoban."""
     return (), ()
 
 
@@ -63,7 +64,7 @@ def _is_note(line: str) -> bool:
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Return the block of a text: headers and map; None if the text has a line `grid:`."""
+    """Parse a text to a `Block` of headers and a map; return None if a line is `grid:`."""
     lines = text.split("\n")
     if any(line.rstrip() == GRID for line in lines):
         return None
@@ -99,7 +100,7 @@ def unpacked(env: Sokoban, block: Block) -> Picture:
 
 
 def read(env: Sokoban, block: Block, *, strict: bool) -> PuzzleLevel:
-    """Return the level of a block; raise `LevelError` for a map that Sokoban cannot play."""
+    """Parse the map of a `Block` as a level; raise `LevelError` if Sokoban cannot play it."""
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     width = max(map(len, rows))
     if max(width, len(rows)) > env.size:
@@ -162,7 +163,7 @@ def layout(headers: list[tuple[str, str]], picture: list[str]) -> str:
 
 
 def mutate(env: Sokoban, key: Key, level: PuzzleLevel, edits: int | Array) -> PuzzleLevel:
-    """Return the level after `edits` random edits: move a box, a target or the player."""
+    """Return the level after `edits` random edits; each moves a box, a target or the player."""
 
     def edit(number: Array, level: PuzzleLevel) -> PuzzleLevel:
         word = words(jax.random.fold_in(key, number), 2 + 2 * env.size**2)

@@ -87,7 +87,7 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return how many cells have X but not Y, as the maximum over win conditions `all X on Y`."""
+    """Return the largest number of cells with X but not Y in a win condition `all X on Y`."""
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()

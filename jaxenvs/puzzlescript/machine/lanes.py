@@ -1,9 +1,9 @@
 """Batches of turns: on a CPU, play a few environments at a time, grouped by game.
 
 A batched `while_loop` repeats its body for all environments until the last one is done. On a CPU,
-each iteration takes the time of all of them, so one long turn delays every environment of the
-batch. In small groups it delays only the few environments of its group. On a GPU, the whole batch
-is played together, because small kernels would leave the GPU idle.
+the time of an iteration grows with the number of environments, so one long turn delays the whole
+batch. If small groups are played one after another, a long turn delays only its own group. On a
+GPU, the whole batch is played together, because small kernels would leave the GPU idle.
 """
 
 import functools

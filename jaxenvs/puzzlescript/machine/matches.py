@@ -48,7 +48,7 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 def literals(p: Program, turn: Turn) -> Literals:
     """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
 
-    A literal is the index of its plane. Literals start at 1; index 0 has the cells of the level.
+    The plane of literal i has index i. Literals start at 1, and index 0 has all cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]

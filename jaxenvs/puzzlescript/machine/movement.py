@@ -71,7 +71,7 @@ def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
 def _at_once(
     turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return, by layer and direction, the cells whose objects move in a step for all cells.
+    """Return, by layer and direction, the cells whose objects move if all cells move together.
 
     If objects of several neighbours would enter an empty cell, only one does: the first in the
     engine's order of cells, which is left, upper, lower, right neighbour. If the cell became empty

@@ -84,7 +84,7 @@ class Packer:
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the bit planes that `Rigid.records` has for a layer."""
+        """Return the mask of the bit planes that record rigid groups on a layer, see `Rigid`."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 

@@ -86,14 +86,14 @@ def at_once(
     able: UInt32[Array, "side words"],
     rule: Int32[Array, ""],
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
-    """Divide a rule's matches into those to apply now and those that wait; the rule has one row.
+    """Divide the matches of a rule with one row into those to apply now and those that wait.
 
-    `waiting` has the cells at which matches start that were found earlier and not yet applied. A
+    `waiting` has the start cells of the matches that were found earlier and not yet applied. A
     match has to wait if an earlier match in `waiting` overlaps it. The other matches are applied
     now if they are in `able`, the matches that still hold; else they are dropped. Both results have
-    the cells at which the matches start.
+    the start cells of the matches.
     """
-    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: in this direction, matches are ordered
+    axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: the direction in which matches are ordered
     blocked = jnp.zeros_like(waiting)
     for by in range(1, p.size.cells):
         overlaps = by < p.tables.length[rule][0]

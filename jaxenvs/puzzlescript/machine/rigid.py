@@ -1,4 +1,4 @@
-"""Rigid rules: if a movement that they caused is blocked, the turn is repeated without their group.
+"""Rigid rules: if a movement of a rigid rule is blocked, the turn restarts without its group.
 
 The replacement of a rigid rule records the number of its rigid group in the cell, for each layer
 whose movements it replaces. A record is new if a record of at least one of these layers is missing;

@@ -59,7 +59,7 @@ class Size(NamedTuple):
 
     @property
     def group_bits(self) -> int:
-        """Number of binary digits of the number of a rigid group; these numbers start at 1."""
+        """Number of bits that store the number of a rigid group; groups are numbered from 1."""
         return self.rigid.bit_length()
 
     @property
@@ -94,8 +94,8 @@ class Size(NamedTuple):
     def extended(self, other: "Size") -> "Size":
         """Return this size with the rare features of `other`: rigid groups and two ellipses.
 
-        The number of rigid groups is rounded up to the largest one with as many binary digits, so
-        that games with similar numbers share a compiled program.
+        The number of rigid groups is rounded up to 1, 3, 7, ..., the largest number with the same
+        number of bits, so that games with similar numbers share a compiled program.
         """
         return self._replace(rigid=(1 << other.group_bits) - 1, middle=other.middle)
 
@@ -105,9 +105,9 @@ class Size(NamedTuple):
 
 
 # Sizes that many games share: they hold 52, 76 and 95 % of a sample of 906 games by other authors.
-# `extended` adds rigid groups and two ellipses for games that have them (28 of the sample). Then
-# the state of a turn in size `small` grows from 13 kB to 15 kB for 1 to 7 rigid groups, and to
-# 28 kB for two ellipses.
+# `extended` adds rigid groups and two ellipses for games that have them (28 games of the sample).
+# These features enlarge the state of a turn: in size `small` from 13 kB to 15 kB for 1 to 7 rigid
+# groups, and to 28 kB for two ellipses.
 SIZES = {
     "small": Size(16, 32, 6, 128, 2, 4, 3, 6, 5, 64, 160, 3, True),
     "medium": Size(32, 64, 12, 512, 3, 6, 4, 8, 6, 160, 512, 4, True),
@@ -142,7 +142,7 @@ class Tables(NamedTuple):
     # Pattern index of each cell of a row: `cells` before the first ellipsis, `tail` after the last.
     cells: Int16[np.ndarray, "rules rows cells"]
     tail: Int16[np.ndarray, "rules rows tail"]
-    length: Int8[np.ndarray, "rules rows"]  # number of used entries in `cells`; 0: no such row
+    length: Int8[np.ndarray, "rules rows"]  # number of used entries in `cells`; 0: unused row
     tail_length: Int8[np.ndarray, "rules rows"]  # number of used entries in `tail`; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # direction of the rule, as an index in DIRECTIONS
     # Whether the rule has one row (pair of brackets), no ellipsis and no random draw.
@@ -165,7 +165,7 @@ class Tables(NamedTuple):
     movers: Bool[np.ndarray, " objects"]  # whether the object is one that the name PLAYER means
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
-    # The following tables are None if the size has no two ellipses in a row.
+    # The following tables are None if the size has no rows with two ellipses.
     middle: Int16[np.ndarray, "rules rows middle"] | None  # pattern indices between two ellipses
     middle_length: Int8[np.ndarray, "rules rows"] | None  # number of used entries in `middle`
     # The following tables are None if the size has no rigid groups, which are numbered from 1.

@@ -26,7 +26,7 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match of a row (pair of brackets) of a rule: its first cell, and how much `...` skips.
+    """A match of a row (pair of brackets) of a rule: first cell, and cells skipped by `...`.
 
     The row's first cell is in column `x` and line `y`.
     """
@@ -41,8 +41,8 @@ class Place(NamedTuple):
 class Rigid(NamedTuple):
     """State of rigid rules in a turn, see `rigid.py`; group numbers start at 1."""
 
-    # Number of the rigid group whose rule gave the objects of a layer in a cell their movement, as
-    # one bit plane for each binary digit of the number. 0: there is no such group.
+    # For each layer and cell: number of the rigid group whose rule set the movement of the cell's
+    # objects on this layer; 0: none. Each binary digit of the number is stored as a bit plane.
     records: UInt32[Array, "layers bits side words"]
     # Movements at the start of the turn: those that the action gave to the player.
     pushed: UInt32[Array, "layers five side words"]
@@ -75,7 +75,7 @@ class Turn(NamedTuple):
     # Cells at which matches of `rule` started before any of them was applied. If the rule is simple
     # (see `Tables.simple`), matches that have been applied or dropped are removed.
     waiting: UInt32[Array, "rows gaps side words"]
-    pointer: Place  # match of each row of `rule` to which the rule was applied last
+    pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
     # Last cell whose objects moved, counted column by column, if movement handles one cell at a
@@ -91,10 +91,10 @@ class Turn(NamedTuple):
     is_trial: Bool[Array, ""]
     agains: Int32[Array, ""]  # number of `again` turns since the action
     drawn: Int32[Array, ""]  # number of random numbers used since the action
-    # A random group of rules applies one of its rules to one tuple, drawn at random. A tuple has
-    # one match for each row (pair of brackets) of a rule. To draw a tuple, the tuples of all rules
-    # of the group are counted. `counted` is the number of tuples of the group's rules before
-    # `rule`; -1: the turn is not in a random group, or has not counted its first rule yet.
+    # Number of tuples of those rules of the random group that come before `rule`; -1: the turn is
+    # not in a random group, or has not counted the group's first rule yet. A tuple has one match
+    # for each row (pair of brackets) of a rule. A random group applies one of its rules to one
+    # tuple. To draw this tuple, the tuples of all rules of the group are counted.
     counted: Int32[Array, ""]
     # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]

@@ -96,9 +96,10 @@ def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     after, applied = groups.step(p, turn, found, draw)
     objects, moves = stored((after.objects, after.moves))
     after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
-    # Without the barrier, XLA would move all objects again in every GPU thread that reads one.
+    # Without the barrier, each GPU thread that reads an object would compute all movements again.
     after = after._replace(objects=jax.lax.optimization_barrier(after.objects))
-    # `ending.step` reads `found`, so it has to wait for the next micro-step if objects changed.
+    # `ending.step` reads `found`, the state before this micro-step. If a rule was applied or an
+    # object moved, `found` is out of date, so the turn ends in a later micro-step.
     due = (after.phase == ENDS) & ~applied & ~moved
     return select(due, ending.step(p, after, found), after)
 
