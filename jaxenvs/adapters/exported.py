@@ -76,10 +76,11 @@ class ExportedBatch(common.Adapter):
     def begin(
         self, seed: int | None, rows: Bool[Array | np.ndarray, " num_envs"], is_all: bool
     ) -> tuple[PyTree[Array], dict[str, Any]]:
-        """Start an episode where the mask `rows` is true; `is_all`: whether it is true everywhere.
+        """Start an episode in each environment that the mask `rows` selects.
 
-        Returns all observations and the info. A `seed` restarts the sequence of random numbers.
-        The first call draws a seed if none is given.
+        `is_all` says whether the mask selects all environments. Returns the observations of the
+        whole batch and the info. A `seed` restarts the sequence of random numbers. The first call
+        draws a seed if none is given.
         """
         if self._carry is None:
             if not is_all:

@@ -188,7 +188,7 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array, in the same memory, that functions of JAX accept.
+    """Return a contiguous tensor as an array in the same memory, an argument for functions of JAX.
 
     On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
     """
@@ -257,5 +257,5 @@ def _torch_dtype(box: Box) -> torch.dtype:
 
 
 def _numbers(action: Any) -> Any:
-    """Copy an action to the host for `common.taken`."""
+    """Return an action as a NumPy array, because `common.taken` does not accept a tensor."""
     return action.detach().cpu().numpy() if isinstance(action, torch.Tensor) else action

@@ -36,7 +36,7 @@ class Client(NamedTuple):
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
 
-        If they name none, it is the session that the client used last.
+        If the arguments name no session, return the session that the client used last.
         """
         session = arguments["session"]
         if not session and self.name is None:
@@ -68,7 +68,7 @@ class Tool(NamedTuple):
 
 
 def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
-    """Run a tool and return its answer; if the caller made a mistake, `failed` is set in it."""
+    """Run a tool and return its answer, with `failed` set if the caller made a mistake."""
     tool = TOOLS.get(name)
     if tool is None:
         near = suggestion(name, TOOLS)
@@ -128,7 +128,7 @@ def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _shortened(part: Section) -> Section:
-    """Return a section without the details that only people at a keyboard or in Python need."""
+    """Return a section without the details that only human players and Python users need."""
     if part.title == "Actions":
         return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
     if part.title in FIELDS:

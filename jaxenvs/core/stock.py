@@ -156,9 +156,10 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Give unused states of the ring to at most `slots` done environments without a new state.
+        """Give unused states of the ring to the next done environments, at most `slots` of them.
 
-        Fewer environments receive a state if the ring has too few. Only their states are written,
+        Environments that have already received a state in this step are skipped. Fewer environments
+        receive a state if the ring has too few. Only the states of these environments are written,
         by a scatter.
         """
         _, ready, _, served, _ = trip.counters

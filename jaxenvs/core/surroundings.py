@@ -137,7 +137,7 @@ class Writer:
         return found
 
     def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
-        """Return one sentence per state about what lies in the first `count` of `DIRECTIONS`."""
+        """Return one sentence per state that describes the first `count` of `DIRECTIONS`."""
         assert self.line is not None
         names = [*DIRECTIONS][:count]
         rays = [row_bytes(cells[:, ray]) for ray in frame.rays[:count]]
@@ -168,7 +168,7 @@ class Writer:
     def pictures(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, you: str
     ) -> list[str]:
-        """Return drawings of the cells as characters; `you` stands for the agent."""
+        """Return a character map of each state's cells, in which `you` stands for the agent."""
         width = self.wide[np.delete(cells, frame.agent, axis=1)].max(axis=1).tolist()
         number, column = divmod(frame.agent, frame.shape[1])
         grid = cells.reshape(-1, *frame.shape)

@@ -19,7 +19,7 @@ DATA, METADATA, MAIN = "data", "metadata.json", "main_data.hdf5"
 OF_NAMESPACE = "namespace_metadata.json"
 EXTRA = "demos"
 _NAME = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+", re.ASCII)
-_PART = 100  # largest number of characters of a part of a name
+_PART = 100  # largest number of characters of a part of a name, between slashes
 
 
 class DemosError(ValueError):
@@ -52,7 +52,7 @@ def h5py() -> Any:
 
 
 def space_json(space: Space) -> dict[str, Any]:
-    """Return a space as Minari's JSON: the space to which `to_gymnasium` converts it."""
+    """Return Minari's JSON for the Gymnasium space to which `to_gymnasium` converts `space`."""
     if isinstance(space, Dict):
         parts = {name: space_json(part) for name, part in sorted(space.spaces.items())}
         return {"type": "Dict", "subspaces": parts}

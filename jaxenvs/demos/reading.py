@@ -126,7 +126,7 @@ def _values(stored: Any, space: Any, encoded: bool) -> Any:
 
 
 def _array(stored: Any) -> np.ndarray:
-    """Read an array; raise `ValueError` if it claims far more memory than its file has."""
+    """Read an array; raise `ValueError` if its declared size far exceeds the size of its file."""
     if stored.nbytes > MOST_COMPRESSED * stored.file.id.get_filesize():
         raise ValueError(f"{stored.name} claims {stored.nbytes:,} bytes")
     return stored[()]

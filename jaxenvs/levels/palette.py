@@ -27,7 +27,7 @@ class Tool(NamedTuple):
     """A kind of object that an editor paints, with one sign per variant, such as per colour."""
 
     name: str
-    key: str  # key that selects the tool; "" if none does
+    key: str  # key that selects the tool; "" if no key does
     signs: tuple[str, ...]
     variants: tuple[str, ...] = ("",)  # name of the variant of each sign, such as its colour
 

@@ -102,7 +102,7 @@ class Progress:
 
 
 def definition_of(played: Played) -> Definition | None:
-    """Return how progress is measured in an episode; None before its first step or without a task.
+    """Return the definition of an episode's progress; None before the first step or without a task.
 
     A definition for the class of the environment comes first, then success, then achievements.
     """

@@ -97,7 +97,9 @@ class PlayerPart(Part):
     def has_text_inputs(self) -> bool:
         """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
 
-        False if a class overrides `describe` without overriding `text_inputs` again.
+        The first class in the method resolution order that defines `text_inputs` or `describe`
+        decides: the property is False if this class defines only `describe`, or if it is
+        `PlayerPart`.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):
@@ -106,10 +108,10 @@ class PlayerPart(Part):
 
     @eager.compiled
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the arrays from which `texts` writes, without hidden parts of `state`.
+        """Return the arrays from which `texts` writes, without hidden information about `state`.
 
-        An environment that overrides `text_inputs` overrides `texts` too, and then describes
-        batches fast.
+        An environment that overrides `text_inputs` also overrides `texts`, and its batches are then
+        described fast.
         """
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 

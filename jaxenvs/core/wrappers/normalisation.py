@@ -185,8 +185,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `make_vec` with `autoreset="next_step"` and `ActionRepeat` call it, because some environments of
-    their batches make no step while others do. Shared statistics would include all of them.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
+    environments of their batches make no step while others do. Shared statistics would include all
+    environments.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

@@ -93,16 +93,16 @@ class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
     The value is 0 after success, and -1 if success has become impossible. The time limit is
-    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The table
-    of `jaxenvs.levels.distances` must have the levels that are played, so wrap
-    `levels.from_levels`. The table holds for the default params: another time limit is fine,
-    another task of XLand is not.
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The
+    table, made by `jaxenvs.levels.distances`, must contain the levels that are played, so wrap the
+    environment that `levels.from_levels` returns. The table is valid for the default params:
+    another time limit is allowed, another task of XLand is not.
     """
 
     distances: DistanceTable
 
     def __post_init__(self) -> None:
-        """Raise `TypeError` or `ValueError` unless the table can have the states of `env`."""
+        """Raise `TypeError` or `ValueError` if the table cannot contain states of `env`."""
         super().__post_init__()
         refuse_self_resetting(self.env, "OptimalInInfo", "wrap the environment inside")
         if not isinstance(self.distances, DistanceTable):
