@@ -8,7 +8,7 @@ from .typed import installation
 
 
 class MissingExtraError(ImportError):
-    """Raised if packages of an optional extra are missing; tells how to install them."""
+    """Raised if packages of an optional extra are missing; the message says how to install them."""
 
     def __init__(self, packages: Iterable[str], extra: str) -> None:
         """Write the message from the missing packages and the name of the extra."""

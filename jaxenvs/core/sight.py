@@ -37,9 +37,9 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # A step ahead changes one coordinate (row or column), a step sideways the other. So each
-    # coordinate's part of the flat grid index is computed once per line of the view, and a cell of
-    # the view only adds two such parts.
+    # A step ahead changes one coordinate (row or column), a step sideways the other. The flat grid
+    # index of a cell is therefore a sum of two terms, one for its `ahead` and one for its `across`.
+    # Each term is computed once per line of the view, and each cell only adds its two terms.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)

@@ -159,8 +159,8 @@ class Ring(NamedTuple):
         """Give unused states of the ring to the next done environments, at most `slots` of them.
 
         Environments that have already received a state in this step are skipped. Fewer environments
-        receive a state if the ring has too few. Only the states of these environments are written,
-        by a scatter.
+        receive a state if the ring has too few. Only the states of environments that receive one
+        are written, by a scatter.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))

@@ -151,7 +151,7 @@ class Writer:
     def drawings(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
     ) -> list[str]:
-        """Return drawings of the cells as characters, each below a line that explains them."""
+        """Return a character map of each state's cells, below a line that explains it."""
         you, legend = AGENT[facing], self.legend
         both = zip(self.present(cells, frame), self.pictures(cells, frame, you), strict=True)
         return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]

@@ -77,14 +77,14 @@ def space_json(space: Space) -> dict[str, Any]:
 
 
 def stored_dtype(space: Space) -> str:
-    """Return the dtype in which elements of a space are stored, as in Gymnasium's spaces."""
+    """Return the dtype in which elements of a space are stored: the dtype of Gymnasium's space."""
     if isinstance(space, (Discrete, MultiDiscrete)):
         return "int64"
     return "int8" if space.dtype == bool else str(space.dtype)
 
 
 def env_json(id: str, keywords: dict[str, Any]) -> str:
-    """Return the `EnvSpec` of Gymnasium with which Minari makes the environment again.
+    """Return the Gymnasium `EnvSpec`, as JSON, from which Minari makes the environment again.
 
     keywords: fields and params of `jaxenvs.make`.
     """

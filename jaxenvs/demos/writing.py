@@ -95,7 +95,7 @@ class Writer:
         self.steps += length
 
     def finish(self, **metadata: Any) -> Path:
-        """Write metadata.json with further entries, and give the dataset its name.
+        """Write metadata.json, with the entries `metadata` added, and give the dataset its name.
 
         Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError` if a
         file cannot be written.

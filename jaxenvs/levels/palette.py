@@ -114,7 +114,7 @@ def text(env: Env, picture: Picture) -> str:
 def sprites(env: Env, picture: Picture, level: Any) -> Int[np.ndarray, "rows columns"]:
     """Return the index of each cell's sprite in `env.atlas`.
 
-    level: the level of the picture; None if the picture is no valid level.
+    level: the level of the picture; None if the picture is not a valid level.
     """
     return format_of(env).sprites(api.bare(env), picture, level)
 

@@ -30,7 +30,7 @@ class Solution(NamedTuple):
 
     @property
     def upper(self) -> int | None:
-        """Proven upper bound on the number of steps: the length of the plan; None without one."""
+        """Proven upper bound on the number of steps: the length of `plan`, or None without it."""
         return self.steps
 
 

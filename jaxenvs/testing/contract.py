@@ -148,7 +148,7 @@ def check_no_key(subject: Subject) -> None:
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
     # A key is found if the state contains both of its words. The keys result from splitting, so
-    # their words are large random integers, which a state does not contain by accident.
+    # their words are large random integers, which a state does not contain by chance.
     key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)

@@ -131,8 +131,9 @@ def choose(
 ) -> int:
     """Return the index of the legal action that a text names; see `parse_action`.
 
-    `allowed` are the indices of the legal actions, `other_names` alternative names of the actions,
-    `commands` other words that the caller takes, which the message of an `ActionError` lists.
+    `allowed` are the indices of the legal actions, and `other_names` alternative names of the
+    actions. `commands` are other words that the caller accepts; the message of an `ActionError`
+    lists them.
     """
     first: list[int] = []
     for candidate in candidates(text, names):

@@ -73,7 +73,7 @@ class Progress:
     """
 
     def __init__(self, env: Env) -> None:
-        """Start to measure an episode in which no step has been taken."""
+        """Start to measure the progress of an episode, before its first step."""
         self.played = Played(env)
 
     def add(self, step: Step) -> None:

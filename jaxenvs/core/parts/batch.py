@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from .part import Part
 
-BATCH = "envs"  # name of the `vmap` axis over environments with which `make_vec` calls `step`
+BATCH = "envs"  # name of the `vmap` axis over the environments of a batch in `make_vec`
 # Default of `rows_per_lane`, a number of environments. On a CPU, `exact` generates one level at a
 # time for each group of this size. In most families an episode takes slightly more steps than this
 # number, so about one environment of a group is done per step.

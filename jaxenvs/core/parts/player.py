@@ -36,8 +36,8 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment with another action space lists keys in `Controls.actions`, and in
-        `Controls.values` the element of the space that each of these entries selects.
+        keys. An environment with another action space lists keys in `Controls.actions`, and the
+        element of the space that each of the keys selects in `Controls.values`.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -122,7 +122,7 @@ class PlayerPart(Part):
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
         """Return `describe_changes` for two batches of `text_inputs`.
 
-        By default, the result is the lines of the full texts that changed.
+        By default, the result has the lines that differ between the full texts.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]
@@ -146,7 +146,7 @@ class PlayerPart(Part):
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture of the state that shows more than its tiles, or None if there is none.
+        """Return a picture that shows more of the state than its tiles, or None if there is none.
 
         The default is None. The picture is about as large as the tiles at `tile_size` pixels per
         tile. `tile_size` is static under `jit`.

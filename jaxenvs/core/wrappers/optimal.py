@@ -13,7 +13,7 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-# Result for a state from which no success is known to be possible.
+# result for a state from which success is impossible, or that the table lacks
 UNKNOWN = -1
 
 
@@ -68,7 +68,7 @@ class DistanceTable(ByContent):
 def words_of(state: Any) -> UInt32[Array, " words"]:
     """Return a state's bytes as uint32 words, with the time set to 0.
 
-    Two states have equal words exactly if they differ in nothing but the time.
+    Two states have equal words if and only if they are equal except for the time.
     """
     leaves = jax.tree.leaves(state.replace(time=jnp.zeros_like(state.time)))
     packed = jnp.concatenate([_bytes_of(jnp.asarray(leaf)) for leaf in leaves])

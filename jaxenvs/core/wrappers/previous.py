@@ -89,8 +89,8 @@ class _Beside:
     """
 
     read: Callable[[Any], Any]
-    # Whether the inputs that `read` returns, if they are a dict, are merged into one dict with
-    # `action` and `reward`. Otherwise they become the entry `obs` of the result.
+    # True: if `read` returns a dict, its entries, `action` and `reward` form one flat dict. False:
+    # the result of `read` becomes the entry `obs`.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
