@@ -73,7 +73,7 @@ def _made(env: Env) -> Programs:
     return Programs()
 
 
-# Lock without which two threads could make two `Programs` for one environment.
+# Lock that prevents two threads from making two `Programs` for one environment.
 _making = threading.Lock()
 
 

@@ -22,7 +22,8 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# Sections of a page that the tool `rules` prints; with its argument `full`, it prints all.
+# The tool `rules` prints the SECTIONS of a page, which include FIELDS; with its argument `full`, it
+# prints all sections.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 

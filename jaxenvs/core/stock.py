@@ -103,7 +103,7 @@ class Ring(NamedTuple):
     def restart(
         self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
     ) -> tuple[Any, Stock]:
-        """Start an episode in each done environment, in a state of the ring, and refill the ring.
+        """Start an episode in each done environment from a state of the ring, and refill the ring.
 
         Returns the environment states of the batch and the ring. States that were made with other
         params are discarded first.
@@ -129,7 +129,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` if the ring in a state has another length than this batch's ring."""
+        """Raise `ValueError` if the ring in a state differs in length from this batch's ring."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(

@@ -77,7 +77,7 @@ def frame_of(
     facing: int,
     names: tuple[str, str] = ("ahead", "behind"),
 ) -> Frame:
-    """Return the positions of the cells of an array, for an agent in one of them.
+    """Return the positions of an array's cells relative to an agent in one of the cells.
 
     `facing` is in MiniGrid's encoding, 0 right, 1 down, 2 left, 3 up. `names` are the words for
     steps ahead and behind.

@@ -205,7 +205,7 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Copy from `ended` to `begun` the parts of the wrapped state that outlive an episode.
+        """Return `begun` with the parts of the wrapped state in `ended` that outlive an episode.
 
         If the wrapper has a separate state class, its field `env` must hold the wrapped
         environment's state.

@@ -37,8 +37,8 @@ def load(
         of MiniGrid (with the mission as text) are converted. None: arrays as stored.
     folder: root of all datasets; None: Minari's.
 
-    Text observations become arrays of strings. Raises `DemosError` for a folder that is no dataset
-    or does not fit the environment.
+    Text observations become arrays of strings. Raises `DemosError` for a folder that is not a
+    dataset or does not fit the environment.
     """
     path = _data_folder(name, folder)
     metadata = _metadata(path)

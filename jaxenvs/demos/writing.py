@@ -130,7 +130,7 @@ class Writer:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the files of an unfinished dataset, also while another thread writes them."""
+        """Remove the files of an unfinished dataset, even while another thread writes them."""
         # `finish` is replacing a dataset, and the files in `_part` become the new one.
         if self._old.exists():
             return

@@ -136,7 +136,7 @@ def parse(text: str, first: int = 1) -> Block:
 
 
 def trimmed(lines: Sequence[str], first: int) -> tuple[Sequence[str], int]:
-    """Return lines without the empty ones at both ends, and the number of the first one left.
+    """Return `lines` without leading and trailing empty lines, and the first kept line's number.
 
     first: line number of `lines[0]` in the text.
     """

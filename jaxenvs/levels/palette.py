@@ -94,7 +94,7 @@ def of(env: Env) -> Palette:
 
 
 def missions(env: Env) -> tuple[str, ...] | None:
-    """Return all missions of an environment, or examples; None if its levels have no mission."""
+    """Return all missions of an environment, or examples; None if users cannot choose a mission."""
     module = format_of(env)
     return module.missions(api.bare(env)) if hasattr(module, "missions") else None
 

@@ -274,7 +274,7 @@ def _error(
 
 
 def _numbers(text: str, components: Sequence[str]) -> list[float]:
-    """Return the numbers of the first candidate that contains only numbers; [] if none does.
+    """Return the numbers in the first of a text's `candidates` that has only numbers; else [].
 
     The names of the components may precede the numbers: `torque: 0.5`.
     """

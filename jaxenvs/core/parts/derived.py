@@ -70,8 +70,8 @@ class Derived:
     def check_values(self, params: Any, where: str) -> None:
         """Check concrete params before they are traced; raise as `checked_params` does.
 
-        A value that its dtype cannot hold also raises an error. A trace cannot find such a value,
-        because it does not know values.
+        A value that its dtype cannot hold also raises an error. This check is impossible inside a
+        trace, where values are unknown.
         """
         _check_once(self, params, where)
 

@@ -67,7 +67,7 @@ class PreviousStep(StatefulWrapper):
         return {"action": Discrete(inside.n + 1), "reward": reward}
 
     def begin(self, obs: PyTree[Array], ended: Previous | None) -> Previous:
-        """Return the previous step in the first observation: action 0 (none), reward 0."""
+        """Return the values for the first observation of an episode: action 0 (none), reward 0."""
         return Previous(action=jnp.int32(0), reward=jnp.float32(0))
 
     def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
