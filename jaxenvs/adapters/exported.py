@@ -55,7 +55,7 @@ class ExportedBatch(common.Adapter):
         self.venv = make_vec(self.jaxenv, num_envs, autoreset=autoreset, reset_source=reset_source)
         self.num_envs = num_envs
         self.params = common.host_params(self.jaxenv, params, where, self.venv)
-        self._place = (device.platform, device.id)  # a `jax.Device` cannot be pickled
+        self._place = (device.platform, device.id)  # a `jax.Device` itself cannot be pickled
         self._carry: Carry | None = None
         self._compile()
 

@@ -228,7 +228,7 @@ def scene(episode: Episode, detail: str, steps: int = 1) -> str:
 
 
 def status(episode: Episode) -> str:
-    """Return a sentence with the step, the return and the end of an episode."""
+    """Return text with the number of steps, the return and, at the end, how the episode ended."""
     score = episode.score()
     line = f"Step {score.steps} of at most {score.limit}, return {score.total:.4g}."
     if not score.over:
@@ -239,9 +239,9 @@ def status(episode: Episode) -> str:
 
 
 def offered(episode: Episode, most: int) -> str:
-    """Return a sentence with at most `most` legal actions.
+    """Return a sentence that lists at most `most` legal actions.
 
-    After the end of the episode, return a sentence about `reset` instead.
+    After the end of the episode, return a sentence about `reset` and `undo` instead.
     """
     if episode.is_over:
         return "No action is legal: reset starts another episode, undo goes back."

@@ -170,7 +170,7 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def run_fields(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse the pairs `NAME=VALUE` of `--set`, see `run_params`."""
+    """Parse the pairs `NAME=VALUE` of `--set`, as `run_params` does for `--param`."""
     return _of_run(pairs, fields.FLAG)
 
 

@@ -80,7 +80,7 @@ def nth_bit(
         before = jnp.where(later, seen, before)
         seen = seen + jax.lax.population_count(words[i])
     rank = rank - before
-    while width > 1:  # binary search within the word
+    while width > 1:  # binary search for the bit within the word
         width //= 2
         low = jax.lax.population_count(word & ((1 << width) - 1))
         above = rank >= low

@@ -27,7 +27,7 @@ def unwrapped(env: Env) -> Env:
 
 
 def is_drawn(env: Env) -> bool:
-    """Return whether a picture can be made, from tiles or from the observation."""
+    """Return whether states can be drawn, from their tiles or from the observation."""
     return has_tiles(env) or observed.canvas(unwrapped(env).observation_space) is not None
 
 

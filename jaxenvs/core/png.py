@@ -66,7 +66,7 @@ def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape
 
 
 def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Unpack the uint32s of `packed` to RGB values."""
+    """Unpack the uint32s that `packed` returned into RGB values."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
 
 

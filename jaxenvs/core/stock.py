@@ -32,7 +32,7 @@ SERVED_SHARE = 128
 
 @struct
 class Stock(Struct):
-    """A ring buffer of prepared first states, as part of the state of a batch."""
+    """A ring buffer of prepared first states; it is a part of the state of a batch."""
 
     # First axis: the `size` entries of the ring, then one chunk of scratch space, which receives
     # new states that find no room in the ring.

@@ -18,7 +18,7 @@ Choose = Callable[[Array, PyTree[Array], Any, PyTree[Array]], tuple[PyTree[Array
 
 
 class _Now(NamedTuple):
-    """State of a batch of episodes between two steps."""
+    """Carry of the scan over steps: the state of a batch of episodes between two steps."""
 
     key: Array
     obs: PyTree[Array]

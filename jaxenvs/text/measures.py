@@ -13,7 +13,7 @@ from ..core.drawing import unwrapped
 from ..core.env import Env
 from ..core.transitions import Step
 
-EXPONENT_2048 = 11  # exponent of the tile 2048
+EXPONENT_2048 = 11  # 2048 = 2**11
 NO_TASK = "none: the environment has no task"
 
 
@@ -30,7 +30,7 @@ class Played(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A definition of progress: its words, and the function that computes it."""
+    """A definition of progress: its description in words, and the function that computes it."""
 
     words: str  # definition in words, for result files
     # Function that returns the progress, 0 to 1, after at least one step.

@@ -1,4 +1,4 @@
-"""Wrappers that change the form of observations: `Flatten`, `OneHot` and `FrameStack`."""
+"""Wrappers that change the shape or encoding of observations: `Flatten`, `OneHot`, `FrameStack`."""
 
 from typing import Any
 
