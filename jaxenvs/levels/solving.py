@@ -30,7 +30,7 @@ class Solution(NamedTuple):
 
     @property
     def upper(self) -> int | None:
-        """Proven upper bound on the number of steps: the length of `plan`, or None without it."""
+        """Proven upper bound on the number of steps: the plan's length; None without a plan."""
         return self.steps
 
 

@@ -50,7 +50,7 @@ def fuzz(
 
     The batch restarts with new levels and params every `length` steps. Observations and rewards
     must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`);
-    with the default `near`, only the default float params must satisfy this rule.
+    with the default `near` of 0, this is required only for the default float params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}

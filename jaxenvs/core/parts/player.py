@@ -110,8 +110,8 @@ class PlayerPart(Part):
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return the arrays from which `texts` writes, without hidden information about `state`.
 
-        An environment that overrides `text_inputs` also overrides `texts`, and its batches are then
-        described fast.
+        An environment that overrides `text_inputs` also overrides `texts`. Its method `texts`
+        writes a whole batch at once, so `jaxenvs.text` describes batches fast.
         """
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
