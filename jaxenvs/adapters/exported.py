@@ -55,7 +55,7 @@ class ExportedBatch(common.Adapter):
         self.venv = make_vec(self.jaxenv, num_envs, autoreset=autoreset, reset_source=reset_source)
         self.num_envs = num_envs
         self.params = common.host_params(self.jaxenv, params, where, self.venv)
-        self._place = (device.platform, device.id)  # a `jax.Device` cannot be pickled
+        self._place = (device.platform, device.id)  # a `jax.Device` itself cannot be pickled
         self._carry: Carry | None = None
         self._compile()
 
@@ -76,10 +76,11 @@ class ExportedBatch(common.Adapter):
     def begin(
         self, seed: int | None, rows: Bool[Array | np.ndarray, " num_envs"], is_all: bool
     ) -> tuple[PyTree[Array], dict[str, Any]]:
-        """Start an episode where the mask `rows` is true; `is_all`: whether it is true everywhere.
+        """Start an episode in each environment that the mask `rows` selects.
 
-        Returns all observations and the info. A `seed` restarts the sequence of random numbers.
-        The first call draws a seed if none is given.
+        `is_all` says whether the mask selects all environments. Returns the observations of the
+        whole batch and the info. A `seed` restarts the sequence of random numbers. The first call
+        draws a seed if none is given.
         """
         if self._carry is None:
             if not is_all:

@@ -188,7 +188,7 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array, in the same memory, that functions of JAX accept.
+    """Return a contiguous tensor as an array in the same memory, an argument for functions of JAX.
 
     On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
     """
@@ -197,9 +197,10 @@ def array(given: torch.Tensor) -> jax.Array | np.ndarray:
 
 
 def devices(device: Device) -> tuple[Any, torch.device]:
-    """Return the JAX device and the PyTorch device that `device` names; a GPU has its index.
+    """Return the JAX device and the PyTorch device that `device` names.
 
-    Raises `ValueError` if JAX or PyTorch cannot use the device.
+    The PyTorch device of a GPU includes its index, as in `cuda:0`. Raises `ValueError` if JAX or
+    PyTorch cannot use the device.
     """
     if device is None:
         found = jax.local_devices()[0]
@@ -257,5 +258,5 @@ def _torch_dtype(box: Box) -> torch.dtype:
 
 
 def _numbers(action: Any) -> Any:
-    """Copy an action to the host for `common.taken`."""
+    """Return an action on the host; a tensor becomes a NumPy array, as `common.taken` needs."""
     return action.detach().cpu().numpy() if isinstance(action, torch.Tensor) else action

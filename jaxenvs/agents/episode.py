@@ -73,7 +73,7 @@ def _made(env: Env) -> Programs:
     return Programs()
 
 
-# Lock without which two threads could make two `Programs` for one environment.
+# Lock that prevents two threads from making two `Programs` for one environment.
 _making = threading.Lock()
 
 
@@ -223,14 +223,14 @@ class Episode:
     def picture(self) -> bytes:
         """Return a picture of the agent's view as the content of a PNG file.
 
-        Without a view of tiles, it is the picture of `jaxenvs.render`. Raises `UsageError` for an
-        environment without pictures.
+        If the environment has no view made of tiles, the picture is the one of `jaxenvs.render`.
+        Raises `UsageError` for an environment without pictures.
         """
         shape = frames.view_shape(self.env)
         if shape is not None:
             side = frames.ANIMATION_SIZE
             tile_size = drawing.fitting_tile_size(shape, side, side, largest=32)
-            # Not None, because `shape` is not None.
+            # `view_painter` does not return None here, because `view_shape` did not.
             paint: Any = frames.view_painter(self.env, tile_size)
             return png.encoded(paint(self._session.now.state)[0])
         if not drawing.is_drawn(self.env):

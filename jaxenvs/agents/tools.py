@@ -22,7 +22,8 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# Sections of a page that the tool `rules` prints; with its argument `full`, it prints all.
+# The tool `rules` prints the SECTIONS of a page, which include FIELDS; with its argument `full`, it
+# prints all sections.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 
@@ -36,7 +37,7 @@ class Client(NamedTuple):
     def session(self, arguments: Mapping[str, Any]) -> tuple[str, Episode]:
         """Return the name and the episode of the session that the arguments name.
 
-        If they name none, it is the session that the client used last.
+        If the arguments name no session, return the session that the client used last.
         """
         session = arguments["session"]
         if not session and self.name is None:
@@ -68,7 +69,7 @@ class Tool(NamedTuple):
 
 
 def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
-    """Run a tool and return its answer; if the caller made a mistake, `failed` is set in it."""
+    """Run a tool and return its answer, with `failed` set if the caller made a mistake."""
     tool = TOOLS.get(name)
     if tool is None:
         near = suggestion(name, TOOLS)
@@ -128,7 +129,7 @@ def _rules(client: Client, given: Mapping[str, Any]) -> Answer:
 
 
 def _shortened(part: Section) -> Section:
-    """Return a section without the details that only people at a keyboard or in Python need."""
+    """Return a section without the details that only human players and Python users need."""
     if part.title == "Actions":
         return part._replace(head=part.head[:2], rows=tuple(row[:2] for row in part.rows))
     if part.title in FIELDS:
@@ -227,7 +228,7 @@ def scene(episode: Episode, detail: str, steps: int = 1) -> str:
 
 
 def status(episode: Episode) -> str:
-    """Return a sentence with the step, the return and the end of an episode."""
+    """Return text with the number of steps, the return and, at the end, how the episode ended."""
     score = episode.score()
     line = f"Step {score.steps} of at most {score.limit}, return {score.total:.4g}."
     if not score.over:
@@ -238,9 +239,9 @@ def status(episode: Episode) -> str:
 
 
 def offered(episode: Episode, most: int) -> str:
-    """Return a sentence with at most `most` legal actions.
+    """Return a sentence that lists at most `most` legal actions.
 
-    After the end of the episode, return a sentence about `reset` instead.
+    After the end of the episode, return a sentence about `reset` and `undo` instead.
     """
     if episode.is_over:
         return "No action is legal: reset starts another episode, undo goes back."

@@ -92,5 +92,5 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Return text as lines of `width` characters; a longer word stays whole on a separate line."""
+    """Return text as lines of at most `width` characters; a longer word stays whole on its line."""
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

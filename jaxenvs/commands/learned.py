@@ -35,7 +35,7 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
 
     The run's mean return must exceed random play's by at least `LEAST`, and either the number of
     successes or the returns must differ significantly. The test of the returns uses random play's
-    standard deviation also for the run, because under the null hypothesis the run's policy is no
+    standard deviation for the run as well, because under the null hypothesis the run's policy is no
     better. If only a few successes determine the mean, this standard deviation is unreliable, and
     only the successes are tested. For a run in a changed task there is no record of random play;
     such a run counts as learned.

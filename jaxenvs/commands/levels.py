@@ -151,7 +151,7 @@ def _mutate(options: argparse.Namespace, env: Env | None) -> int:
         key = jax.random.fold_in(jax.random.key(options.seed), place)
         for each in jax.random.split(key, options.copies):
             changed = _mutated(_env(entry, env))(each, entry.level, options.edits)
-            # The note `optimal` describes the level before the edits.
+            # Drop the note `optimal`, which describes the level before the edits.
             notes = {name: note for name, note in entry.notes.items() if name != "optimal"}
             found.append(Entry(jax.device_get(changed), entry.params, notes, entry.fields))
     return _write(options, env, found)

@@ -59,7 +59,7 @@ def _is_named(spec: registry.EnvSpec, words: list[str]) -> bool:
 
 
 def _searched(spec: registry.EnvSpec) -> str:
-    """Return the text in which words are searched: id, aliases and summary."""
+    """Return the text that is searched for words: id, aliases and summary."""
     return " ".join((spec.id, *spec.aliases, spec.summary))
 
 

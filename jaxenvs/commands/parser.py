@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
     The help ends with `examples`: command lines, given without the leading `jaxenvs`.
     """
 
-    has_levels = False  # whether there is the option `--levels FILE`
+    has_levels = False  # whether the command has the option `--levels FILE`
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
         lines = "".join(f"\n  {program()} {example}" for example in examples)
@@ -170,7 +170,7 @@ def run_params(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def run_fields(pairs: Sequence[str]) -> dict[str, Any]:
-    """Parse the pairs `NAME=VALUE` of `--set`, see `run_params`."""
+    """Parse the pairs `NAME=VALUE` of `--set`, as `run_params` does for `--param`."""
     return _of_run(pairs, fields.FLAG)
 
 
@@ -183,7 +183,7 @@ def _of_run(pairs: Sequence[str], flag: str) -> dict[str, Any]:
 
 def unwritable(error: OSError) -> UsageError:
     """Return a `UsageError` for an `OSError` from writing a file; its message is one sentence."""
-    # The error comes from `files.target`, and its message already is a sentence.
+    # The error comes from `files.target`, and its message is already a sentence.
     if error.filename is None:
         return UsageError(str(error))
     return UsageError(f"{error.filename} cannot be written: {error.strerror}")

@@ -40,10 +40,10 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of fields (value, number of bits) unchanged, but make a CPU store them.
+    """Return the values of pairs (value, number of bits) unchanged, but make a CPU store them.
 
-    The values are packed into one int32, stored in memory by `settled`, and unpacked again. Without
-    this, XLA on a CPU would recompute them in every operation that uses them.
+    The values are packed into one int32, which `settled` stores in memory, and unpacked again.
+    Otherwise XLA on a CPU would recompute the values in every operation that uses them.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
@@ -80,7 +80,7 @@ def nth_bit(
         before = jnp.where(later, seen, before)
         seen = seen + jax.lax.population_count(words[i])
     rank = rank - before
-    while width > 1:  # binary search within the word
+    while width > 1:  # binary search for the bit within the word
         width //= 2
         low = jax.lax.population_count(word & ((1 << width) - 1))
         above = rank >= low

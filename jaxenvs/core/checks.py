@@ -148,7 +148,7 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        # NumPy makes a 64-bit array of a Python int; JAX uses 32 bits unless x64 is enabled.
+        # NumPy converts a Python int to a 64-bit array; JAX uses 32 bits unless x64 is enabled.
         dtype = jax.dtypes.canonicalize_dtype(like.dtype)
         array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:

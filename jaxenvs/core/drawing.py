@@ -27,7 +27,7 @@ def unwrapped(env: Env) -> Env:
 
 
 def is_drawn(env: Env) -> bool:
-    """Return whether a picture can be made, from tiles or from the observation."""
+    """Return whether states can be drawn, from their tiles or from the observation."""
     return has_tiles(env) or observed.canvas(unwrapped(env).observation_space) is not None
 
 
@@ -97,8 +97,8 @@ def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: 
     """Return the largest tile size at which a picture fits into `width` x `height` pixels.
 
     `shape` is the number of (rows, columns) of the picture, in tiles. The tile size, in pixels, is
-    a multiple of 4, so that edges are crisp. It is at most `largest`, and at least 4 even if the
-    picture does not fit then.
+    a multiple of 4, so that edges are crisp. It is at most `largest` and at least 4; at size 4, the
+    picture may be larger than `width` x `height`.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

@@ -110,9 +110,10 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 
 
 def kinds(value: Any) -> Hashable:
-    """Return the type of a value, the types of its parts, and the signs of floats.
+    """Return the type of a value, the types of its fields or elements, and the signs of floats.
 
-    The result distinguishes values that compare equal: 1, 1.0 and True, or 0.0 and -0.0.
+    Values that compare equal but differ in type or sign have different results: 1, 1.0 and True, or
+    0.0 and -0.0.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]

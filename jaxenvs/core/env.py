@@ -110,7 +110,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
-        """Return the first state of an episode in `level`, a level as `draw_level` returns it."""
+        """Return an episode's first state in `level`, which `draw_level` or a user made."""
         raise NotImplementedError
 
     @abstractmethod

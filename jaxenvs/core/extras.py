@@ -8,10 +8,10 @@ from .typed import installation
 
 
 class MissingExtraError(ImportError):
-    """Raised if packages of an optional extra are missing; tells how to install them."""
+    """Raised if packages of an optional extra are missing; the message says how to install them."""
 
     def __init__(self, packages: Iterable[str], extra: str) -> None:
-        """Write the message from the missing packages and the name of the extra."""
+        """Build the error message from the missing packages and the name of the extra."""
         super().__init__(
             f"this needs {', '.join(packages)}, not installed here: run {installation(extra)}"
         )

@@ -67,7 +67,7 @@ def count(label: str, amount: int, icon: str = "") -> Fact:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Join words to an English list: `a`, `a and b`, `a, b and c`."""
+    """Join words into an English list: `a`, `a and b`, `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -178,7 +178,7 @@ class GridWorld(Env):
     keys: ClassVar[tuple[ActionKeys, ...]]
     sprites: ClassVar[Sprites]
     outside: ClassVar[int]  # tile byte that the agent sees beyond the edge of the grid
-    # Integer field -> (smallest, largest) allowed value.
+    # Name of an integer field -> (smallest, largest) allowed value.
     bounds: ClassVar[dict[str, tuple[int, int]]] = {}
 
     def __post_init__(self) -> None:

@@ -36,8 +36,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Return whether `env` forbids an action in some state.
 
-    This is found by tracing `action_mask`, once per environment. If every action is always legal,
-    compiled programs need no mask at all.
+    The function traces `action_mask` to find this out, once per environment. If every action is
+    always legal, compiled programs need no mask at all.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False

@@ -33,9 +33,10 @@ class Canvas(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def canvas(space: Space) -> Canvas | None:
-    """Return the `Canvas` for observations of a space; None if they are neither matrix nor image.
+    """Return the `Canvas` for observations in `space`, or None if they cannot be drawn.
 
-    For a Dict space, the picture shows the first part that can be drawn.
+    Matrices and images can be drawn. For a Dict space, the picture shows the first entry that can
+    be drawn.
     """
     if isinstance(space, Dict):
         found = ((name, canvas(part)) for name, part in space.spaces.items())

@@ -62,7 +62,7 @@ def uniform(word: UInt32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 
 @functools.partial(jax.jit, inline=True)
 def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
-    """Hash the key with each counter to one random uint32 per counter.
+    """Return one random uint32 for each counter: a hash of the key and the counter.
 
     On a GPU this takes two kernels; a draw with JAX's threefry takes four.
     """

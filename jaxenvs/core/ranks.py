@@ -25,7 +25,7 @@ class Ranks(NamedTuple):
     """
 
     size: int  # number of entries of the mask: the number of rows
-    words: Int32[Array, "blocks 32"]  # the mask, packed to one bit per row
+    words: Int32[Array, "blocks 32"]  # the mask, packed into one bit per row
     # for each word, number of selected rows before the first row of the word
     before: Int32[Array, "blocks 32"]
     total: Int32[Array, ""]  # number of rows that the mask selects

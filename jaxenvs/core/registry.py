@@ -229,7 +229,7 @@ def check_complete(env_class: type[Env], where: str) -> None:
 
 
 def families() -> list[str]:
-    """Return the families that have registered ids, sorted."""
+    """Return the sorted names of the families that have registered ids."""
     _load_all()
     return sorted({s.family for s in _specs.values()})
 

@@ -1,6 +1,6 @@
 """The agent's view of a grid, and which of its cells the agent sees (MiniGrid's occlusion).
 
-A view is a square, indexed `[across, ahead]` as MiniGrid's image: `across` runs from the agent's
+A view is a square, indexed `[across, ahead]` like MiniGrid's image: `across` runs from the agent's
 left to its right, `ahead` from 0 in the far row to `size - 1` in the agent's row. The agent is at
 `[size // 2, size - 1]` and looks towards index 0 of `ahead`. Source: MiniGrid 3.2, `gen_obs`.
 """
@@ -37,9 +37,9 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # A step ahead changes one coordinate (row or column), a step sideways the other. So each
-    # coordinate's part of the flat grid index is computed once per line of the view, and a cell of
-    # the view only adds two such parts.
+    # A step ahead changes one coordinate (row or column), a step sideways the other. The flat grid
+    # index of a cell is therefore a sum of two terms, one for its `ahead` and one for its `across`.
+    # Each term is computed once per line of the view, and each cell only adds its two terms.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)

@@ -110,7 +110,7 @@ class Box(Space):
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Return the bounds in `dtype`, and whether values of `dtype` can reach the space.
+        """Return the bounds in `dtype`, and whether `dtype` has values within the bounds.
 
         `dtype` is of the same kind (integer or float) as the space's dtype. Bounds that `dtype`
         cannot represent are clipped to its limits. The last result is False if, for some component,

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 
 def stacked(values: Sequence[Any]) -> Array:
-    """Stack scalars of one dtype to a vector, as `jnp.stack` does.
+    """Stack scalars of one dtype into a vector, as `jnp.stack` does.
 
     Under `vmap`, the result has one row per environment. First a matrix with one row per scalar is
     written, then it is transposed. If the result were written directly, neighbouring GPU threads

@@ -120,8 +120,8 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        # Start the episodes in groups of `size` rows. The last group is filled up with copies of
-        # the last entry of `rows`, and their results are removed below.
+        # Start the episodes in groups of `size` rows. The last group is padded with copies of the
+        # last entry of `rows`, whose results are removed below.
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)

@@ -1,7 +1,7 @@
 """`StatefulWrapper`, the base class of wrappers that keep a state between steps.
 
-The wrapper's state is called its memory. It is stored next to the state of the wrapped environment
-in a `WrappedState`.
+The wrapper's state is called its memory. A `WrappedState` stores the memory next to the state of
+the wrapped environment.
 """
 
 from typing import Any, ClassVar
@@ -108,7 +108,7 @@ class StatefulWrapper(Wrapper):
         return changed._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
 
     def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
-        """Carry over the parts of the state and of the memory that outlive an episode.
+        """Return `begun` with the parts of the state and memory in `ended` that outlive an episode.
 
         `ended` is the last state of the old episode, `begun` the first state of the new one.
         """

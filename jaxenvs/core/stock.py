@@ -32,7 +32,7 @@ SERVED_SHARE = 128
 
 @struct
 class Stock(Struct):
-    """A ring buffer of prepared first states, as part of the state of a batch."""
+    """A ring buffer of prepared first states; it is a part of the state of a batch."""
 
     # First axis: the `size` entries of the ring, then one chunk of scratch space, which receives
     # new states that find no room in the ring.
@@ -103,7 +103,7 @@ class Ring(NamedTuple):
     def restart(
         self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
     ) -> tuple[Any, Stock]:
-        """Start an episode in each done environment, in a state of the ring, and refill the ring.
+        """Start an episode in each done environment from a state of the ring, and refill the ring.
 
         Returns the environment states of the batch and the ring. States that were made with other
         params are discarded first.
@@ -129,7 +129,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` if the ring in a state has another length than this batch's ring."""
+        """Raise `ValueError` if the ring in a state differs in length from this batch's ring."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(
@@ -156,10 +156,11 @@ class Ring(NamedTuple):
         return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-        """Give unused states of the ring to at most `slots` done environments without a new state.
+        """Give unused states of the ring to the next done environments, at most `slots` of them.
 
-        Fewer environments receive a state if the ring has too few. Only their states are written,
-        by a scatter.
+        Environments that have already received a state in this step are skipped. Fewer environments
+        receive a state if the ring has too few. Only the states of environments that receive one
+        are written, by a scatter.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))

@@ -77,7 +77,7 @@ def frame_of(
     facing: int,
     names: tuple[str, str] = ("ahead", "behind"),
 ) -> Frame:
-    """Return the positions of the cells of an array, for an agent in one of them.
+    """Return the positions of an array's cells relative to an agent in one of the cells.
 
     `facing` is in MiniGrid's encoding, 0 right, 1 down, 2 left, 3 up. `names` are the words for
     steps ahead and behind.
@@ -137,7 +137,7 @@ class Writer:
         return found
 
     def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
-        """Return one sentence per state about what lies in the first `count` of `DIRECTIONS`."""
+        """Return one sentence per state that describes the first `count` of `DIRECTIONS`."""
         assert self.line is not None
         names = [*DIRECTIONS][:count]
         rays = [row_bytes(cells[:, ray]) for ray in frame.rays[:count]]
@@ -151,7 +151,7 @@ class Writer:
     def drawings(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, facing: int, where: str
     ) -> list[str]:
-        """Return drawings of the cells as characters, each below a line that explains them."""
+        """Return a character map of each state's cells, below a line that explains it."""
         you, legend = AGENT[facing], self.legend
         both = zip(self.present(cells, frame), self.pictures(cells, frame, you), strict=True)
         return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]
@@ -168,7 +168,7 @@ class Writer:
     def pictures(
         self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, you: str
     ) -> list[str]:
-        """Return drawings of the cells as characters; `you` stands for the agent."""
+        """Return a character map of each state's cells, in which `you` stands for the agent."""
         width = self.wide[np.delete(cells, frame.agent, axis=1)].max(axis=1).tolist()
         number, column = divmod(frame.agent, frame.shape[1])
         grid = cells.reshape(-1, *frame.shape)

@@ -177,5 +177,5 @@ def row_bytes(rows: np.ndarray) -> list[bytes]:
 
 
 def pairs(old: Iterable[Any], new: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """Yield the pairs of two equally long batches."""
+    """Return an iterator over pairs (old, new) of two batches, which must be equally long."""
     return zip(old, new, strict=True)

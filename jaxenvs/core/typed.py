@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def program() -> str:
-    """Return the command that runs `jaxenvs`, as the user called it.
+    """Return the command that runs `jaxenvs`, in the form in which the user called it.
 
     The command is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH. It ends in
     `-m jaxenvs` if the user ran the module.
@@ -50,7 +50,7 @@ def _requirement(extra: str) -> str:
     also contains the URL or the folder from which jaxenvs was installed.
     """
     # `distributions` often finds jaxenvs twice, because a build leaves an egg-info folder in the
-    # repository. The first result with a `direct_url.json` tells the source.
+    # repository. The first result with a `direct_url.json` names the source.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:

@@ -374,7 +374,7 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = reset_source
-    if source is None:  # a batch that never restarts by itself needs no prepared states
+    if source is None:  # only a batch that restarts by itself uses `stock` by default
         source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 

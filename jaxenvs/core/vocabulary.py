@@ -62,7 +62,7 @@ def of_bytes(map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...]
     """Return the vocabulary of observations that are byte vectors.
 
     The vector begins with one map per channel, stored row by row; `rest` describes the bytes after
-    them. `map` and `cells` are fields of `Vocabulary`.
+    the maps. `map` and `cells` are fields of `Vocabulary`.
     """
     return Vocabulary(map, cells, rest, functools.partial(_read, map, cells, rest), _write)
 

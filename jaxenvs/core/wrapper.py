@@ -145,14 +145,14 @@ class Wrapper(Env, kw_only=False):
         return not self._describes() and self.env.has_text_inputs
 
     def describe(self, state: Any, params: Any = None, detail: str = "full") -> str:
-        """Describe the state of the wrapped environment."""
+        """Return a description of the wrapped environment's state in words."""
         if self.has_text_inputs:
             return super().describe(state, params, detail)
         more = {} if detail == "full" else {"detail": detail}
         return _of_wrapper(self, self.env.describe)(state, params, **more)
 
     def describe_changes(self, before: Any, state: Any, params: Any = None) -> str:
-        """Describe what changed in the state of the wrapped environment."""
+        """Return a description, in words, of the changes in the wrapped environment's state."""
         if self.has_text_inputs or self._describes():
             return super().describe_changes(before, state, params)
         return _of_wrapper(self, self.env.describe_changes)(before, state, params)
@@ -205,7 +205,7 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Copy from `ended` to `begun` the parts of the wrapped state that outlive an episode.
+        """Return `begun` with the parts of the wrapped state in `ended` that outlive an episode.
 
         If the wrapper has a separate state class, its field `env` must hold the wrapped
         environment's state.

@@ -34,8 +34,8 @@ class Demos:
     """Episodes as arrays, one after another; `steps` and `episodes` are their total numbers.
 
     Observation arrays have one entry more per episode than the other arrays, for the observation
-    after the last action. So step `t` of the dataset begins at observation `obs_index[t]` and leads
-    to the next one, `obs_index[t] + 1`.
+    after the last action. Step `t` of the dataset therefore begins at observation `obs_index[t]`,
+    not `t`, and leads to the observation `obs_index[t] + 1`.
     """
 
     obs: PyTree[np.ndarray]  # observations of all episodes, (steps + episodes, ...)
@@ -94,7 +94,7 @@ class Demos:
 
 
 def joined(episodes: Sequence[Episode], metadata: Mapping[str, Any] | None = None) -> Demos:
-    """Join episodes to one dataset; raise `ValueError` if there is none."""
+    """Join episodes into one dataset; raise `ValueError` if there are no episodes."""
     if not episodes:
         raise ValueError("joined: give at least one episode")
 

@@ -19,7 +19,7 @@ DATA, METADATA, MAIN = "data", "metadata.json", "main_data.hdf5"
 OF_NAMESPACE = "namespace_metadata.json"
 EXTRA = "demos"
 _NAME = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+", re.ASCII)
-_PART = 100  # largest number of characters of a part of a name
+_PART = 100  # largest number of characters of a part of a name, between slashes
 
 
 class DemosError(ValueError):
@@ -52,7 +52,7 @@ def h5py() -> Any:
 
 
 def space_json(space: Space) -> dict[str, Any]:
-    """Return a space as Minari's JSON: the space to which `to_gymnasium` converts it."""
+    """Return Minari's JSON for the Gymnasium space to which `to_gymnasium` converts `space`."""
     if isinstance(space, Dict):
         parts = {name: space_json(part) for name, part in sorted(space.spaces.items())}
         return {"type": "Dict", "subspaces": parts}
@@ -77,14 +77,14 @@ def space_json(space: Space) -> dict[str, Any]:
 
 
 def stored_dtype(space: Space) -> str:
-    """Return the dtype in which elements of a space are stored, as in Gymnasium's spaces."""
+    """Return the dtype in which elements of a space are stored: the dtype of Gymnasium's space."""
     if isinstance(space, (Discrete, MultiDiscrete)):
         return "int64"
     return "int8" if space.dtype == bool else str(space.dtype)
 
 
 def env_json(id: str, keywords: dict[str, Any]) -> str:
-    """Return the `EnvSpec` of Gymnasium with which Minari makes the environment again.
+    """Return the Gymnasium `EnvSpec`, as JSON, from which Minari makes the environment again.
 
     keywords: fields and params of `jaxenvs.make`.
     """

@@ -37,8 +37,8 @@ def load(
         of MiniGrid (with the mission as text) are converted. None: arrays as stored.
     folder: root of all datasets; None: Minari's.
 
-    Text observations become arrays of strings. Raises `DemosError` for a folder that is no dataset
-    or does not fit the environment.
+    Text observations become arrays of strings. Raises `DemosError` for a folder that is not a
+    dataset or does not fit the environment.
     """
     path = _data_folder(name, folder)
     metadata = _metadata(path)
@@ -126,7 +126,7 @@ def _values(stored: Any, space: Any, encoded: bool) -> Any:
 
 
 def _array(stored: Any) -> np.ndarray:
-    """Read an array; raise `ValueError` if it claims far more memory than its file has."""
+    """Read an array; raise `ValueError` if its declared size far exceeds the size of its file."""
     if stored.nbytes > MOST_COMPRESSED * stored.file.id.get_filesize():
         raise ValueError(f"{stored.name} claims {stored.nbytes:,} bytes")
     return stored[()]

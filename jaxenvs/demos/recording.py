@@ -18,7 +18,7 @@ Choose = Callable[[Array, PyTree[Array], Any, PyTree[Array]], tuple[PyTree[Array
 
 
 class _Now(NamedTuple):
-    """State of a batch of episodes between two steps."""
+    """Carry of the scan over steps: the state of a batch of episodes between two steps."""
 
     key: Array
     obs: PyTree[Array]
@@ -91,8 +91,8 @@ class Recorder:
 
         memory: memory of `choose` in the first step, with a leading axis of length `count`.
 
-        Returns [] as soon as `stopped()` is true, because a result of finished episodes only would
-        contain too many short ones.
+        Returns [] as soon as `stopped()` is true: most of the episodes finished by then would be
+        short ones, which would bias the result.
         """
         now, first = self._begin(count, key, levels, memory)
         first, parts = jax.device_get(first), []
@@ -106,7 +106,7 @@ class Recorder:
 
 
 def _episode(first: Any, steps: _Steps, row: int) -> Episode:
-    """Return the episode of one row of recorded steps; `first` are the first observations."""
+    """Return the episode of environment `row` of the batch; `first` are all first observations."""
     length = int(steps.playing[:, row].sum())
     taken: Any = jax.tree.map(lambda leaf: leaf[:length, row], steps)
     return Episode(

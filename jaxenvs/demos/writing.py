@@ -95,7 +95,7 @@ class Writer:
         self.steps += length
 
     def finish(self, **metadata: Any) -> Path:
-        """Write metadata.json with further entries, and give the dataset its name.
+        """Write metadata.json, with the entries `metadata` added, and give the dataset its name.
 
         Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError` if a
         file cannot be written.
@@ -130,7 +130,7 @@ class Writer:
             self.remove()
 
     def remove(self) -> None:
-        """Remove the files of an unfinished dataset, also while another thread writes them."""
+        """Remove the files of an unfinished dataset, even while another thread writes them."""
         # `finish` is replacing a dataset, and the files in `_part` become the new one.
         if self._old.exists():
             return

@@ -136,9 +136,9 @@ def parse(text: str, first: int = 1) -> Block:
 
 
 def trimmed(lines: Sequence[str], first: int) -> tuple[Sequence[str], int]:
-    """Strip empty lines from both ends; return the other lines and the number of the first one.
+    """Return `lines` without leading and trailing empty lines, and the first kept line's number.
 
-    first: number of the first given line in the text.
+    first: line number of `lines[0]` in the text.
     """
     filled = [i for i, line in enumerate(lines) if line]
     if not filled:

@@ -4,7 +4,7 @@ import warnings
 
 
 class LevelError(ValueError):
-    """Raised for a text that is no valid level; the message gives the fault, line and column."""
+    """Raised for a text that is not a valid level; the message gives the fault, line and column."""
 
     def __init__(self, message: str, line: int = 1, column: int = 1, file: str = "") -> None:
         """Build the error from a sentence, and the line and column of the fault, counted from 1.

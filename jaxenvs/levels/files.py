@@ -80,7 +80,7 @@ def name_of(env: Env) -> str:
 
 
 def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
-    """Add an id ("": none) and params to an entry, unless the entry already has an id."""
+    """Return an entry with an id ("": none) and params added, unless it already has an id."""
     if "id" in entry.notes:
         return entry
     notes = {**entry.notes, **({"id": id} if id else {})}

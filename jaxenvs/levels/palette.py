@@ -27,7 +27,7 @@ class Tool(NamedTuple):
     """A kind of object that an editor paints, with one sign per variant, such as per colour."""
 
     name: str
-    key: str  # key that selects the tool; "" if none does
+    key: str  # key that selects the tool; "" if no key does
     signs: tuple[str, ...]
     variants: tuple[str, ...] = ("",)  # name of the variant of each sign, such as its colour
 
@@ -94,7 +94,7 @@ def of(env: Env) -> Palette:
 
 
 def missions(env: Env) -> tuple[str, ...] | None:
-    """Return all missions of an environment, or examples; None if its levels have no mission."""
+    """Return all missions of an environment, or examples; None if users cannot choose a mission."""
     module = format_of(env)
     return module.missions(api.bare(env)) if hasattr(module, "missions") else None
 
@@ -114,7 +114,7 @@ def text(env: Env, picture: Picture) -> str:
 def sprites(env: Env, picture: Picture, level: Any) -> Int[np.ndarray, "rows columns"]:
     """Return the index of each cell's sprite in `env.atlas`.
 
-    level: the level of the picture; None if the picture is no valid level.
+    level: the level of the picture; None if the picture is not a valid level.
     """
     return format_of(env).sprites(api.bare(env), picture, level)
 

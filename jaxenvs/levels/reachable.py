@@ -49,8 +49,9 @@ def distances(
 def _programs(env: Any) -> tuple[Any, Any]:
     """Return two compiled functions: one starts levels, one steps states with every action.
 
-    The first takes a batch of levels and returns words and first states. The second takes a batch
-    of states and returns words, states, success and `terminated` for each state and action.
+    The first takes a batch of levels and returns, for each level, the first state's words (its
+    bytes, see `words_of`) and the first state. The second takes a batch of states and returns
+    words, states, success and `terminated` for each state and action.
     """
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
@@ -75,17 +76,17 @@ class _Search:
 
     def __init__(self, step: Any, most: int) -> None:
         self.step, self.most = step, most
-        self.number: dict[bytes, int] = {}  # words of a state, as bytes -> number of the state
+        self.number: dict[bytes, int] = {}  # `words_of` a state, as bytes -> index of the state
         self.words: list[UInt32[np.ndarray, "n words"]] = []
         # New states that `run` has not stepped yet: one stacked batch per call of `add`.
         self.front: list[Any] = []
         self.parents: list[Int[np.ndarray, " edges"]] = []
         self.children: list[Int[np.ndarray, " edges"]] = []
-        # Numbers of the states from which one action succeeds.
+        # Indices of the states from which one action succeeds.
         self.wins: list[Int[np.ndarray, " wins"]] = []
 
     def add(self, words: UInt32[np.ndarray, "n words"], states: Any) -> Int[np.ndarray, " n"]:
-        """Return the number of each state; give new states a number and append them to `front`."""
+        """Return the index of each state in order of discovery; append new states to `front`."""
         rows = np.ascontiguousarray(words).view(f"V{words.shape[1] * 4}")[:, 0]
         unique, place, index = np.unique(rows, return_index=True, return_inverse=True)
         new = [i for i, row in enumerate(unique) if row.tobytes() not in self.number]
@@ -113,7 +114,7 @@ class _Search:
             done += len(states.time)
 
     def _expand(self, states: Any, begin: int) -> None:
-        """Step a batch of states once with every action; state i of it has number `begin` + i."""
+        """Step a batch of states once with every action; the first state has the index `begin`."""
         count = len(states.time)
         # The batch is padded to BATCH states, so that one compiled program serves all sizes.
         rows = np.minimum(np.arange(BATCH), count - 1)
@@ -128,7 +129,7 @@ class _Search:
         self.children.append(self.add(words[row, action], children))
 
     def steps(self) -> Int32[np.ndarray, " n"]:
-        """Return the fewest steps to success of each state."""
+        """Return the fewest steps from each state to success."""
         found = np.full(len(self.number), UNKNOWN, np.int32)
         parents, children = (
             np.concatenate([np.zeros(0, int), *edges]) for edges in (self.parents, self.children)

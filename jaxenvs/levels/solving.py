@@ -16,7 +16,7 @@ from .api import Entry
 class Solution(NamedTuple):
     """Shortest plan of a level, or bounds on its length; returned by `solve`."""
 
-    steps: int | None  # steps of the shortest plan that is known; None if no plan is known
+    steps: int | None  # number of steps of the shortest known plan; None if none is known
     plan: tuple[int, ...]  # actions that succeed from the start of the level
     lower: int  # proven lower bound on the number of steps
     proven: bool  # whether it is proven that `plan` is a shortest plan
@@ -30,7 +30,7 @@ class Solution(NamedTuple):
 
     @property
     def upper(self) -> int | None:
-        """Proven upper bound on the number of steps: the length of the plan; None without one."""
+        """Proven upper bound on the number of steps: the plan's length; None without a plan."""
         return self.steps
 
 
@@ -99,7 +99,7 @@ def check_first_actions(env: Env) -> Any:
 
 
 def has_first_actions(env: Env) -> bool:
-    """Return whether `first_actions` can label states of an environment."""
+    """Return whether `first_actions` supports an environment."""
     try:
         check_first_actions(env)
     except (NotImplementedError, TypeError):

@@ -39,8 +39,8 @@ def save_state(path: str | os.PathLike[str], env: Env, state: PyTree[Any]) -> No
 def load_state(path: str | os.PathLike[str], env: Env) -> PyTree[Any]:
     """Return the state of `env` that `save_state` wrote.
 
-    Raises `ValueError` that names the difference for a file of another environment, other fields,
-    another version of jaxenvs or another type of random keys, and for a damaged file.
+    Raises `ValueError` for a damaged file, and for a file of another environment, other fields,
+    another version of jaxenvs or another type of random keys; the message names the difference.
     """
     try:
         arrays = _arrays(path)

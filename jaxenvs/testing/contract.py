@@ -148,7 +148,7 @@ def check_no_key(subject: Subject) -> None:
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
     # A key is found if the state contains both of its words. The keys result from splitting, so
-    # their words are large random integers, which a state does not contain by accident.
+    # their words are large random integers, which a state does not contain by chance.
     key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
@@ -301,7 +301,7 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Check that environment i behaves the same in batches of any size, also after resets."""
+    """Check that environment i behaves the same in batches of any size, including after resets."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 

@@ -49,8 +49,8 @@ def fuzz(
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
     The batch restarts with new levels and params every `length` steps. Observations and rewards
-    must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`); by
-    default, they must do so only with the default params.
+    must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`);
+    with the default `near` of 0, this is required only for the default float params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}

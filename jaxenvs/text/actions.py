@@ -81,7 +81,7 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
 def action_names(env: Env) -> tuple[str, ...]:
     """Return the names of all actions by index, as text lists them.
 
-    For a space that is not discrete, they are names of some of its elements, possibly none.
+    For a space that is not discrete, the result names some elements of the space, and may be empty.
     """
     return env.controls.names or (
         env.action_names if isinstance(env.action_space, Discrete) else ()
@@ -131,8 +131,9 @@ def choose(
 ) -> int:
     """Return the index of the legal action that a text names; see `parse_action`.
 
-    `allowed` are the indices of the legal actions, `other_names` alternative names of the actions,
-    `commands` other words that the caller takes, which the message of an `ActionError` lists.
+    `allowed` are the indices of the legal actions, and `other_names` alternative names of the
+    actions. `commands` are other words that the caller accepts; the message of an `ActionError`
+    lists them.
     """
     first: list[int] = []
     for candidate in candidates(text, names):
@@ -159,8 +160,8 @@ def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
 def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the parts of a text that may be the action with which the text begins.
 
-    Yields nothing if the text joins another action to it, or asks or says something about it, such
-    as `left is blocked`.
+    Yields nothing if the text continues with another action, as in `3 or 4`, or with a question or
+    statement about the first action, such as `left is blocked`.
     """
     if any("," in name for name in names):  # names that contain commas, such as `3,4`
         text = re.sub(r"\s*,\s*", ",", text)
@@ -177,7 +178,7 @@ def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _leading(text: str, names: Sequence[str]) -> str:
-    """Return the longest action name at the start of a text, else the number there, else ""."""
+    """Return the longest action name at the start of a text, or the number there, or ""."""
     folded, index = text.lower(), _INDEX.match(text)
     begun = [n for n in names if folded.startswith(n.lower())]
     whole = [n for n in begun if not re.match(r"[\w\\]", text[len(n) :])]
@@ -185,7 +186,7 @@ def _leading(text: str, names: Sequence[str]) -> str:
 
 
 def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
-    """Return whether the text after an action questions the action or names another one.
+    """Return whether the text after an action questions this action or names another action.
 
     An example is `3 or 4`.
     """
@@ -273,7 +274,7 @@ def _error(
 
 
 def _numbers(text: str, components: Sequence[str]) -> list[float]:
-    """Return the numbers of the first candidate that contains only numbers; [] if none does.
+    """Return the numbers in the first of a text's `candidates` that has only numbers; else [].
 
     The names of the components may precede the numbers: `torque: 0.5`.
     """

@@ -13,7 +13,7 @@ Agent = Callable[[str], str]
 
 
 class RandomAgent:
-    """Names a uniformly drawn legal action."""
+    """Agent that answers each prompt with a legal action, drawn uniformly."""
 
     def __init__(self, seed: int = 0) -> None:
         """Seed the random number generator."""

@@ -13,7 +13,7 @@ from ..core.drawing import unwrapped
 from ..core.env import Env
 from ..core.transitions import Step
 
-EXPONENT_2048 = 11  # exponent of the tile 2048
+EXPONENT_2048 = 11  # 2048 = 2**11
 NO_TASK = "none: the environment has no task"
 
 
@@ -30,7 +30,7 @@ class Played(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """A definition of progress: its words, and the function that computes it."""
+    """A definition of progress: its description in words, and the function that computes it."""
 
     words: str  # definition in words, for result files
     # Function that returns the progress, 0 to 1, after at least one step.
@@ -73,7 +73,7 @@ class Progress:
     """
 
     def __init__(self, env: Env) -> None:
-        """Start to measure an episode in which no step has been taken."""
+        """Start to measure the progress of an episode, before its first step."""
         self.played = Played(env)
 
     def add(self, step: Step) -> None:
@@ -102,7 +102,7 @@ class Progress:
 
 
 def definition_of(played: Played) -> Definition | None:
-    """Return how progress is measured in an episode; None before its first step or without a task.
+    """Return the definition of an episode's progress; None before the first step or without a task.
 
     A definition for the class of the environment comes first, then success, then achievements.
     """

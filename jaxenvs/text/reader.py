@@ -63,7 +63,7 @@ class Reader:
                     self.cells[at] = "." if sign == "^" else sign
 
     def _wanted(self, lines: list[str]) -> re.Pattern[str]:
-        """Return a pattern of the signs of the cells that the agent should face next."""
+        """Return a regular expression for the signs of cells that the agent should face next."""
         mission = lines[0]
         if "use the key" in mission and not any(sign[0] == "D" for sign in self.cells.values()):
             return re.compile("k." if "You carry nothing." in lines else "L.")

@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 from .part import Part
 
-BATCH = "envs"  # name of the `vmap` axis over environments with which `make_vec` calls `step`
-# Default of `rows_per_lane`: for each group of this many environments, `exact` on a CPU generates
-# one level at a time. The number is a little less than the number of steps of an episode in most
-# families, so that about one environment of a group is done per step.
+BATCH = "envs"  # name of the `vmap` axis over the environments of a batch in `make_vec`
+# Default of `rows_per_lane`, a number of environments. On a CPU, `exact` generates one level at a
+# time for each group of this size. In most families an episode takes slightly more steps than this
+# number, so about one environment of a group is done per step.
 ROWS_PER_LANE = 64
 
 
@@ -25,11 +25,11 @@ class BatchPart(Part):
     resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode when one is done
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Copy statistics that outlive an episode into the first state of the next one; return it.
+        """Return `begun` with the statistics of `ended` that outlive an episode.
 
         `ended` is the last state of the old episode, `begun` the first state of the new one. By
-        default nothing outlives an episode. An environment that overrides this, such as
-        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
-        restart.
+        default nothing outlives an episode. An environment that overrides this method, such as
+        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call the method at
+        each restart.
         """
         return begun

@@ -70,7 +70,8 @@ class Derived:
     def check_values(self, params: Any, where: str) -> None:
         """Check concrete params before they are traced; raise as `checked_params` does.
 
-        This also finds values that their dtype cannot hold; inside a trace, values are unknown.
+        A value that its dtype cannot hold also raises an error. This check is impossible inside a
+        trace, where values are unknown.
         """
         _check_once(self, params, where)
 

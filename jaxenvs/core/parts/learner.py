@@ -75,8 +75,8 @@ class LearnerPart(Part):
     def optimal_steps(self, level: PyTree[Array]) -> Int32[Array, ""] | None:
         """Return the number of steps of the shortest plan in a level; very large if none exists.
 
-        Works inside `jit`. The default is None, for environments in which this is expensive; see
-        `jaxenvs solve` for their levels.
+        Works inside `jit`. The default is None, for environments in which this computation is
+        expensive; the command `jaxenvs solve` solves levels of such environments.
         """
         return None
 

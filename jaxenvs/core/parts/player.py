@@ -36,8 +36,8 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment with another action space lists keys in `Controls.actions`, and in
-        `Controls.values` the element of the space that each of these entries selects.
+        keys. An environment with another action space lists keys in `Controls.actions`, and the
+        element of the space that each of the keys selects in `Controls.values`.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -97,7 +97,9 @@ class PlayerPart(Part):
     def has_text_inputs(self) -> bool:
         """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
 
-        False if a class overrides `describe` without overriding `text_inputs` again.
+        The first class in the method resolution order that defines `text_inputs` or `describe`
+        decides: the property is False if this class defines only `describe`, or if it is
+        `PlayerPart`.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):
@@ -106,10 +108,10 @@ class PlayerPart(Part):
 
     @eager.compiled
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the arrays from which `texts` writes, without hidden parts of `state`.
+        """Return the arrays from which `texts` writes, without hidden information about `state`.
 
-        An environment that overrides `text_inputs` overrides `texts` too, and then describes
-        batches fast.
+        An environment that overrides `text_inputs` also overrides `texts`. Its method `texts`
+        writes a whole batch at once, so `jaxenvs.text` describes batches fast.
         """
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
@@ -120,7 +122,7 @@ class PlayerPart(Part):
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
         """Return `describe_changes` for two batches of `text_inputs`.
 
-        By default, the result is the lines of the full texts that changed.
+        By default, the result has the lines that differ between the full texts.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]
@@ -144,7 +146,7 @@ class PlayerPart(Part):
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture of the state that shows more than its tiles, or None if there is none.
+        """Return a picture that shows more of the state than its tiles, or None if there is none.
 
         The default is None. The picture is about as large as the tiles at `tile_size` pixels per
         tile. `tile_size` is static under `jit`.

@@ -23,7 +23,7 @@ class TextPart(Part):
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
-        """Parse a level; raise `ValueError` whose message gives the fault, line and column.
+        """Parse a level; raise `ValueError`, whose message gives the fault, line and column.
 
         The result is an argument of `reset_to`. `jaxenvs.levels.read` has more options.
         """

@@ -38,7 +38,7 @@ class EpisodeStatistics(StatefulWrapper):
         return EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
 
     def after(self, memory: EpisodeTotals, action: Any, step: Step) -> tuple[EpisodeTotals, Step]:
-        """Count the reward and the step, and write the statistics to `info`."""
+        """Add the reward and the step to the totals, and write the statistics to `info`."""
         totals = _added(memory, step)
         episode = {"return": totals.total, "length": totals.length, "finished": step.done}
         return totals, step._replace(info={**step.info, "episode": episode})

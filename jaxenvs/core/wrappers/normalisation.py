@@ -107,10 +107,9 @@ class NormalizeObservation(StatefulWrapper):
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Return the statistics at the start of an episode.
+        """Return the statistics at the start of an episode, continued from the previous episode.
 
-        They continue from the previous episode. The first observation updates the statistics,
-        unless `shared` is set.
+        The first observation updates the statistics, unless `shared` is set.
         """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
@@ -185,8 +184,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `make_vec` with `autoreset="next_step"` and `ActionRepeat` call it, because some environments of
-    their batches make no step while others do. Shared statistics would include all of them.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
+    environments of their batches make no step while others do. Shared statistics would include the
+    environments that make no step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

@@ -1,4 +1,4 @@
-"""Wrappers that change the form of observations: `Flatten`, `OneHot` and `FrameStack`."""
+"""Wrappers that change the shape or encoding of observations: `Flatten`, `OneHot`, `FrameStack`."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..wrapper import Wrapper
 
 
 class Flatten(Wrapper):
-    """Flattens an observation to one vector, which joins its leaves in the order of their names.
+    """Flattens an observation into one vector: its leaves, joined in the order of their names.
 
     A single array keeps its dtype; several leaves are cast to float32.
     """
@@ -67,7 +67,7 @@ class OneHot(Wrapper):
 
 
 class FrameStack(StatefulWrapper):
-    """Observes the last `count` observations, stacked along a new first axis, the oldest first.
+    """Returns the last `count` observations, stacked along a new first axis, the oldest first.
 
     At a reset, the first observation fills the whole stack.
     """

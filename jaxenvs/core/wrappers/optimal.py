@@ -13,7 +13,7 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-# Result for a state from which no success is known to be possible.
+# result for a state from which success is impossible, or that the table lacks
 UNKNOWN = -1
 
 
@@ -24,9 +24,10 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Store the words of all states (from `words_of`) and the steps from each, sorted by words.
+        """Store the words of all states (from `words_of`), and the fewest steps from each.
 
-        Entry i of both arguments belongs to state i; the states may be in any order.
+        Entry i of both arguments belongs to state i; the states may be in any order. They are
+        stored sorted by their words.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
@@ -68,7 +69,7 @@ class DistanceTable(ByContent):
 def words_of(state: Any) -> UInt32[Array, " words"]:
     """Return a state's bytes as uint32 words, with the time set to 0.
 
-    Two states have equal words exactly if they differ in nothing but the time.
+    Two states have equal words if and only if they are equal except for the time.
     """
     leaves = jax.tree.leaves(state.replace(time=jnp.zeros_like(state.time)))
     packed = jnp.concatenate([_bytes_of(jnp.asarray(leaf)) for leaf in leaves])
@@ -93,16 +94,16 @@ class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
     The value is 0 after success, and -1 if success has become impossible. The time limit is
-    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The table
-    of `jaxenvs.levels.distances` must have the levels that are played, so wrap
-    `levels.from_levels`. The table holds for the default params: another time limit is fine,
-    another task of XLand is not.
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The
+    table, made by `jaxenvs.levels.distances`, must contain the levels that are played, so wrap the
+    environment that `levels.from_levels` returns. The table is valid for the default params:
+    another time limit is allowed, another task of XLand is not.
     """
 
     distances: DistanceTable
 
     def __post_init__(self) -> None:
-        """Raise `TypeError` or `ValueError` unless the table can have the states of `env`."""
+        """Raise `TypeError` or `ValueError` if the table cannot contain states of `env`."""
         super().__post_init__()
         refuse_self_resetting(self.env, "OptimalInInfo", "wrap the environment inside")
         if not isinstance(self.distances, DistanceTable):

@@ -67,7 +67,7 @@ class PreviousStep(StatefulWrapper):
         return {"action": Discrete(inside.n + 1), "reward": reward}
 
     def begin(self, obs: PyTree[Array], ended: Previous | None) -> Previous:
-        """Return the previous step in the first observation: action 0 (none), reward 0."""
+        """Return the values for the first observation of an episode: action 0 (none), reward 0."""
         return Previous(action=jnp.int32(0), reward=jnp.float32(0))
 
     def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
@@ -89,8 +89,8 @@ class _Beside:
     """
 
     read: Callable[[Any], Any]
-    # Whether the inputs that `read` returns, if they are a dict, are merged into one dict with
-    # `action` and `reward`. Otherwise they become the entry `obs` of the result.
+    # True: if `read` returns a dict, its entries, `action` and `reward` form one flat dict. False:
+    # the result of `read` becomes the entry `obs`.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ class TransformReward(SuccessInInfo):
 
     @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
-        """All numbers, because the range of `func` is not known."""
+        """Unbounded, because the range of `func` is not known."""
         return -float("inf"), float("inf")
 
     def reward(self, reward: Float32[Array, ""]) -> Float32[Array, ""]:
