@@ -61,8 +61,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
     fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which the corridor of room i leads: one of 0 to i - 1.
-    # The index i itself stands for the last room.
+    # Index of the room to which the corridor of room i leads: one of 0 to i - 1. The index i means
+    # that the corridor leads to the last room.
     joins: Int32[Array, "*floors rooms"]
 
 

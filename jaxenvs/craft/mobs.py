@@ -61,7 +61,8 @@ class _Turn(NamedTuple):
 
         Solid blocks, which no mob can enter, are not among these blocks.
         """
-        kinds: dict[frozenset[int], list[int]] = {}  # mob types for each set of avoided blocks
+        # Set of avoided blocks -> indices of the mob types that avoid these blocks.
+        kinds: dict[frozenset[int], list[int]] = {}
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:

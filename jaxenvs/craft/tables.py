@@ -224,8 +224,8 @@ class Rules:
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake. The amount is
-    # so large that all changes of a counter are integers.
+    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake. It is chosen
+    # so that every change of a counter is an integer.
     pace: int
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
