@@ -293,7 +293,7 @@ def edge(start):
 
 
 def siege(start):
-    """Place the player before the necromancer, at any time of any wave."""
+    """Place the player facing the necromancer, at any time of any wave."""
     rng = start.rng
     direction = rng.integers(4)
     start.change["player_direction"] = direction + 1

@@ -1,4 +1,4 @@
-"""Tests of Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Tests that Craft-Classic and craftax 1.6.1 agree, given equal starts, actions and draws."""
 
 import functools
 
@@ -107,7 +107,7 @@ def test_code_for_accelerators_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """Small maps bring the borders close, and many slots bring crowds of mobs."""
+    """Play on small maps, where borders are close, and with many slots, which fill with mobs."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

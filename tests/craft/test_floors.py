@@ -1,4 +1,4 @@
-"""Tests of the nine floors against craftax 1.6.1: equal from equal draws, equally distributed."""
+"""Tests of the nine floors against craftax 1.6.1: from equal draws, and in distribution."""
 
 import functools
 

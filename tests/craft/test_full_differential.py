@@ -1,4 +1,4 @@
-"""Tests of the full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Tests that the full game and craftax 1.6.1 agree, given equal starts, actions and draws."""
 
 import anything
 import feats
@@ -104,7 +104,11 @@ def any_step(seed):
 
 
 def one_step(theirs, actions, params, seed):
-    """Step both games; return the differing rows of each field, new achievements, and events."""
+    """Step both games. Return differences, new achievements, and events.
+
+    The differences are a dict from each field that differs in some state to the indices of those
+    states.
+    """
     run = lockstep.sides()
     theirs, ours = run.begin(theirs, params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * seed)

@@ -222,7 +222,8 @@ def test_enchantments_are_drawn_on_their_items():
                 charms={**NOTHING.charms, place.charm: jnp.int32(kind)},
                 items={**NOTHING.items, place.name: jnp.int32(count)},
             )
-            corner = tile(picture(world), at)[:6, :4]  # the corner at the left of the number
+            # Upper left part of the tile, which the number does not cover.
+            corner = tile(picture(world), at)[:6, :4]
             wanted = icons[first + kind * span + count][:6, :4]
             np.testing.assert_array_equal(corner, wanted, err_msg=place.name)
         seen = icons[first + span].any()

@@ -1,4 +1,4 @@
-"""Tests of worlds against craftax 1.6.1: equal from equal draws, and equally distributed."""
+"""Tests of Classic's worlds against craftax 1.6.1: from equal draws, and in distribution."""
 
 import functools
 
