@@ -323,9 +323,9 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the cells of a floor's diamond and ladders.
+    """Choose the cells of a floor's diamond and ladders, and compute the floor's light.
 
-    Return the floor's part of each array in `FullLevel`, by field name.
+    Return a dict with the floor's entry of each array in `FullLevel`, by field name.
     """
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])

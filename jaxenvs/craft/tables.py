@@ -1,8 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition, and the stages of a step read these tables. So code that both
-editions use never names a block that only one edition has. Classic uses a subset of the full game's
-blocks, actions and achievements.
+`Rules` has the tables of one edition. Stages of a step that both editions share read these tables,
+and never name a block that only one edition has. Classic uses a subset of the full game's blocks,
+actions and achievements.
 """
 
 import dataclasses
@@ -331,8 +331,8 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 def _of_words(values: list[int], type: Any) -> Any:
     """Return `values[type]` without an array lookup.
 
-    Several values are packed into each of a few constant int32 words; the value is cut out by a
-    shift.
+    Several values are packed into each of a few constant int32 words. A shift and a mask extract
+    the value from its word.
     """
     bits = max(values).bit_length()
     # Number of values that are packed into one word, a power of two.

@@ -1,7 +1,7 @@
 """Text descriptions of Craft's states, a batch at a time.
 
-The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Each sentence and
-row of the view is cached, because many states share it.
+The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Sentences and rows of
+the view are cached, because many states share them.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Tests of mobs and arrows as drawings; each quirk of craftax has a test named after it."""
+"""Tests of mobs and arrows, on drawn states; each quirk of craftax has a test named after it."""
 
 import jax.numpy as jnp
 import pytest
