@@ -1,4 +1,4 @@
-"""Deeds of the player: collecting from blocks, placing things, and crafting items.
+"""Deeds of the player: collecting from blocks, placing blocks or torches, and crafting items.
 
 Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
 the row that the action performs, and `do` applies the row's costs and gains.

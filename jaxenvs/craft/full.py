@@ -265,7 +265,7 @@ class CraftFull(CraftEnv):
         )
 
     def new_world(self, down: Array, up: Array, effects: Array) -> World:
-        """Return a `World` at the start of an episode, on a floor with the given ladders.
+        """Return a `World` at the start of an episode, on a floor with two ladders.
 
         `down` and `up` are cells (row, column); `effects` has the effect of each potion colour.
         """

@@ -74,7 +74,7 @@ class _Turn(NamedTuple):
     def besieges(self) -> Any:
         """True if this is a melee or ranged mob on the boss floor.
 
-        Such mobs never vanish, and such melee mobs chase the player from any distance.
+        These mobs never vanish, and the melee mobs among them chase the player from any distance.
         """
         if not self.moment.rules.is_full or self.role == "passive":
             return False

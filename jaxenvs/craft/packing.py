@@ -75,7 +75,7 @@ def field_of(packing: Packing, name: str) -> Field:
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the given fields of the NamedTuple `it` into one 32-bit word.
+    """Pack the fields `fields` of the NamedTuple `it` into one 32-bit word.
 
     If the values are arrays over slots, as the fields of `Plants` are, return one word per slot.
     """

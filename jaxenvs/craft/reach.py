@@ -30,7 +30,7 @@ SIEGE = 6
 # half one bit per cell for the second set.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
-_OFFSET = 64  # added to rows and columns relative to the player, to make them positive
+_OFFSET = 64  # offset that makes rows and columns relative to the player positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
@@ -300,8 +300,7 @@ def allowed(
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
         # Combine the bits of all taken cells by OR, and clear them in `found` by one operation.
-        # If each bit were cleared by itself, XLA on a GPU would store and reload the complement of
-        # each bit.
+        # If each bit were cleared separately, XLA on a GPU would store and reload its complement.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 

@@ -125,7 +125,7 @@ def _walk(key, state, window, wanted):
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
     # `distances` (blocks, 17, 17): steps from each cell to the nearest block of each wanted type.
-    # `beside` (blocks, 4): the same only for the player's four neighbouring cells.
+    # `beside` (blocks, 4): steps from each of the player's four neighbouring cells.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS

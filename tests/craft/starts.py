@@ -198,7 +198,7 @@ def beyond(start):
 
 
 def fight(start):
-    """Place mobs with much health on all sides; draw the numbers of swords of each kind."""
+    """Place mobs with much health on all sides; draw the number of swords of each material."""
     rng = start.rng
     for item in ("wood_sword", "stone_sword", "iron_sword"):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
@@ -357,7 +357,7 @@ def world(seed):
 
 
 def batch(count, seed=0):
-    """Return `count` stacked starts that cycle through the kinds, and the kind of each."""
+    """Return `count` stacked starts that cycle through KINDS, and a list of their kinds."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

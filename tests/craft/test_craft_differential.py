@@ -13,7 +13,7 @@ from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
+ROWS = 8 * len(starts.KINDS)  # every policy plays every kind of start twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
 # Events that must occur in some trajectory, because otherwise the comparison does not cover them.
 OFTEN = [

@@ -13,7 +13,7 @@ from lockstep import merged
 from jaxenvs.craft.tables import Achievement, Action
 
 GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
-ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
+ROWS = 8 * len(starts.KINDS)  # every policy plays every kind of start twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
 LUCK = 4  # seed with which grass gives a sapling at once
 

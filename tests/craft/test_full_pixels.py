@@ -27,7 +27,7 @@ NOTHING = NOTHING._replace(
 
 
 def placed(slot, at, **more):
-    """Return the given slot, alive and on the cell `at` of the view."""
+    """Return the mob or projectile `slot`, made alive and moved to the cell `at` of the view."""
     row, column = (
         here - half + cell for here, half, cell in zip(PLAYER_AT, MIDDLE, at, strict=True)
     )

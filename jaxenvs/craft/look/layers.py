@@ -179,8 +179,8 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
     Bytes are KEY where the ground is visible. The first overlays show every pair of a creature (the
-    player or a mob) and a projectile, which is painted over the creature. All projectiles of one
-    creature follow each other. The first creature and the first projectile are "none". After the
+    player or a mob) and a projectile, which is painted over the creature. All overlays of one
+    creature are consecutive. The first creature and the first projectile are "none". After the
     pairs come the numbers 0 to MOST.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
