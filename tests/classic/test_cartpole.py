@@ -42,7 +42,10 @@ def states(observed):
 
 
 def test_steps_equal_gymnasiums(theirs, batch_step):
-    """Compare steps of both environments from the same float32 states and actions."""
+    """Compare steps of both environments from the same float32 states and actions.
+
+    A terminated episode is replaced by a new one from a random state.
+    """
     rng, theirs = np.random.default_rng(0), theirs.unwrapped
     wide = np.array([2.5, 3.0, 0.2, 3.0])
     now = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32)

@@ -52,7 +52,10 @@ def arrived(env, now):
 
 @pytest.mark.parametrize("id", IDS)
 def test_steps_equal_gymnasiums(id, gymnasium):
-    """Compare steps of both environments from the same float32 states and actions."""
+    """Compare steps of both environments from the same float32 states and actions.
+
+    A terminated episode is replaced by a new one from a random state.
+    """
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     theirs = gymnasium.make(IDS[id]).unwrapped
     key, (most, middle) = jax.random.key(0), WIDE[id]
