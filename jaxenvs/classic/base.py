@@ -24,7 +24,8 @@ class ClassicEnv(Env):
     """Base class of the classic control problems; it draws the state over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    reset_source: ClassVar[str] = "auto"  # chosen because levels are cheap to draw
+    # Source of new levels; `auto` suits levels that are cheap to draw.
+    reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
     place: ClassVar[Place]  # background over which the state is drawn
 

@@ -31,7 +31,7 @@ class Place(NamedTuple):
     tile: float  # side of a tile, m
     left: float  # distance from the left edge of the picture to the origin, m
     top: float  # distance from the top edge of the picture to the origin, m
-    floor: bool = False  # whether there is ground below the origin; otherwise all is sky
+    floor: bool = False  # whether there is ground below the origin; if not, every tile is sky
 
 
 # Backgrounds of the environments' pictures. Acrobot's links and Pendulum's rod are 1 m long.

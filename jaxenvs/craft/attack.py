@@ -27,8 +27,8 @@ def strike(moment: Moment) -> Moment:
 def revive(moment: Moment) -> Moment:
     """On DO, make every mob with positive health alive, even if it has vanished.
 
-    Craftax's quirk in Classic. An empty mob slot stores a health too, and becomes a live mob if
-    that health is positive.
+    This is Craftax's quirk in Classic. Empty mob slots store a health too, so they also become live
+    mobs if this health is positive.
     """
     does, world = moment.action == Action.DO, moment.world
     mobs = {

@@ -13,7 +13,7 @@ from .step import Moment
 from .tables import Achievement, Action, Block
 
 WAVES = 8
-WAVE_STEPS = 7  # length of a wave in steps; mobs appear only during a wave
+WAVE_STEPS = 7  # number of steps in a wave; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:

@@ -26,8 +26,8 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw that decides whether a step towards the player is along the row or the column, if
-    # the player is equally far away along each.
+    # Uniform draw that breaks a tie: if the player is as many rows as columns away, it decides
+    # whether a step towards the player changes the mob's row or its column.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None

@@ -16,9 +16,9 @@ BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 def open(moment: Moment) -> Moment:
     """On DO, add the loot of the chest ahead to the inventory.
 
-    Craftax's quirk: a read beyond the upper or left border returns the opposite border's cell. If
-    that cell is a chest, DO marks the floor as `opened` without giving loot, so the first chest
-    that is really opened holds no bow or book.
+    Craftax's quirk: if the cell ahead is beyond the upper or left border, Craftax reads the cell at
+    the opposite border. If that cell is a chest, DO marks the floor as `opened` without giving
+    loot. The first chest that is really opened then holds no bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

@@ -142,7 +142,7 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    # An even number, because the counters of hunger and thirst grow half as fast during sleep.
+    # `pace` is even: counters are integers, and hunger and thirst grow half as fast during sleep.
     pace=2,
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(

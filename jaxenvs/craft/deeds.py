@@ -1,4 +1,4 @@
-"""Deeds of the player: collecting from blocks, placing things, and crafting items.
+"""Deeds of the player: collecting from blocks, placing blocks or torches, and crafting items.
 
 Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
 the row that the action performs, and `do` applies the row's costs and gains.
@@ -122,7 +122,10 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether an item that a recipe makes is lower than the recipe's `below` or `level`."""
+    """Return whether an item that a recipe makes can still rise, because it is below a limit.
+
+    The limit of its count or level is the recipe's `below` or `level`; True if there is neither.
+    """
     limit = row.below or row.level
     if limit is None:
         return True
@@ -130,7 +133,7 @@ def _lacks(world: World, row: Recipe) -> Any:
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:
-    """Return the names of the items that a recipe can make; each use makes one of these items."""
+    """Return the names of the items that a recipe can make; each use makes only one of them."""
     return (row.makes,) if isinstance(row.makes, str) else row.makes
 
 

@@ -61,8 +61,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
     fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which the corridor of room i leads: one of 0 to i - 1.
-    # The index i itself stands for the last room.
+    # Index of the room to which the corridor of room i leads: one of 0 to i - 1. The index i means
+    # that the corridor leads to the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -86,9 +86,10 @@ def make(
 ) -> UInt8[Array, "size size"]:
     """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
-    `row` has the dungeon's special, fountain and rare blocks. A cell's bits are the bitwise AND of
-    the words that `_plan` returns for the cell's map row and map column. `lot` has one uniform draw
-    per cell, which decides whether a wall has moss and whether a path becomes the rare block.
+    `row` has the dungeon's special, fountain and rare blocks. `lot` has one uniform draw per cell,
+    which decides whether a wall has moss and whether a path becomes the rare block. Which rooms,
+    chests and corridors cover a cell is computed by a bitwise AND: of the words that `_plan`
+    returns for the cell's map row, and of those for its map column.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 

@@ -53,8 +53,8 @@ class CraftEnv(Env):
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
-    # Mobs appear only on cells nearer to the player than this distance.
-    # Classic counts steps; the full game measures the straight-line distance, in cells.
+    # Mobs appear only on cells whose distance from the player is below this value. Classic counts
+    # steps; the full game measures the straight-line distance, in cells.
     reach: int = 14
 
     package: ClassVar[str] = "craftax"
@@ -300,7 +300,7 @@ class CraftEnv(Env):
         return telling.known(self, texts.one_input(self, state, params))
 
     def text_inputs(self, state: CraftState, params: Any = None) -> Any:
-        """Return the arrays that `texts` takes as its `inputs`, a `telling.Inputs`."""
+        """Return the argument `inputs` of `texts`: a `telling.Inputs` of arrays."""
         return telling.text_inputs(self, state, params)
 
     def texts(self, inputs: Any, detail: str = "full") -> list[str]:
@@ -382,9 +382,10 @@ class CraftEnv(Env):
 
 
 def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
-    """Return the reward of a step: that of new achievements, plus 0.1 per point of health gained.
+    """Return a step's reward: rewards of new achievements, plus 0.1 per point of health gained.
 
-    `gained` is negative if health was lost.
+    `new` has the bit masks of the achievements earned in this step. `gained` is negative if health
+    was lost.
     """
     achieved = achievement_reward(rules, new)
     return achieved + rounded(gained.astype(jnp.float32) * np.float32(0.1))

@@ -54,7 +54,7 @@ NAMES = {
 
 
 class Body(NamedTuple):
-    """Numbers about the player, of one state or a batch, from which facts and texts are written.
+    """Numbers about the player that facts and texts show, for one state or a batch of states.
 
     The fields with a default occur in the full game only.
     """

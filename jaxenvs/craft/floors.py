@@ -37,8 +37,8 @@ class FullLevel(Struct):
     map: UInt8[Array, "floors size size"]  # block of each cell
     items: UInt8[Array, "floors size size"]  # `Item` on each cell
     light: Float32[Array, "floors size size"]  # light of each cell, 0 to 1
-    # Row and column of each floor's ladder down, and of its ladder up.
-    # Floors without such a ladder have a position for it too.
+    # Row and column of each floor's ladder down, and of its ladder up. A position is stored even
+    # for a ladder that the floor does not have.
     down_ladders: Int32[Array, "floors 2"]
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each potion colour, see `magic.EFFECTS`
@@ -217,8 +217,8 @@ _SPAN = np.arange(SIZE) - SIZE // 2
 # Euclidean distance of each cell from the middle of the map, in cells.
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-# Bit that `_hill` adds to a cell's block if the cell has lava that gives light.
-# `_finished` reads the bit and clears it.
+# Bit that `_hill` sets in a cell's byte if the cell has lava that gives light. `_finished` reads
+# the bit and clears it.
 _GLOW = 64
 # Number of cells per 32-bit word that `_words` returns, and the bit mask of a word's low half.
 _BITS, _LOW = 16, (1 << 16) - 1
@@ -323,9 +323,9 @@ def _finished(
     choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
-    """Choose the cells of a floor's diamond and ladders.
+    """Choose the cells of a floor's diamond and ladders, and compute the floor's light.
 
-    Return the floor's part of each array in `FullLevel`, by field name.
+    Return a dict with the floor's entry of each array in `FullLevel`, by field name.
     """
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
@@ -352,7 +352,11 @@ def _finished(
 def _light(
     dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
 ) -> Float32[Array, "size size"]:
-    """Return each cell's light: base light `dark`, plus the torch at the ladder up and lava."""
+    """Return each cell's light: `dark`, plus the light of lava and of the torch at the ladder up.
+
+    `dark` is the light without these sources. `glows` is True for cells of lava that gives light.
+    `up` is the flat index of the ladder's cell.
+    """
     down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
     distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
     torch = (1 - distance / np.float32(5)).clip(0, 1)

@@ -71,7 +71,7 @@ class FullParams(Params):
     # A mob vanishes if it is at least this many steps away from the player.
     # The value is at most the environment's `reach`.
     mob_despawn_distance: Any = np.int32(14)
-    max_attribute: Any = np.int32(5)  # limit of dexterity, strength and intelligence
+    max_attribute: Any = np.int32(5)  # highest value of dexterity, strength and intelligence
     # Whether the player can walk through every block, cannot die, and starts with all items.
     god_mode: Any = np.bool_(False)
     # Angles of the noise gradients, in turns (full circles): water, mountains, tunnels, woods.
@@ -265,7 +265,7 @@ class CraftFull(CraftEnv):
         )
 
     def new_world(self, down: Array, up: Array, effects: Array) -> World:
-        """Return a `World` at the start of an episode, on a floor with the given ladders.
+        """Return a `World` at the start of an episode, on a floor with two ladders.
 
         `down` and `up` are cells (row, column); `effects` has the effect of each potion colour.
         """

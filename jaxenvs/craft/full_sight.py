@@ -35,8 +35,8 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
-# `by_cell` encodes a projectile by a bit in its mark, see `spots.spots`.
-# _FLYING is the index of the bit for projectiles of type 0 that mobs shot.
+# `by_cell` gives each projectile a mark, see `spots.spots`, that has one bit set. _FLYING is the
+# index of this bit for projectiles of type 0 that mobs shot.
 _FLYING = 5
 _LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
@@ -386,7 +386,7 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    # If a flag is not in this word, the shift exceeds the 32 bits and yields 0.
+    # If a flag's bit is not in this word, the shift exceeds the 32 bits and yields 0.
     for start in range(0, CHANNELS, _WORD):
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start

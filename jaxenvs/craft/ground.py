@@ -26,8 +26,8 @@ _BITS = 31
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-# Largest squared distance, in cells, at which a torch makes a cell visible.
-# A torch reaches distances below 4.75 cells, so squared distances up to 22.
+# Largest squared distance, in squared cells, at which a torch makes a cell visible. A torch reaches
+# distances below 4.75 cells, and 4.75 squared is 22.6.
 _REACH = 22
 _LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
@@ -165,9 +165,9 @@ class Ground:
     ) -> Array:
         """Return the map after all writes of the step.
 
-        Last, `block` is written to the cells (`rows`, `columns`) of floor 0 where `when` is True.
-        `more` has the flat indices and new values of more cells, as `lit` returns them; these cells
-        must be different from all others that are written.
+        The last write puts `block` on the cells (`rows`, `columns`) of floor 0 where `when` is
+        True. `more` has the flat indices and new values of more cells, as `lit` returns them; no
+        other write may be to one of these cells.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block

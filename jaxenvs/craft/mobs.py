@@ -61,7 +61,8 @@ class _Turn(NamedTuple):
 
         Solid blocks, which no mob can enter, are not among these blocks.
         """
-        kinds: dict[frozenset[int], list[int]] = {}  # mob types for each set of avoided blocks
+        # Set of avoided blocks -> indices of the mob types that avoid these blocks.
+        kinds: dict[frozenset[int], list[int]] = {}
         for type, row in enumerate(self.rows):
             kinds.setdefault(row.shuns, []).append(type)
         if len(kinds) == 1:
@@ -73,7 +74,7 @@ class _Turn(NamedTuple):
     def besieges(self) -> Any:
         """True if this is a melee or ranged mob on the boss floor.
 
-        Such mobs never vanish, and such melee mobs chase the player from any distance.
+        These mobs never vanish, and the melee mobs among them chase the player from any distance.
         """
         if not self.moment.rules.is_full or self.role == "passive":
             return False

@@ -75,7 +75,7 @@ def field_of(packing: Packing, name: str) -> Field:
 
 
 def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
-    """Pack the given fields of the NamedTuple `it` into one 32-bit word.
+    """Pack the fields `fields` of the NamedTuple `it` into one 32-bit word.
 
     If the values are arrays over slots, as the fields of `Plants` are, return one word per slot.
     """
@@ -94,8 +94,8 @@ def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
     """Return one word for each of `things`, which are pairs (fields of the word, NamedTuple).
 
     The word packs the values that the NamedTuple has for these fields. `known` has words that were
-    packed earlier for the first things, in the same order. Such a word is reused if the values of
-    its fields are still the identical traced arrays.
+    packed earlier for the first entries of `things`, in the same order. Such a word is reused if
+    the values of its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):

@@ -80,10 +80,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Reset the age of the plant that was eaten, if `when` is True.
+    """If `when` is True, reset the age of the plant on the cell ahead, which the player ate.
 
-    The plant is that of the first slot on the cell ahead. If no slot is on this cell, slot 0 is
-    reset, as in Craftax.
+    If several plant slots are on this cell, the first is reset; if none is, slot 0, as in Craftax.
     """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))

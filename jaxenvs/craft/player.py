@@ -67,9 +67,10 @@ def look(ground: Ground, world: World) -> Front:
 def move(moment: Moment) -> Moment:
     """Move the player to the cell ahead if the action is a move and the cell is free.
 
-    In Classic lava can be entered. In god mode of the full game, every cell of the map is free.
-    Craftax's quirk in Classic: a read beyond the upper or left border returns the opposite border's
-    cell. If that cell is lava, the player can leave the map, and dies.
+    In Classic, lava counts as free. In god mode of the full game, every cell of the map is free.
+
+    Craftax's quirk in Classic: beyond the upper or left border, Craftax reads the cell at the
+    opposite border. If that cell is lava, the player can leave the map, and dies.
     """
     world, front, rules = moment.world, moment.front, moment.rules
     free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken

@@ -70,9 +70,8 @@ def _fly(moment: Moment, slot: int) -> Moment:
     block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
     starts = at_player
-    # In the full game, a mob's projectile that is already on the player's cell hits the player too,
-    # without moving.
-    # Otherwise it hits if its next cell is the player's.
+    # A mob's projectile hits the player if its next cell is the player's. In the full game, it also
+    # hits if it is already on the player's cell before it moves.
     if rules.is_full:
         starts = starts | ((one.row == world.row) & (one.column == world.column))
     hits = one.alive & starts

@@ -30,7 +30,7 @@ SIEGE = 6
 # half one bit per cell for the second set.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
-_OFFSET = 64  # added to rows and columns relative to the player, to make them positive
+_OFFSET = 64  # offset that makes rows and columns relative to the player positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
@@ -261,7 +261,7 @@ def _middle(d_row: Array, reach: int) -> Array:
     A negative `d_row` means above the player.
     """
     whole = 2 * reach * (reach - 1) + 1  # number of cells in the whole diamond
-    above = jnp.minimum(d_row, 0) + reach - 1  # number of the diamond's rows above row `d_row`
+    above = jnp.minimum(d_row, 0) + reach - 1  # number of diamond rows above row min(d_row, 0)
     upper = above * above + above
     below = reach - 1 - jnp.maximum(d_row, 0)
     lower = whole - 1 - (below * below + below)
@@ -284,9 +284,8 @@ def allowed(
     `siege` is True (on the boss floor), a mob may appear only on the graves within the distance
     SIEGE; there the second bit plane of `grounds` shows the graves.
     """
-    # Mob types, grouped by the condition under which they appear.
-    # A condition is a pair: the value of `MobRow.nearest`, and the indices of the sets of `planes`
-    # on whose blocks the mobs appear.
+    # Mob types, grouped by the conditions that a cell must meet. A key is a pair: the value of
+    # `MobRow.nearest`, and the result of `_halves`, which says on which blocks the mobs appear.
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -301,8 +300,7 @@ def allowed(
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
         # Combine the bits of all taken cells by OR, and clear them in `found` by one operation.
-        # If each bit were cleared by itself, XLA on a GPU would store and reload the complement of
-        # each bit.
+        # If each bit were cleared separately, XLA on a GPU would store and reload its complement.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -325,9 +323,9 @@ def allowed(
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return which of the two sets of `planes` have blocks on which mobs of type `row` appear.
+    """Return the indices (0, 1) of the sets of `planes` on which mobs of type `row` can appear.
 
-    The result has the indices of these sets, 0 and 1.
+    The index of a set is included if the mobs appear on at least one block of the set.
     """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 

@@ -306,7 +306,7 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
 
 
 def achievement_reward(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
-    """Return the sum of the rewards (`Rules.weights`) of the achievements whose bits are set."""
+    """Return the sum of the rewards (`Rules.weights`) of the achievements in the masks `earned`."""
     weights = rules.weights or (1,) * len(rules.achievements)
     total = jnp.int32(0)
     for weight in sorted(set(weights)):

@@ -1,8 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition, and the stages of a step read these tables. So code that both
-editions use never names a block that only one edition has. Classic uses a subset of the full game's
-blocks, actions and achievements.
+`Rules` has the tables of one edition. Stages of a step that both editions share read these tables,
+and never name a block that only one edition has. Classic uses a subset of the full game's blocks,
+actions and achievements.
 """
 
 import dataclasses
@@ -224,8 +224,8 @@ class Rules:
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
     needs: tuple[Need, ...]
-    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake. The amount is
-    # so large that all changes of a counter are integers.
+    # Amount by which the counter of hunger, thirst or fatigue grows in a step awake. It is chosen
+    # so that every change of a counter is an integer.
     pace: int
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
@@ -331,8 +331,8 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 def _of_words(values: list[int], type: Any) -> Any:
     """Return `values[type]` without an array lookup.
 
-    Several values are packed into each of a few constant int32 words; the value is cut out by a
-    shift.
+    Several values are packed into each of a few constant int32 words. A shift and a mask extract
+    the value from its word.
     """
     bits = max(values).bit_length()
     # Number of values that are packed into one word, a power of two.

@@ -1,7 +1,7 @@
 """Text descriptions of Craft's states, a batch at a time.
 
-The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Each sentence and
-row of the view is cached, because many states share it.
+The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Sentences and rows of
+the view are cached, because many states share them.
 """
 
 import functools
@@ -55,7 +55,7 @@ class Told(NamedTuple):
         return [*self.known, self.front, self.creatures, *near, self.drawing]
 
     def short(self) -> list[str]:
-        """Return three lines: vitals, items and the cell ahead, and things in view."""
+        """Return a line on vitals, one on items and the cell ahead, and one on what is in view."""
         vitals, items, *_ = self.known
         seen = " ".join(filter(None, (self.creatures, self.nearest)))
         return [vitals, f"{items} {self.front}", seen]
@@ -152,7 +152,8 @@ class _Writer:
     def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
         """Return the parts of the text about each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
-        cells[:, self.frame.agent] = Block.GRASS  # any block: no text mentions the player's cell
+        # The block is arbitrary, because no text mentions the player's cell.
+        cells[:, self.frame.agent] = Block.GRASS
         seen = map(_creatures, self.writer.things(cells, self.frame))
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)
         around = zip(self._fronts(inputs, cells), seen, self._nearest(cells), drawings, strict=True)
@@ -190,11 +191,13 @@ class _Writer:
         return [*map(one, bars)], [*map(one, counts)], [lines for _, lines in others]
 
     def _nearest(self, cells: np.ndarray) -> list[str]:
-        """Return, for each state, a sentence that lists the nearest thing of each name.
+        """Return, for each state, a sentence that lists the things in view, each name once.
 
-        The sentence is "" if no thing is in view.
+        For each name, the sentence gives the nearest such thing. The sentence is "" if no thing is
+        in view.
         """
-        near = cells[:, self.frame.order[1:]]  # without the player's cell, the first in `order`
+        # All cells but the player's, which is the first in `order`.
+        near = cells[:, self.frame.order[1:]]
         names: dict[str, list[int]] = {}
         for byte in np.flatnonzero(np.bincount(near.reshape(-1), minlength=256)).tolist():
             if self.is_thing[byte]:
@@ -261,7 +264,7 @@ def _days(inputs: Inputs) -> list[float]:
 
 
 def _keys(*parts: Any) -> list[bytes]:
-    """Return the numbers of each state of a batch as bytes, the keys of the cached sentences."""
+    """Return each state's key for the cached sentences: its numbers in `parts`, as bytes."""
     return row_bytes(np.stack(jax.tree.leaves(parts), axis=1))
 
 

@@ -42,7 +42,10 @@ def states(observed):
 
 
 def test_steps_equal_gymnasiums(theirs, batch_step):
-    """Compare single steps from the same float32 state and action; episodes restart when done."""
+    """Compare steps of both environments from the same float32 states and actions.
+
+    A terminated episode is replaced by a new one from a random state.
+    """
     rng, theirs = np.random.default_rng(0), theirs.unwrapped
     wide = np.array([2.5, 3.0, 0.2, 3.0])
     now = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32)
@@ -109,11 +112,11 @@ def test_a_balanced_episode_is_truncated_at_500_as_in_gymnasium(theirs):
     [
         # The cart's position after the step is 2.398, inside the limit 2.4.
         ((2.39, 0.4, 0.0, 0.0), 1, False),
-        ((2.39, 0.6, 0.0, 0.0), 1, True),  # the position is 2.402, beyond the limit
+        ((2.39, 0.6, 0.0, 0.0), 1, True),  # position after the step: 2.402, beyond the limit 2.4
         ((-2.39, -0.6, 0.0, 0.0), 0, True),
         # The pole's angle after the step is 0.208, inside the limit 0.2094.
         ((0.0, 0.0, 0.2, 0.4), 0, False),
-        ((0.0, 0.0, 0.2, 0.6), 0, True),  # the angle is 0.212, beyond the limit
+        ((0.0, 0.0, 0.2, 0.6), 0, True),  # angle after the step: 0.212, beyond the limit 0.2094
         ((0.0, 0.0, -0.2, -0.6), 0, True),
     ],
 )

@@ -19,8 +19,8 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Range of the random states from which the comparison starts: half the width, and the middle, of
-# each variable.
+# Ranges of the random states at which the comparison starts: half the width and the middle of each
+# variable's range.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),
@@ -52,7 +52,10 @@ def arrived(env, now):
 
 @pytest.mark.parametrize("id", IDS)
 def test_steps_equal_gymnasiums(id, gymnasium):
-    """Compare single steps from the same float32 state and action; episodes restart when done."""
+    """Compare steps of both environments from the same float32 states and actions.
+
+    A terminated episode is replaced by a new one from a random state.
+    """
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     theirs = gymnasium.make(IDS[id]).unwrapped
     key, (most, middle) = jax.random.key(0), WIDE[id]

@@ -15,11 +15,11 @@ from jaxenvs.craft.tables import Action, Block, Item
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
 OPEN = [*GROUND, Block.SAND]  # blocks on which torches may lie
 SOLID = [int(block) for block in FULL.solid]
-# Distances from an end of a counter's range at which values of the counter are drawn.
+# Counters are often drawn at one of these distances from an end of their range.
 EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-# action -> blocks ahead on which the action has an effect; random blocks are rarely among them
+# action -> blocks ahead that let the action have an effect; few random blocks are among them
 AHEAD = {
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
@@ -197,7 +197,10 @@ class Anything:
                     self.map[tuple(cell)] = Block.PATH
 
     def beyond(self):
-        """For DESCEND and ASCEND, place mobs and projectiles around the ladder of arrival."""
+        """If the action is DESCEND or ASCEND, place mobs and projectiles on the floor of arrival.
+
+        They are placed around the ladder where the player arrives. Other actions change nothing.
+        """
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
         if not way or not 0 <= floor < FLOORS:

@@ -29,7 +29,7 @@ def worlds(env, count, seed):
 
 
 def _placed(rng, rules, world, count, size):
-    """Move the player of each world to a random cell, and slots and ladders to a few cells near."""
+    """Move each world's player to a random cell, and slots and ladders to a few cells nearby."""
     border = rng.choice([-1, 0, 1, 2, size - 2, size - 1], (2, count))
     anywhere = rng.integers(0, size, (2, count))
     row, column = np.where(rng.random((2, count)) < 0.4, border, anywhere).astype(np.int32)

@@ -47,7 +47,7 @@ def draws(key, theirs):
     """Return draws from which our code builds the world that craftax generates from `key`.
 
     `theirs` is craftax's world, generated without a guaranteed diamond. The second value is True if
-    a ladder of `theirs` is not on the cell that craftax's draw selects.
+    our code, given craftax's draw, would choose another cell for some ladder.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)

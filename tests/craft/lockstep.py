@@ -58,7 +58,7 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Return a dict from each name to whether the two games differ in it after a step.
+    """Return, by name, whether the values of the two games differ after a step.
 
     The names are the fields of the state, `obs`, `reward` and `done`.
     """
@@ -166,7 +166,8 @@ class Report(NamedTuple):
     differences: dict  # field -> number of steps in which it differed
     events: dict  # event -> number of steps in which it occurred
     achievements: dict  # achievement -> number of times it was unlocked
-    first: list  # first difference of each trajectory: its index, step, action, fields
+    # First difference of each trajectory: (trajectory index, step, action, field names).
+    first: list
 
 
 def play(theirs, keys, ways, steps, params, run=None):
@@ -230,7 +231,10 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Return params of a batch: drawn with probability `share`, else craftax's default values."""
+    """Return the params of `rows` environments: drawn, or craftax's default values.
+
+    With probability `share`, an environment's params are drawn from RANGES.
+    """
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share
@@ -254,7 +258,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play `rows` trajectories in new worlds with the given size and slots; draw all params."""
+    """Play `rows` trajectories in new worlds of the given size and slots, with all params drawn."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

@@ -39,8 +39,8 @@ def their_step(theirs, key, action, params):
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # In god mode craftax lets the player leave the map, which our game does not.
-    # Then end the trajectory, because the games differ from here on.
+    # In god mode craftax lets the player leave the map; our game does not. End the trajectory of a
+    # player who left, because the two games then differ.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -111,9 +111,10 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Return params of a batch: drawn with probability `share`, else craftax's default values.
+    """Return the params of `rows` environments: drawn, or craftax's default values.
 
-    God mode is on with probability `gods`.
+    With probability `share`, an environment's params are drawn from RANGES. God mode is on with
+    probability `gods`.
     """
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params

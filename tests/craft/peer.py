@@ -119,12 +119,12 @@ class Choices:
             yield
 
     def place(self, number, given):
-        """Return a uniform draw with which our code chooses craftax's cell; its draw is `given`.
+        """Return a uniform draw with which our code makes choice `number` as craftax made it.
 
-        Our code chooses by rank among the allowed cells; craftax adds up probabilities, with
-        rounding errors. If such an error could change the cell, the result is the middle of the
-        draws that choose craftax's cell; otherwise it is `given`. The second value is True if our
-        code would clearly choose another cell with `given`.
+        craftax's own draw is `given`. Our code chooses by rank among the allowed cells; craftax
+        adds up probabilities, with rounding errors. If such an error could change the cell, the
+        result is the middle of the draws that choose craftax's cell; otherwise it is `given`. The
+        second value is True if our code would clearly choose another cell with `given`.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -179,7 +179,8 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # here craftax goes on with the second key of the split
+        # craftax continues with the second key of this split, not with the first.
+        carry = jax.random.split(carry)[1]
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]

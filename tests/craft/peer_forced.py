@@ -17,7 +17,7 @@ from peer import loosely
 from jaxenvs.craft.tables import APPEARING
 
 KEY = np.zeros(2, np.uint32)  # any key, because all random numbers are replaced
-MANY = 99  # a choice among more options than this is a choice of a cell
+MANY = 99  # a choice among more options than this is the choice of a cell
 
 
 @loosely
@@ -77,7 +77,7 @@ def _numbers(draws):
 
 
 def _loot(loot):
-    """Return the draws with which a chest of craftax has the contents `loot`, in their order."""
+    """Return, in craftax's order, the draws with which craftax puts `loot` into a chest."""
     happens = lambda there: jnp.where(there, 0.0, 0.999)  # noqa: E731
     some = lambda count, least: jnp.maximum(count, least)  # noqa: E731
     is_ore, tool = loot.ore < len(peer.ORE_ODDS), (loot.pickaxe > 0) | (loot.sword > 0)

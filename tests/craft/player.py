@@ -86,9 +86,9 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Return an action that crafts, places, sleeps when tired, or fights the mob ahead; else 0.
+    """Return the action that crafts, places, sleeps when tired, or fights the mob ahead; else 0.
 
-    A ripe plant ahead is eaten.
+    If a ripe plant is ahead, the action is DO, which eats the plant.
     """
     able, actions = wanted
     blocks, mobs = window
@@ -97,7 +97,7 @@ def _craft(state, wanted, window):
     makes = actions >= Action.MAKE_WOOD_PICKAXE
     iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
     able = able & (~makes | table) & (~iron | furnace)
-    # The player places a missing table or furnace.
+    # If a recipe needs a table or furnace and none is near, the player places one.
     step = STEPS[state.player_direction]
     ahead = blocks[REACH + step[0], REACH + step[1]]
     free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
@@ -124,7 +124,8 @@ def _walk(key, state, window, wanted):
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # For each wanted block, distances of all cells; then distances of the player's four neighbours.
+    # `distances` (blocks, 17, 17): steps from each cell to the nearest block of each wanted type.
+    # `beside` (blocks, 4): steps from each of the player's four neighbouring cells.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS

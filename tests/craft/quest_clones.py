@@ -62,7 +62,11 @@ def _mobs(world, plan, rows, columns):
 
 
 def _walk(noise, world, plan, beside, taken):
-    """Return an action that descends the field of distances, by a step, digging or bridging."""
+    """Return an action that brings a clone nearer to the target: a step, digging or bridging.
+
+    A clone that has arrived takes the action `plan["arrive"]`; without a reachable target it
+    wanders.
+    """
     _, _, block, field, use = beside
     jitter = plan["loose"] * jax.random.uniform(noise, (4,), maxval=4.0)
     best = jnp.argmin(field + jnp.where(taken & ~use, 4.0, 0.0) + jitter)

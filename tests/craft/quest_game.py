@@ -1,7 +1,7 @@
 """The game of `quest_player`: access to the state, and search by rollouts of clones.
 
-The player sees the whole state. It plays pieces of `AHEAD` steps. In a piece, it takes the actions
-of the best clone, whose final state has the highest value.
+The player sees the whole state. A game is played in pieces of `AHEAD` steps. In each piece, the
+player takes the actions of the best clone, whose final state has the highest value.
 """
 
 import jax
@@ -184,7 +184,7 @@ class Game:
         }
 
     def _value(self, world, field, used):
-        """Return the value of each clone's final state, by which clones are compared."""
+        """Return the value of each clone's final state; `play` chooses the highest value."""
         health, same = world.vitals["health"], world.floor == self.floor
         value = 3 * health - np.maximum(0, 6 - health) ** 2
         far = field[world.row.clip(0, 47), world.column.clip(0, 47)]

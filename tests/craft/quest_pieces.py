@@ -43,7 +43,7 @@ def go(game, place, what, **more):
 
 
 def wander(game, what):
-    """Go to a random place."""
+    """Go to the nearest of some random cells."""
     places = np.random.default_rng(game.rolls).random((48, 48)) < 0.02
     game.play(what, game.field(places & IS_WALKED[game.block]), shot=shot(game))
     return True
@@ -83,7 +83,7 @@ def shot(game):
 
 
 def make(game, action, *items, furnace=False):
-    """Craft an item; before, place a table and, if `furnace` is True, a furnace unless near."""
+    """Craft an item, after placing a table, and a furnace if `furnace`, unless one is near."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731

@@ -227,7 +227,7 @@ def grow(game):
 
 
 def underground(game):
-    """On floors 1 to 7, take chests and gems, clear the floor, and go down."""
+    """On floors 1 to 7, open chests, mine gems, fight until the ladder opens, and go down."""
     floor, mode, steps = game.floor, game.mode, len(game.actions)
     chests = floor in (1, 3, 4) and steps - mode.setdefault(f"since {floor}", steps) < LONG
     return (

@@ -222,7 +222,7 @@ def draw(moment, like, at=(4, 4)):
 
 
 def tidy(drawing):
-    """Return a drawing with single spaces."""
+    """Return a drawing in which a single space separates two words."""
     return "\n".join(" ".join(line.split()) for line in drawing.strip().splitlines())
 
 

@@ -144,7 +144,7 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # unmark all live mobs that share a cell with an unmarked mob
+    if start.unmarked:  # If a mob is unmarked, unmark all live mobs on its cell too.
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -198,7 +198,7 @@ def beyond(start):
 
 
 def fight(start):
-    """Place mobs with much health on all sides; draw the numbers of swords of each kind."""
+    """Place mobs with much health on all sides; draw the number of swords of each material."""
     rng = start.rng
     for item in ("wood_sword", "stone_sword", "iron_sword"):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
@@ -260,7 +260,10 @@ def crowd(start):
 
 
 def hidden(start):
-    """Fill the cow slots; the first and last share a cell where zombies and skeletons appear."""
+    """Fill the cow slots; two cows share a cell on which zombies and skeletons can appear.
+
+    These are the cows of the first and the last slot.
+    """
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
     cell = start.near(13, least=10)
@@ -269,7 +272,7 @@ def hidden(start):
 
 
 def night(start):
-    """Set deep night, with few mobs, so that many appear."""
+    """Set the time to deep night in a world without mobs, so that many mobs appear."""
     start.map[:] = Block.PATH if start.rng.random() < 0.3 else start.map
     start.change["timestep"] = start.rng.integers(200, 220)
 
@@ -354,7 +357,7 @@ def world(seed):
 
 
 def batch(count, seed=0):
-    """Return `count` stacked starts that cycle through the kinds, and the kind of each."""
+    """Return `count` stacked starts that cycle through KINDS, and a list of their kinds."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

@@ -293,7 +293,7 @@ def edge(start):
 
 
 def siege(start):
-    """Place the player before the necromancer, at any time of any wave."""
+    """Place the player facing the necromancer, at any time of any wave."""
     rng = start.rng
     direction = rng.integers(4)
     start.change["player_direction"] = direction + 1
@@ -362,7 +362,7 @@ def make(kind, seed):
 
 
 def batch(count, seed=0):
-    """Return `count` stacked starts that cycle through the kinds, and the kind of each."""
+    """Return `count` stacked starts that cycle through KINDS, and a list of their kinds."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

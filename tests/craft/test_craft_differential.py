@@ -1,4 +1,4 @@
-"""Tests of Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Tests that Craft-Classic and craftax 1.6.1 agree, given equal starts, actions and draws."""
 
 import functools
 
@@ -13,7 +13,7 @@ from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
+ROWS = 8 * len(starts.KINDS)  # every policy plays every kind of start twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
 # Events that must occur in some trajectory, because otherwise the comparison does not cover them.
 OFTEN = [
@@ -107,7 +107,7 @@ def test_code_for_accelerators_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """Small maps bring the borders close, and many slots bring crowds of mobs."""
+    """Play on small maps, where borders are close, and with many slots, which fill with mobs."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

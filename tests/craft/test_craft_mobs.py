@@ -1,4 +1,4 @@
-"""Tests of mobs and arrows as drawings; each quirk of craftax has a test named after it."""
+"""Tests of mobs and arrows, on drawn states; each quirk of craftax has a test named after it."""
 
 import jax.numpy as jnp
 import pytest
@@ -112,7 +112,7 @@ def test_a_hit_on_a_sleeping_player_is_harder_and_wakes_with_the_achievement():
 
 def test_quirk_the_second_zombie_hits_an_awake_player():
     asleep = scene.scene("Z > Z", sleeping=True, vitals={"energy": 3})
-    # Health 9, minus 7 for the blow asleep, minus 2 for the next one.
+    # Health 9 - 7 - 2: the first blow hits a sleeping player, the second a player who is awake.
     assert play(asleep, A.NOOP)[0].vitals["health"] == 0
 
 
@@ -235,7 +235,7 @@ def born(kind, state, uniform=0.0, place=0.5):
 def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
-            # One cell, with the block `sign`, may suit the mob; no mob appears on sand around it.
+            # The mob can appear only on the cell with the block `sign`; all other cells are sand.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
             found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
@@ -246,7 +246,7 @@ def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nea
 
 @appears
 def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
-    # At this time it is full daylight.
+    # Time 60 is full daylight.
     state = scene.scene("> " + ", " * 10 + blocks[0], at=(4, 0), time=60)
     assert born(kind, state, uniform=chance - 1e-4).alive
     assert not born(kind, state, uniform=chance + 1e-4).alive
@@ -258,7 +258,7 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """A draw chooses a cell by its rank, row by row; the smallest draw chooses the last cell."""
+    """A draw chooses an allowed cell by rank, row by row; the lowest draw chooses the last cell."""
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
@@ -312,9 +312,10 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 
 
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
-    """The only cell for a zombie is occupied by the first cow.
+    """No zombie appears on a cow's cell, even if the cow has lost its mark and got it back.
 
-    This cow loses its mark when another cow leaves the cell, but then is marked again.
+    Two cows start on the only cell where a zombie could appear. One of them walks away, which
+    clears the mark of the other, but `spawn._filled` marks the first cow again.
     """
 
     def crowded(world):

@@ -1,4 +1,4 @@
-"""Tests the player's actions with tables and drawings; each quirk has a test named after it."""
+"""Tests of the player's actions, on drawn states; each quirk has a test named after it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests of the nine floors against craftax 1.6.1: equal from equal draws, equally distributed."""
+"""Tests of the nine floors against craftax 1.6.1: from equal draws, and in distribution."""
 
 import functools
 
@@ -173,9 +173,9 @@ def check_counts(worlds):
         own = count.std(ddof=1)
         rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
-        # For normally distributed counts, the standard error of a deviation is 0.71 times the
-        # standard error of the mean. These counts are not normal, so use the larger standard error
-        # of the mean for the deviation too.
+        # For normally distributed counts, the standard error of the standard deviation is 0.71
+        # times that of the mean. These counts are not normal, so use the larger standard error of
+        # the mean for both.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))

@@ -1,5 +1,6 @@
-"""Tests that the full game's draws have craftax's distribution, and that first states are equal.
+"""Tests that draws and first states of the full game are like craftax's.
 
+The draws must have craftax's distribution; a first state must equal craftax's.
 `test_full_differential` plays with craftax's draws, so it does not test our own draws.
 """
 

@@ -1,4 +1,4 @@
-"""Tests of the full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
+"""Tests that the full game and craftax 1.6.1 agree, given equal starts, actions and draws."""
 
 import anything
 import feats
@@ -13,7 +13,7 @@ from lockstep import merged
 from jaxenvs.craft.tables import Achievement, Action
 
 GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
-ROWS = 8 * len(starts.KINDS)  # every kind of start is played by every policy twice
+ROWS = 8 * len(starts.KINDS)  # every policy plays every kind of start twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
 LUCK = 4  # seed with which grass gives a sapling at once
 
@@ -104,7 +104,11 @@ def any_step(seed):
 
 
 def one_step(theirs, actions, params, seed):
-    """Step both games; return the differing rows of each field, new achievements, and events."""
+    """Step both games. Return differences, new achievements, and events.
+
+    The differences are a dict from each field that differs in some state to the indices of those
+    states.
+    """
     run = lockstep.sides()
     theirs, ours = run.begin(theirs, params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * seed)

@@ -27,7 +27,7 @@ NOTHING = NOTHING._replace(
 
 
 def placed(slot, at, **more):
-    """Return the given slot, alive and on the cell `at` of the view."""
+    """Return the mob or projectile `slot`, made alive and moved to the cell `at` of the view."""
     row, column = (
         here - half + cell for here, half, cell in zip(PLAYER_AT, MIDDLE, at, strict=True)
     )
@@ -222,7 +222,8 @@ def test_enchantments_are_drawn_on_their_items():
                 charms={**NOTHING.charms, place.charm: jnp.int32(kind)},
                 items={**NOTHING.items, place.name: jnp.int32(count)},
             )
-            corner = tile(picture(world), at)[:6, :4]  # the corner at the left of the number
+            # Upper left part of the tile, which the number does not cover.
+            corner = tile(picture(world), at)[:6, :4]
             wanted = icons[first + kind * span + count][:6, :4]
             np.testing.assert_array_equal(corner, wanted, err_msg=place.name)
         seen = icons[first + span].any()

@@ -109,7 +109,7 @@ def both():
 
 @pytest.mark.slow
 def test_the_recorded_game_is_the_same_in_the_package_and_won_there():
-    """Compare state, observation, reward and end after every step, without corrections."""
+    """Compare state, observation, reward and end after every step; never correct our state."""
     seed, actions = recorded()
     key = jax.random.key(seed)
     ours, theirs, compare = both()

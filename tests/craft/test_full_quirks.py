@@ -52,7 +52,10 @@ def naked(start):
 
 
 def enchanted(start):
-    """Place the player at an ice enchantment table; the chestplate has fire, other armour ice."""
+    """Place the player at an ice enchantment table, in enchanted armour.
+
+    The chestplate is enchanted with fire, the other three pieces of armour with ice.
+    """
     naked(start)
     start.change["armour_enchantments"] = np.array([2, 1, 2, 2])
 
@@ -83,7 +86,10 @@ def learned(start):
 
 
 def twins(start):
-    """Put a live snail two cells above the player, and a dead snail in a later slot there too."""
+    """Put two snails on the cell two cells above the player: a live one, and a dead one.
+
+    The dead snail is in the later slot.
+    """
     cell = start.position - 2 * BELOW
     start.put(tuple(cell), Block.PATH)
     start.mob("passive", 0, cell, type=2)
@@ -234,7 +240,7 @@ def test_quirk(name):
     assert not [field for field, differs in found.items() if differs[row]]
     for tool in (tool for tool in LUCK if tool in name):
         assert 0 < getattr(loot, tool)[row] < 4
-    if "hides" in name:  # flag 52 (a snail) of the cell two rows above the player is 0
+    if "hides" in name:  # two rows above the player, flag 52 (a snail) is 0
         assert obs[row, (2 * 11 + 5) * 83 + 52] == 0
 
 

@@ -27,7 +27,7 @@ def world(**changes: object) -> World:
 
 
 def placed(slot, at: tuple[int, int], **more: int):
-    """Return the given slot, alive and on the cell `at` of the view."""
+    """Return the mob or projectile `slot`, made alive and moved to the cell `at` of the view."""
     row, column = at[0] - MIDDLE[0] + PLAYER_AT[0], at[1] - MIDDLE[1] + PLAYER_AT[1]
     numbers = {name: jnp.int32(n) for name, n in {**more, "row": row, "column": column}.items()}
     return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))

@@ -46,7 +46,7 @@ def hold(*names: str) -> Rule:
 def repack(moment: Moment) -> Moment:
     """Pack the world into words and unpack it again, so that XLA computes the values only once.
 
-    This edge also packs and unpacks the writes of the step that are not yet in the map, and the
+    This edge does the same with the writes of the step that are not yet in the map, and with the
     values from which later stages compute more writes.
     """
     front, writes = moment.front, moment.ground.writes
@@ -73,8 +73,8 @@ def _repacked(
     Return the world, its words for `words_of`, and the int32 scalars `more`, which XLA then also
     computes only once. Unlike `once`, this function has the effect on GPUs too.
     """
-    # Besides the packed words, pass the player's row, column and floor as separate scalars, because
-    # some kernels need only one of these values.
+    # The packed words already contain the player's row, column and floor. Pass these also as
+    # separate scalars, because some kernels need only one of them.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

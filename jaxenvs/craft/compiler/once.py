@@ -27,7 +27,7 @@ def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
 
 
 def held(fields: Sequence[Field], it: Any) -> Any:
-    """Return the NamedTuple `it`; on a CPU, XLA computes the given fields of `it` only once.
+    """Return the NamedTuple `it`; on a CPU, XLA computes the fields `fields` of `it` only once.
 
     As in `once_joined`, the fields are packed into one word and unpacked again.
     """

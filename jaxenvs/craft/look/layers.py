@@ -32,7 +32,7 @@ from .sprites import ASLEEP, LARGE, RIM
 STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-DIGIT = 0.56  # factor by which digits of a whole tile's size are shrunk in large tiles
+DIGIT = 0.56  # scale of the shapes of `icons.digit` in tiles of LARGE or more pixels
 SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
@@ -139,8 +139,8 @@ def numbers(rules: Rules) -> Numbers:
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
     """Return the icons that an inventory cell shows for the counts 0, 1, 2, ...
 
-    If the cell's item can be enchanted, all of these icons follow again with sparks of fire, and
-    then again with sparks of ice.
+    If the cell's item can be enchanted, the list has all these icons three times: without an
+    enchantment, with sparks of fire, and with sparks of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -179,8 +179,8 @@ def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
     Bytes are KEY where the ground is visible. The first overlays show every pair of a creature (the
-    player or a mob) and a projectile, which is painted over the creature. All projectiles of one
-    creature follow each other. The first creature and the first projectile are "none". After the
+    player or a mob) and a projectile, which is painted over the creature. All overlays of one
+    creature are consecutive. The first creature and the first projectile are "none". After the
     pairs come the numbers 0 to MOST.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
@@ -208,7 +208,8 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
     return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
-@functools.lru_cache(maxsize=64)  # cached: all two-digit numbers use the same digit shapes
+# Cached, because all two-digit numbers share the same ten digit shapes.
+@functools.lru_cache(maxsize=64)
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
     """Return the drawing of a digit: place 0 is the tile's lower right corner, 1 is left of it."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)

@@ -90,8 +90,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
     An overlay shows the player, a mob or a projectile.
 
-    A mob can be on blocks that it can enter. The player can also be off the map, killed by lava
-    there, see `player.move`.
+    A mob can be on blocks that it can enter. The player can also be on OUT_OF_BOUNDS: Craftax's
+    quirk in Classic lets the player walk off the map and die there, see `player.move`.
     """
     players = range(PLAYER, ASLEEP + 1)
     flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]

@@ -64,10 +64,11 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Return `shown`, with the number of a projectile on each cell of the view that has one.
+    """Return `shown`, after adding the projectiles that are on cells of the view.
 
-    `first` has the number of each projectile flying left, by name. The next three numbers stand for
-    the projectile flying right, up and down. Other cells keep their number in `shown`.
+    The value of a cell with a projectile becomes the projectile's number; other cells keep their
+    value in `shown`. `first` has the number of each projectile flying left, by name. The next three
+    numbers stand for the projectile flying right, up and down.
     """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
