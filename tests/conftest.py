@@ -198,7 +198,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Drop all compiled programs if the process has many memory mappings.
 
-    LLVM crashes when the process reaches Linux's limit on them.
+    LLVM crashes when the process reaches Linux's limit on the number of mappings.
     """
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")

@@ -23,7 +23,7 @@ def commands(text: str) -> set[str]:
 def test_the_code_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    # A user has standard dtype promotion, the tests strict.
+    # Run the code as users do, with standard dtype promotion; the tests set strict promotion.
     with jax.numpy_dtype_promotion("standard"):
         exec(compile(block, "README.md", "exec"), names)
     assert "131072 steps" in capsys.readouterr().out

@@ -43,7 +43,8 @@ class Job(NamedTuple):
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
-# JAX would otherwise take most of the GPU's memory at its start, and leave too little for PyTorch.
+# Options of jobs that use JAX and PyTorch. Without preallocation, JAX does not take most of the
+# GPU's memory at its start, so enough is left for PyTorch.
 SHARED: dict[str, Any] = {
     "needs": ("torch", "gymnasium"),
     "environment": MappingProxyType({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),

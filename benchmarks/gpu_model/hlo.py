@@ -179,8 +179,8 @@ def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
 def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
     """Yield the kernels of a conditional instruction.
 
-    The first one is the launch of the conditional itself. The others are the kernels of one branch,
-    the branch with the most launches.
+    The first one is the launch of the conditional itself. The others are the kernels of the branch
+    with the most launches.
     """
     origin = frozenset({choice.op_name})
     yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)

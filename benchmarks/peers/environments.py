@@ -47,7 +47,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers whose `families` include the id's family; they may have its level."""
+    """Return the peers that may have an id's level: their `families` include the id's family."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 

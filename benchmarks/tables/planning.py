@@ -168,7 +168,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _predicted(seed: dict[str, Any]) -> float:
-    """Return the fraction of transitions that a seed's model predicted; old name: `foretold`."""
+    """Return the fraction of transitions that a seed's model predicted; old files: `foretold`."""
     return seed["predicted"] if "predicted" in seed else seed["foretold"]
 
 

@@ -63,7 +63,7 @@ class Echo(Env):
         return EchoState(time=zero, goal=level, action=zero, wide=wide, narrow=narrow)
 
     def step_state(self, key, state, action, params):
-        """Store the action; an action from 900 on ends the episode."""
+        """Store the action; an action of 900 or more ends the episode."""
         after = state.replace(action=action)
         info = {"goal": state.goal, "action": action}
         return Transition(after, action.astype(jnp.float32), action >= 900, info)

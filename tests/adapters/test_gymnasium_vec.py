@@ -205,7 +205,7 @@ def test_gymnasium_makes_a_batch_of_an_id():
 
 
 def test_one_compilation_for_all_batches_of_a_kind():
-    """Batches of one kind share compiled programs, also if params are Python numbers."""
+    """Batches that differ only in their params share compiled programs."""
 
     class Counted(Doors):
         # Three traces: to compute shapes, to compile the reset of all rows, and of some rows.

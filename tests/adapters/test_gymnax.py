@@ -98,7 +98,7 @@ def test_six_values_of_every_step(batch):
 
 @pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """A single environment draws new levels in a `cond`; in a batch, the batch layer does."""
+    """One environment generates levels in a `cond`, a batch through `make_vec`: same levels."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))

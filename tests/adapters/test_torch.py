@@ -29,7 +29,7 @@ def numbers(results):
 
 
 def play(envs, actions, mode, use):
-    """Yield `use(results)` of all calls; each action is overwritten after its step."""
+    """Yield `use(results)` after each reset and step; overwrite each action after its step."""
     yield use(envs.reset(seed=SEED))
     for action in actions:
         given = torch.from_numpy(action.copy())

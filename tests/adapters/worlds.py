@@ -72,7 +72,7 @@ class Doors(Env):
         return DoorsState(time=jnp.int32(0), number=number, length=level)
 
     def step_state(self, key, state, action, params):
-        """Add the action, and randomly one more."""
+        """Add the action, and 1 more with probability 1/2, to the number."""
         more = jax.random.randint(key, (), 0, 2, jnp.int32)
         number = state.number + jnp.sum(action, dtype=jnp.int32) + more
         info = {"nested": {"more": more, "both": jnp.stack([more, number])}}

@@ -256,7 +256,7 @@ def test_a_client_that_cannot_be_known_names_its_session(client):
     session = ask(stranger, "reset", environment=ID).data["session"]
     assert "give `session`, the name that reset returned" in refused(stranger, "observe")
     ask(stranger, "observe", session=session)
-    for _ in range(games.PER_CLIENT):  # unknown clients have only the limit `in_all`
+    for _ in range(games.PER_CLIENT):  # no limit per client: only `in_all` applies
         ask(stranger, "reset", environment=ID)
     ask(stranger, "observe", session=session)
 

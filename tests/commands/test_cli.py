@@ -273,9 +273,10 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """Yield the completion script of each shell, and the words, read once from all commands' help.
+    """Yield the completion script of each shell, and the words that the scripts complete.
 
-    The cache of words stays empty, because the Python that would fill it is replaced by `false`.
+    The words are read only once from the help of all commands. The scripts' cache of words stays
+    empty, because the Python that would fill the cache is replaced by `false`.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()

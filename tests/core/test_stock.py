@@ -22,7 +22,8 @@ SMALL = "Grid-Empty-Random-5x5-v0"  # its few levels (8 free cells, 4 directions
 def batch(id, rows, large=False, **fields):
     """Return a batch and its compiled functions.
 
-    `large` is only part of the cache's key: functions are traced again if states count as large.
+    `large` (whether states count as large) is unused, but part of the cache's key: the functions
+    are traced once for each value.
     """
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)

@@ -66,7 +66,7 @@ class Walk(Env):
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
 
     def ending(self, level):
-        """Return a level two cells from the end, and the actions that lead there."""
+        """Return a start cell two steps before the last cell, and the actions that lead there."""
         return Ending(jnp.int32(2), (1, 1))
 
 
@@ -74,7 +74,7 @@ class SoonerThanSaid(Walk):
     """Fault: the task terminates before the last action that `ending` returns."""
 
     def ending(self, level):
-        """Return a level one step from the end, with more actions than needed."""
+        """Return a start cell one step before the last cell, but two actions."""
         return Ending(jnp.int32(3), (1, 1))
 
 
@@ -82,7 +82,7 @@ class LaterThanSaid(Walk):
     """Fault: the actions that `ending` returns do not terminate the task."""
 
     def ending(self, level):
-        """Return a level that is too far from the end for the actions."""
+        """Return a start cell from which one action does not reach the last cell."""
         return Ending(level, (1,))
 
 
@@ -144,7 +144,7 @@ class Beyond(Walk):
     """Fault: an observation is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe one cell too far."""
+        """Observe the index of the cell plus one; in the last cell this is 5."""
         return super().observe(state) + 1
 
 
@@ -183,10 +183,10 @@ class Silent(Walk):
 
 
 class WrongMask(Walk):
-    """Fault: takes a masked action."""
+    """Fault: an action that the mask forbids moves the walker."""
 
     def action_mask(self, state, params=None):
-        """Return a mask that forbids left, although left is carried out."""
+        """Return a mask that always forbids left, although `step` carries it out."""
         return jnp.array([False, True])
 
 
@@ -225,7 +225,7 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # The double tick also breaks the rule that a masked action only advances the clock by one.
+    # Counting steps twice also breaks the rule that a masked action only advances the clock by 1.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -359,7 +359,7 @@ class ForesightFromLevel(Foresight):
 
 
 class Bits(Walk):
-    """Stores random words of a reset, which reveal nothing about the future: no fault."""
+    """Environment whose state has random words that do not reveal the future: no fault."""
 
     def reset_state(self, key, level, params):
         """Begin with random bits in the state."""
@@ -368,10 +368,10 @@ class Bits(Walk):
 
 
 class Wide(Walk):
-    """Fault: the dtype of the info is left to JAX."""
+    """Fault: the dtype of the info depends on whether JAX has 64-bit types enabled."""
 
     def step_state(self, key, state, action, params):
-        """Add a number that has 64 bits where they are enabled."""
+        """Put an array into the info that has 64-bit integers if JAX has them enabled."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"numbers": jnp.arange(3)})
 
@@ -418,7 +418,7 @@ class Recompiled(Walk):
     """Fault: the first state is weakly typed."""
 
     def reset_to(self, key, level, params=None):
-        """Begin in a cell that is a Python number."""
+        """Begin in cell 1, whose index is weakly typed."""
         obs, state = super().reset_to(key, level, params)
         return jaxenvs.Reset(obs, state.replace(cell=jnp.asarray(1) * 1))
 
