@@ -36,8 +36,8 @@ class Job(NamedTuple):
     files: int = 1  # number of files that the job writes
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
-    # Whether the job runs after all others. Such a job times nothing and uses the device without
-    # the lock, which would disturb the timing of other jobs.
+    # Whether the job runs after all others. Such a job measures no times, so it does not take the
+    # device lock; beside other jobs it would disturb their timing.
     alone: bool = False
 
 

@@ -84,7 +84,7 @@ Computation = dict[str, Instruction]
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """Parsed HLO module: a dict of computations, which are dicts of instructions, by name."""
+    """Parsed HLO module. Maps each computation's name to its instructions, a dict by name."""
 
     computations: dict[str, Computation]
     entry: str

@@ -92,7 +92,7 @@ class Game(NamedTuple):
 
 
 def silence() -> contextlib.AbstractContextManager:
-    """Discard standard output: BabyAI prints a line for every level that it rejects."""
+    """Return a context that discards standard output: BabyAI prints each level that it rejects."""
     return contextlib.redirect_stdout(io.StringIO())
 
 

@@ -17,7 +17,10 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS, full=()):
-    """Return pytest parameters for `of`; ids outside `ids` have the marker `full` or `slow`."""
+    """Return pytest parameters for the ids `of`.
+
+    Those in `ids` run by default, those in `full` get the marker `full`, all others `slow`.
+    """
     run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
     return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
 

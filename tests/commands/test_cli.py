@@ -166,7 +166,7 @@ def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, mon
 
 @pytest.fixture
 def output(monkeypatch):
-    """`output(file, *argv)` runs `jaxenvs` with stdout in a file and returns the exit code."""
+    """Return a function that runs `jaxenvs` with stdout in `file`, and returns the exit code."""
 
     def call(file, *argv):
         monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])

@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """Return the states of a batch, and the inputs that determine their next episodes."""
+    """Return the states of a batch, and the `Starts` (keys, params) of their next episodes."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:

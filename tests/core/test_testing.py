@@ -345,7 +345,7 @@ class ForesightFromLevel(Foresight):
     """Fault: the key is part of the level, and random outcomes are drawn from it."""
 
     def draw_level(self, key, params):
-        """Draw the words of a key from which another key is split."""
+        """Split the key, and return the words of one of the new keys."""
         return jax.random.key_data(jax.random.split(key, 3)[2])
 
     def reset_state(self, key, level, params):

@@ -62,7 +62,7 @@ class Loop:
         self.ended = [False] * ROWS
 
     def step(self, key, actions):
-        worlds = self.worlds(key)  # initial states that `step(key)` gives to done rows
+        worlds = self.worlds(key)  # initial states for rows that restart
         outputs = []
         for i, action in enumerate(actions):
             new = (row(worlds.obs, i), row(worlds.state.env, i))

@@ -105,7 +105,7 @@ def infos(episode):
 
 
 def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
-    """Minari reads all values, and these are elements of the spaces that Minari restores."""
+    """Minari reads all values; each one is an element of its space, which Minari restores."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     env, episodes = baby
     given = [
