@@ -56,7 +56,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
     """Build a table of all environment classes with counted GPU work and measured CPU speeds.
 
-    A cell is empty if the figure was not measured or if the other package lacks the level.
+    A cell is empty if the figure was not measured or if the compared package lacks the level.
     """
     speeds: dict[str, Turns] = {}
     for bench in benches:

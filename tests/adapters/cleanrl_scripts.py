@@ -114,7 +114,7 @@ def run(script, id, *options):
     sys.modules["cleanrl_scripts"] = sys.modules[__name__]
     script = Path(script).resolve()
     argv, path = sys.argv, [*sys.path]
-    sys.path.append(str(script.parent.parent))  # CleanRL's scripts import packages from it
+    sys.path.append(str(script.parent.parent))  # folder of modules that scripts import
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         copy = Path(folder) / script.name
         copy.write_text(changed(script.read_text(), id))

@@ -104,7 +104,7 @@ def test_levels_are_the_same_alone_and_in_any_batch(batch):
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))
     nested = jax.jit(jax.vmap(jax.vmap(run)))(keys[None], ACTIONS[None])
     same(jax.tree.map(lambda leaf: leaf[0], nested), wanted)
-    raw = jax.random.key_data(keys)  # keys of the old kind, as `jax.random.PRNGKey` makes them
+    raw = jax.random.key_data(keys)  # uint32 keys, as `jax.random.PRNGKey` makes
     same(jax.jit(jax.vmap(run))(raw, ACTIONS), wanted)
 
 

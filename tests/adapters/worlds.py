@@ -47,7 +47,7 @@ class Doors(Env):
 
     @property
     def default_params(self) -> Params:
-        """Return a limit that truncates some episodes."""
+        """Return params with a time limit of seven steps, which truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(7))
 
     @property
@@ -94,7 +94,7 @@ class Doors(Env):
         }
 
     def action_mask(self, state, params=None):
-        """Forbid the largest action in some states."""
+        """Forbid the largest action if the number is odd; with `vector`, use the default mask."""
         allowed = jnp.arange(self.most) < self.most - state.number % 2
         return allowed if not self.vector else super().action_mask(state, params)
 

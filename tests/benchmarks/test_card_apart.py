@@ -39,7 +39,7 @@ def task(tmp_path) -> card.Task:
 
 
 def apart(task: card.Task, monkeypatch, program: str, most: float = 60.0) -> tuple:
-    """Run `card` for a task, with a Python program in place of the job's process."""
+    """Run a task as `card` does, but with the Python code `program` as the job's process."""
     monkeypatch.setattr(processes, "child", lambda *words: [sys.executable, "-S", "-c", program])
     args = card._parser().parse_args(["--scratch", str(task.file.parent)])
     header = card._header(task, args, ABOUT)

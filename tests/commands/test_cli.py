@@ -230,7 +230,7 @@ def test_a_finished_command_does_not_wait_for_the_background(output, monkeypatch
         raise SystemExit(f"left with {code}")
 
     monkeypatch.setattr(os, "_exit", leave)
-    # A job of an earlier test, such as a search of the editor, may still run in this process.
+    # Use another thread name, as a thread of an earlier test may still run in this process.
     monkeypatch.setattr(background, "NAME", "background of this test")
     go_on, job = threading.Event(), background.Background()
     assert output((tmp_path / "out").open("w"), "--version") == 0

@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Lengthen each array of the level in turn, by one element along its last axis."""
+    """Make one array of the level too long by one element on its last axis, each in turn."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves

@@ -32,7 +32,7 @@ def begun(id, rows, batched):
 
 
 def assert_alike(one, other, states):
-    """Assert that two variants restart rows identically, for several masks of done rows."""
+    """Assert that two variants restart environments identically, for several done masks."""
     one, other = jax.jit(one), jax.jit(other)
     for mask in MASKS.values():
         ended = jnp.asarray(mask(len(states.time)))

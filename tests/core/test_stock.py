@@ -1,4 +1,4 @@
-"""Tests of reset source `stock`: no prepared level begins two episodes, for any demand."""
+"""Tests of reset source `stock`: no level begins two episodes, however many a step needs."""
 
 import functools
 

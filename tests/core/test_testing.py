@@ -320,7 +320,7 @@ class Weak(Walk):
     """Fault: the info is weakly typed."""
 
     def step_state(self, key, state, action, params):
-        """Put a Python number into the info, which makes it weakly typed."""
+        """Put an array made from a Python number into the info: the array is weakly typed."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"weight": jnp.asarray(1.0) * 2})
 
@@ -353,7 +353,7 @@ class ForesightFromLevel(Foresight):
         return KeyState(time=jnp.int32(0), cell=jnp.int32(0), words=level)
 
     def step_state(self, key, state, action, params):
-        """Add a random move."""
+        """Replace the action by a random one, drawn with the key in the state."""
         drawn = jax.random.bernoulli(jax.random.wrap_key_data(state.words)).astype(jnp.int32)
         return super().step_state(key, state, drawn, params)
 
@@ -400,7 +400,7 @@ class OtherWhenEager(Walk):
     """Fault: behaves differently without jit."""
 
     def step_state(self, key, state, action, params):
-        """Give no reward outside of jit."""
+        """Give reward 1 in every step outside of jit."""
         moved = super().step_state(key, state, action, params)
         eager = not isinstance(state.cell, jax.core.Tracer)
         return moved._replace(reward=jnp.float32(1.0)) if eager else moved
@@ -439,7 +439,7 @@ class NoSprite(Walk):
         return state.cell[None, None] + 7
 
     def atlas(self, tile_size):
-        """Return sprites for five tiles, although there are more tiles."""
+        """Return sprites of tiles 0 to 4 only, although `tiles` returns indices from 7 on."""
         return np.zeros((5, tile_size, tile_size, 3), np.uint8)
 
 
