@@ -18,7 +18,7 @@ from typing import Any
 
 # Set this before JAX is imported. The expected results in the tests hold for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writing to the home folder
+os.environ["JAXENVS_CACHE"] = "off"  # commands in tests must not write to the home folder
 
 import jax
 import pytest

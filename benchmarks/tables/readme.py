@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    # Entries that a row of the job's results must have, with these values, to be shown.
+    # Entries (name -> value) of the rows to show; other rows of the job's results are left out.
     where: Mapping[str, Any]
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table

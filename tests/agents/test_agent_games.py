@@ -245,7 +245,7 @@ def test_a_session_is_closed_and_restarted(client):
     again = ask(client, "reset", environment=ID, seed=5, session=first)
     assert again.data["session"] == first and again.data["seed"] == 5
     ask(client, "close", session=first)
-    assert ask(client, "observe").data["session"] == second  # by default, the only open session
+    assert ask(client, "observe").data["session"] == second  # without `session`: the only open one
     assert "the client closed it" in refused(client, "observe", session=first)
     ask(client, "close")
     assert "no session is open" in refused(client, "close")

@@ -166,7 +166,7 @@ def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, mon
 
 @pytest.fixture
 def output(monkeypatch):
-    """Return a function that runs `jaxenvs` with stdout in `file`, and returns the exit code."""
+    """Return a function (file, *argv): run `jaxenvs` with stdout in `file`; return the exit code."""
 
     def call(file, *argv):
         monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])

@@ -171,7 +171,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Levels differ even between calls with the same key, which adapters may make for row 0."""
+    """Calls with the same key make different levels; adapters may repeat a key for row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):

@@ -152,7 +152,7 @@ class BeyondAtFirst(Walk):
     """Fault: only the first observation is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe -1, which is outside the space."""
+        """Observe -1, which is outside the space, in the first state of an episode."""
         return jnp.where(state.time == 0, -1, super().observe(state))
 
 
@@ -160,7 +160,7 @@ class BeyondOnce(Walk):
     """Fault: only the observation after ten steps is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe -1, which is outside the space."""
+        """Observe -1, which is outside the space, after ten steps of an episode."""
         return jnp.where(state.time == 10, -1, super().observe(state))
 
 
@@ -204,11 +204,11 @@ class First(BothEnds, TooMuch, Beyond, Silent):
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
-    """Environment with several further faults, like `First`."""
+    """Environment with four other faults that do not hide each other."""
 
 
 class Third(TwoClocks, Nothing):
-    """Environment with several further faults, like `First`."""
+    """Environment with two other faults that do not hide each other."""
 
 
 FUZZED = {
