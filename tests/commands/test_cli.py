@@ -166,7 +166,7 @@ def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, mon
 
 @pytest.fixture
 def output(monkeypatch):
-    """Return a function (file, *argv): run `jaxenvs` with stdout in `file`; return the exit code."""
+    """Return a function (file, *argv) -> exit code that runs `jaxenvs` with stdout in `file`."""
 
     def call(file, *argv):
         monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])

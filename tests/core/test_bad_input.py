@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Make one array of the level too long by one element on its last axis, each in turn."""
+    """Lengthen the last axis of one array of the level by one element; do so for each array."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves
