@@ -39,7 +39,7 @@ DETAILS = ("full", "short", "changes")
 
 
 def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
-    """Describe `count` states in every repeat and level of detail; return states per second.
+    """Describe `count` states per repeat and level of detail; return states per second.
 
     `count` is rounded down to a multiple of `KEPT`.
     """

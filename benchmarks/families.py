@@ -5,8 +5,8 @@
 Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times: the
 time to draw candidate levels until one is accepted, divided by the time of a step. Figures that the
 file of `--json` already has are kept. Reset source `fresh` is counted only for classes whose levels
-are cheap to generate; for these, `auto` means `fresh` on a GPU. For other classes `fresh` would
-draw candidates for every environment until the last environment's level is accepted.
+are cheap to generate; for these, `auto` means `fresh` on a GPU. For other classes, a step with
+`fresh` would draw candidates until the levels of all environments are accepted.
 """
 
 import argparse

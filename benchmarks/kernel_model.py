@@ -63,7 +63,7 @@ OUTLIER = 0.3
 # this share.
 CAP = 0.15
 # Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
-# fit that leaves out all programs of its family, and by an older model without a fit.
+# fit that leaves out all programs of its family, and by an older model that was not fitted.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list

@@ -37,7 +37,8 @@ from .tables.cpu import GAMES
 from .tables.text import tabulated
 
 INPUTS = 3_000  # number of inputs that the engine plays in a game
-MANY, EACH = 64, 500  # games in a batch; inputs that the engine plays in each of these games
+# Number of games in the batch of `--collection`, and of inputs that the engine plays in each game.
+MANY, EACH = 64, 500
 
 
 def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact") -> dict[str, Any]:

@@ -174,7 +174,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices once per round, in turns; yield the records.
+    """Measure training on each number of devices, once per round; yield the records.
 
     Each measurement runs in a separate process.
     """

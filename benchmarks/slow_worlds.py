@@ -1,4 +1,4 @@
-"""Gymnasium environments with slow steps, which profit from training with Ray actors.
+"""Gymnasium environments with slow steps, which benefit from training with Ray actors.
 
     gym:jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0   CartPole-v1 that sleeps 5 ms in every step
     gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3 (must be installed)

@@ -22,7 +22,7 @@ from .harness import device_lock, instrument, timing
 
 DOORKEY, CRAFT = "Grid-DoorKey-8x8-v0", "Craft-Classic-Symbolic-v0"
 TORCH, NUMPY = "to_torch_vec", "to_gymnasium_vec"
-WARM_UP = 20  # number of steps of the run that determines the length of a repeat
+WARM_UP = 20  # steps of a trial run, whose time gives the number of steps per repeat
 
 
 class Loop(timing.Runner):

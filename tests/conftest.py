@@ -18,7 +18,7 @@ from typing import Any
 
 # Set this before JAX is imported. The expected results in the tests hold for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["JAXENVS_CACHE"] = "off"  # keeps commands that tests run from writing to the home folder
+os.environ["JAXENVS_CACHE"] = "off"  # commands in tests must not write to the home folder
 
 import jax
 import pytest
@@ -198,7 +198,7 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Drop all compiled programs if the process has many memory mappings.
 
-    LLVM crashes when the process reaches Linux's limit on them.
+    LLVM crashes when the process reaches Linux's limit on the number of mappings.
     """
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")

@@ -129,8 +129,8 @@ EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Ids for fuzzing: one by default. With `full`, they have float observations, float actions, action
-# masks that depend on the state, and grids whose levels may be rejected.
+# Ids for fuzzing: one by default. The ids for `full` include environments with float observations,
+# float actions or state-dependent action masks, and grids whose levels may be rejected.
 HOSTILE = ("Classic-CartPole-v0",)
 HOSTILE_FULL = (
     *HOSTILE,

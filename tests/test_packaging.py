@@ -27,9 +27,9 @@ WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 # Family -> other families, or `search`, that it may import.
 BUILT_ON = {
     "babyai": {"grid"},
-    "grid": {"puzzles", "search"},  # for the oracle
+    "grid": {"puzzles", "search"},  # its oracle uses both
     "puzzlescript": {"puzzles"},
-    "xland": {"puzzles", "search"},  # for the solver
+    "xland": {"puzzles", "search"},  # its solver uses both
 }
 TABLE = "jaxenvs.commands.table"  # module that names the modules of all commands
 LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}

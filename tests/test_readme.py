@@ -23,7 +23,7 @@ def commands(text: str) -> set[str]:
 def test_the_code_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     names = {}
-    # A user has standard dtype promotion, the tests strict.
+    # Run the code as users do, with standard dtype promotion; the tests set strict promotion.
     with jax.numpy_dtype_promotion("standard"):
         exec(compile(block, "README.md", "exec"), names)
     assert "131072 steps" in capsys.readouterr().out
@@ -54,7 +54,7 @@ def test_its_figures_are_those_of_the_tables():
 
 
 def test_the_number_of_ids():
-    """README.md states a lower bound, so that a new id does not change it."""
+    """README.md states a lower bound on the number of ids, which new ids do not change."""
     (bound,) = re.findall(r"more than (\d+) ids", README)
     assert int(bound) < len(jaxenvs.registry.list())
 

@@ -161,7 +161,7 @@ def test_the_docstring_of_a_learner_is_its_page_if_it_has_no_file(pages, tmp_pat
     assert first == "learners/index.md" and {"learners/c51.md", "learners/qr-dqn.md"} <= listed
 
 
-# Form of a learner's page; further sections may follow.
+# Pattern that the Markdown of a learner's page must match; further sections may follow it.
 FORM = re.compile(
     r"""\# .+\n
     \n\*\*Idea\.\*\*\ (?P<idea>.+?)\n
@@ -305,7 +305,7 @@ def test_the_code_of_a_tutorial_runs(path, tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
     assert blocks
     for block in blocks:
-        # A user has standard dtype promotion, the tests strict.
+        # Run the code as users do, with standard dtype promotion; the tests set strict promotion.
         with jax.numpy_dtype_promotion("standard"):
             exec(compile(block, path.name, "exec"), names)
     if path.stem == "search":

@@ -39,7 +39,7 @@ START, END = 240.0, 15.0
 # Estimated minutes and maximum minutes of a job in a tiny run, a quick test of the jobs.
 TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
-# By default one job runs at once for every `CORES` CPU cores, but at most `AT_ONCE` jobs.
+# By default, the number of jobs that run at once is one per `CORES` CPU cores, at most `AT_ONCE`.
 AT_ONCE, CORES = 4, 4
 
 

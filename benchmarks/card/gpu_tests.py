@@ -27,7 +27,7 @@ class Keeper:
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Deselect tests that an earlier run has recorded.
 
-        A tiny run, which only tests the job, keeps three of the other tests.
+        A tiny run, which only tests the job, also deselects all but three of the remaining tests.
         """
         rest = [item for item in items if not self.work.has(test=item.nodeid)]
         items[:] = rest[:3] if self.work.tiny else rest

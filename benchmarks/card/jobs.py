@@ -36,14 +36,15 @@ class Job(NamedTuple):
     files: int = 1  # number of files that the job writes
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
-    # Whether the job runs after all others. Such a job times nothing and uses the device without
-    # the lock, which would disturb the timing of other jobs.
+    # Whether the job runs after all others. Such a job measures no times, so it does not take the
+    # device lock; beside other jobs it would disturb their timing.
     alone: bool = False
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
-# JAX would otherwise take most of the GPU's memory at its start, and leave too little for PyTorch.
+# Options of jobs that use JAX and PyTorch. Without preallocation, JAX does not take most of the
+# GPU's memory at its start, so enough is left for PyTorch.
 SHARED: dict[str, Any] = {
     "needs": ("torch", "gymnasium"),
     "environment": MappingProxyType({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),

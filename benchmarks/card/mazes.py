@@ -39,7 +39,7 @@ def job(name: str) -> Callable[[Work], None]:
 
 
 def judged(path: Path) -> Records:
-    """Evaluate the policies of a finished run on solvable levels; return a record of each seed."""
+    """Evaluate the policies of a finished run on solvable levels; return a record for each seed."""
     from jaxenvs.baselines.evaluation import command
     from jaxenvs.baselines.storage.runs import Run
 

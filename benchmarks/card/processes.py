@@ -52,7 +52,7 @@ class Order(NamedTuple):
     limits: Limits
 
     def as_json(self) -> str:
-        """Return the input as JSON, without the job's name, which is the value of `--job`."""
+        """Return the input as JSON, without the job's name, which the option `--job` passes."""
         seconds, most = (limit - MARGIN for limit in self.limits)
         paths = {"file": str(self.file), "scratch": str(self.scratch)}
         return json.dumps({**paths, "header": self.header, "seconds": seconds, "most": most})
@@ -187,7 +187,7 @@ def state_after(job: Job, todo: results.Work) -> str:
 
 
 def _watch(todo: results.Work, parent: int) -> None:
-    """End this process at its limit, or when its parent is gone, to release the device."""
+    """End this process at its time limit, or when its parent has ended, to release the device."""
     while todo.left() > -MARGIN:
         if os.getppid() != parent:
             os._exit(1)

@@ -80,7 +80,7 @@ class Work:
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
         """Measure a case by calling `figures`, unless the case already has a record or has failed.
 
-        A case is one thing to measure; `case` identifies it, for example by an id and a number of
+        `case` identifies one measurement of the job, for example by an id and a number of
         environments. `figures` returns the case's records, which are stored. If it raises an error,
         the case is stored as failed, with the reason. Raises `OutOfTimeError`, without a
         measurement, if the time left is shorter than the longest case so far took.

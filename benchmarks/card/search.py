@@ -99,8 +99,9 @@ def _solved(batch_size: int, count: int) -> Records:
 def _passes(
     compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Search in passes; return the cost of each level (inf if unsolved), and counts of all passes.
+    """Search in passes; return the cost of each level (inf if unsolved), and a dict of totals.
 
+    The totals are the numbers of nodes, expanded nodes and passes, and the time of all passes.
     Stop when all levels are solved, when a pass solves none, or after MANY nodes. A further pass
     searches again from the levels that are unsolved because the table of nodes was full. It
     replaces the solved levels by the goal board, so that array shapes stay the same and one
@@ -124,8 +125,8 @@ def _passes(
 def node_budget(key_words: int, small: bool) -> int:
     """Return the number of nodes that fit into the fraction `SHARE` of the device's memory.
 
-    `key_words` is the number of 32-bit words of the key by which the search finds a node. With
-    `small`, for tests of the job, return a small fixed number instead.
+    `key_words` is the number of 32-bit words of the key under which the table stores a node.
+    With `small`, for tests of the job, return a small fixed number instead.
     """
     if small:
         return 400_000

@@ -119,7 +119,7 @@ def turns(
 ) -> Records:
     """Measure steps per second of this library's reset sources and of other packages, in turns.
 
-    Return one record for each of them.
+    Return one record for each reset source and package.
     """
     pool = 16 if work.tiny else 4096
     ours = {name: functools.partial(_batch, env_id, num_envs, name, pool) for name in sources}
@@ -192,7 +192,10 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
 
 
 def rules(work: Work) -> None:
-    """Compare rule worlds with XLand-MiniGrid; each environment has a different task."""
+    """Measure steps per second of this library's rule worlds and of XLand-MiniGrid, in turns.
+
+    Each environment has a different task.
+    """
     from .. import rule_worlds
 
     for num_envs in (8,) if work.tiny else (4096, 65_536):

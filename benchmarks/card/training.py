@@ -116,8 +116,9 @@ def sliced(
     """Return the function of a job that trains one slice of a long run.
 
     `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
-    resumed slices. In a tiny run, `tiny` replaces `words`, and the last two words of `tiny`
-    replace `later`. `judged` maps the directory of the finished run to records.
+    resumed slices. In a tiny run, which only tests the job, `tiny` replaces `words`, and the last
+    two arguments in `tiny` replace `later`. `judged` maps the directory of the finished run to
+    records.
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
     """

@@ -191,7 +191,7 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request from `walk` a result of the kernel that has another size than the main array.
+    """Request from `walk` a result of the kernel whose size differs from the main array's.
 
     All `warps` warps of the launch compute this result together.
     """
@@ -251,7 +251,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # one block reads a long row
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a block reads a whole row, however long
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)

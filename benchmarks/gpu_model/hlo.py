@@ -84,7 +84,7 @@ Computation = dict[str, Instruction]
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """Parsed HLO module: a dict of computations, which are dicts of instructions, by name."""
+    """Parsed HLO module. Maps each computation's name to its instructions, a dict by name."""
 
     computations: dict[str, Computation]
     entry: str
@@ -179,8 +179,8 @@ def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
 def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
     """Yield the kernels of a conditional instruction.
 
-    The first one is the launch of the conditional itself. The others are the kernels of one branch,
-    the branch with the most launches.
+    The first one is the launch of the conditional itself. The others are the kernels of the branch
+    with the most launches.
     """
     origin = frozenset({choice.op_name})
     yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)

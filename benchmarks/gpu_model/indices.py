@@ -164,8 +164,8 @@ def gathered(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return, for each lane, the index of the operand's element that a gather reads.
 
-    Also returns a list of indices into `starts`: they select the elements that the gather reads to
-    find where its slice begins.
+    Also returns the indices of the elements of `starts` that the gather reads, one array for each
+    axis that has a start index.
     """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")

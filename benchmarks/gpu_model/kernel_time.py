@@ -62,7 +62,7 @@ class Coefficients(NamedTuple):
     # many warps.
     overlap: float = 4.163
     crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
-    # For each emitter, the factor by which the terms of instructions and of latency are multiplied.
+    # For each emitter, the factor that multiplies the terms of instruction issue and of latency.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028

@@ -111,7 +111,8 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped = frozenset(skipped)  # instructions that other lanes compute
+        # Names of instructions whose requests are not followed, because other lanes compute them.
+        self.skipped = frozenset(skipped)
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Request the value of the instruction `name` at the lanes' indices."""
@@ -296,7 +297,8 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
     share = walk.share(lanes)
-    walk.work.instructions += share * trips * 4  # 4 per iteration, for bounds, operation and loop
+    # An iteration takes four issue slots, for the bounds check, the operation and the loop.
+    walk.work.instructions += share * trips * 4
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)

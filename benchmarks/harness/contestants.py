@@ -92,7 +92,7 @@ class Game(NamedTuple):
 
 
 def silence() -> contextlib.AbstractContextManager:
-    """Discard standard output: BabyAI prints a line for every level that it rejects."""
+    """Return a context that discards standard output: BabyAI prints each level that it rejects."""
     return contextlib.redirect_stdout(io.StringIO())
 
 
@@ -116,7 +116,7 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
 
 
 def batched(env_id: str, num_envs: int, reset_source: str, **fields: Any) -> VectorEnv:
-    """Return the batch of `make_vec` with a reset source, or with `DEFAULT` or `NO_RESET`."""
+    """Return a batch made by `make_vec`; `reset_source` may also be `DEFAULT` or `NO_RESET`."""
     if reset_source == NO_RESET:
         return jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     source = None if reset_source == DEFAULT else reset_source
@@ -188,7 +188,10 @@ def craftax_level(env_id: str) -> str:
 
 
 def chosen(ids: list[str]) -> list[str]:
-    """Return the ids that a command line names: `all`, `families` (one of each class), or ids."""
+    """Return the environment ids that the words of a command line select.
+
+    The words are ids, or the single word `all` or `families` (one id of each environment class).
+    """
     named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}
     return named[ids[0]]() if len(ids) == 1 and ids[0] in named else ids
 

@@ -19,7 +19,8 @@ class Device:
     """
 
     def __init__(self) -> None:
-        self.lock: Path | None = None  # file that all processes lock; None: no other process runs
+        # File that all processes lock; None if no other process uses the device.
+        self.lock: Path | None = None
         self.depth = 0
         self._waited = 0.0  # seconds of all finished waits for the lock
         self._waiting_since: float | None = None

@@ -48,7 +48,7 @@ class Record:
 
     @property
     def steps(self) -> int:
-        """Environment steps of one repeat."""
+        """Number of steps of one repeat, summed over the environments."""
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:

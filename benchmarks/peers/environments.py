@@ -47,7 +47,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers whose `families` include the id's family; they may have its level."""
+    """Return the peers that may have an id's level: their `families` include the id's family."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
@@ -76,9 +76,9 @@ def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) 
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
 
-    The names of a few levels end in v1 in MiniGrid and in v0 in NAVIX. `renamed` maps these
-    MiniGrid names to the NAVIX names. NAVIX lacks version 0 of these levels. For version 0 the
-    result is MiniGrid's name, which NAVIX's registry does not contain.
+    NAVIX has only MiniGrid's version 1 of a few levels, but calls it v0. `renamed` maps the
+    MiniGrid names of these levels (v1) to the NAVIX names (v0). For MiniGrid's version 0 of such a
+    level the result is MiniGrid's name, which NAVIX's registry does not contain.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:

@@ -301,7 +301,10 @@ TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
 
 
 def train(learner: Trainer, seed: int) -> dict[str, Any]:
-    """Train with a seed; return CPU and wall seconds, the last training return, the evaluation."""
+    """Train with `seed`; return CPU and wall seconds, training return and evaluation return.
+
+    The training return is the mean over the last training episodes.
+    """
     start, start_wall = time.process_time(), time.perf_counter()
     last, weights = learner.train(seed)
     spent = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}

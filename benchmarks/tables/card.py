@@ -101,9 +101,9 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Return the numbers of rows that were measured at other commits than the document's.
+    """Return the number of rows that were measured at each commit other than the document's.
 
-    The result maps each such commit to its number of rows.
+    The result maps these commits to numbers of rows.
     """
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))

@@ -7,7 +7,8 @@ from typing import Any
 from .registry import RUNS, of_rows
 from .text import Column, fixed, of, short, whole
 
-USUAL = {"plr": "--score maxmc"}  # algorithm -> default flag to show, which commands lack
+# Algorithm -> flag that the table shows even if the command omits it, because it is the default.
+USUAL = {"plr": "--score maxmc"}
 
 
 def _worst(name: str) -> Column:

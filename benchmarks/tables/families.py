@@ -18,7 +18,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the kernels and bytes with reset source `fresh` or, if not counted, with `pool`."""
+    """Return a step's work with reset source `fresh` or, if that was not counted, with `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -56,7 +56,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
     """Build a table of all environment classes with counted GPU work and measured CPU speeds.
 
-    A cell is empty if the figure was not measured or if the other package lacks the level.
+    A cell is empty if the figure was not measured or if the compared package lacks the level.
     """
     speeds: dict[str, Turns] = {}
     for bench in benches:

@@ -121,7 +121,7 @@ def h200_learning(found: dict[str, Any]) -> Table:
 def _evaluation(run: dict[str, Any]) -> str:
     """List each seed's evaluation return, or summarise them if there are more than eight seeds.
 
-    The summary counts the seeds with returns of 0.95 and 0.9 or better, and those below 0.5.
+    The summary counts the seeds with returns of at least 0.95, of at least 0.9, and below 0.5.
     """
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:

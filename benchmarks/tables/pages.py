@@ -47,7 +47,7 @@ def marked(text: str) -> list[str]:
 
 
 def filled(text: str, render: Callable[[str], str]) -> str:
-    """Return the page with every table rewritten."""
+    """Return the page with every table replaced by `render(name)`, the table's Markdown."""
     marked(text)
 
     def block(match: re.Match[str]) -> str:

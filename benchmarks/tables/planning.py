@@ -135,7 +135,7 @@ def acted(evaluation: dict[str, Any]) -> str:
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Build a table: how well plans from search in learned world models solve true puzzles."""
+    """Build a table: how well plans, found by search in learned models, solve the real puzzles."""
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         if row["algorithm"] == "world":
@@ -168,7 +168,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _predicted(seed: dict[str, Any]) -> float:
-    """Return the fraction of transitions that a seed's model predicted; old name: `foretold`."""
+    """Return the fraction of transitions that a seed's model predicted; old files: `foretold`."""
     return seed["predicted"] if "predicted" in seed else seed["foretold"]
 
 

@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
     label: str
     job: str
-    # Entries that a row of the job's results must have, with these values, to be shown.
+    # Entries (name -> value) of the rows to show; other rows of the job's results are left out.
     where: Mapping[str, Any]
     unit: str = "steps/s"
     others: Mapping[str, str] = {}  # name of another library's contestant -> label in the table
@@ -218,8 +218,8 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    # Game -> pair: the rows that were measured in turns at one batch size, and the name of this
-    # library's row whose observation is the one that the peers return.
+    # Name of the game -> (rows measured in turns at one batch size, name of this library's row with
+    # the observation that the peers return).
     games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),

@@ -96,7 +96,7 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    Learners that are judged by their plans have no return; their cell links the learner's page.
+    Learners that are judged by their plans have no return; their cell links to the learner's page.
     """
     on_page = f"[on its page]({row['option']}.md)"
     return on_page if row["return"] is None else fixed(3)(row["return"])
@@ -162,8 +162,8 @@ def _mean(numbers: Iterable[float | None]) -> float:
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
     """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    Such a column shows the mean training return over seeds at that number of steps. Its cell is
-    empty if the run ended more than 1 % earlier. `most` is the highest possible return.
+    A column of `marks` shows the mean training return over seeds after that number of steps. Its
+    cell is empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:

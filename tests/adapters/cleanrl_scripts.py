@@ -52,7 +52,7 @@ class Frames(Wrapper):
         return Box(0, 255, (1, 84, 84), np.uint8)
 
     def transform(self, obs):
-        """Enlarge the first layer of a grid's image (7, 7, 3)."""
+        """Enlarge the first channel of a grid's image (7, 7, 3) to 84 x 84 pixels."""
         cell = jnp.ones((12, 12), jnp.uint8)
         return jnp.kron(obs[..., 0] * jnp.uint8(25), cell)[None]
 
@@ -114,7 +114,7 @@ def run(script, id, *options):
     sys.modules["cleanrl_scripts"] = sys.modules[__name__]
     script = Path(script).resolve()
     argv, path = sys.argv, [*sys.path]
-    sys.path.append(str(script.parent.parent))  # CleanRL's scripts import packages from it
+    sys.path.append(str(script.parent.parent))  # folder of modules that scripts import
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         copy = Path(folder) / script.name
         copy.write_text(changed(script.read_text(), id))

@@ -32,12 +32,12 @@ class Echo(Env):
 
     @property
     def default_params(self):
-        """Return a limit that truncates most episodes."""
+        """Return params with a time limit of five steps, which truncates most episodes."""
         return Params(max_steps_in_episode=np.int32(5))
 
     @property
     def action_space(self):
-        """Return the space of actions, numbers that the state stores."""
+        """Return a space of 1,000 actions; the state stores the last action."""
         return Discrete(1000)
 
     @property
@@ -63,7 +63,7 @@ class Echo(Env):
         return EchoState(time=zero, goal=level, action=zero, wide=wide, narrow=narrow)
 
     def step_state(self, key, state, action, params):
-        """Store the action; an action from 900 on ends the episode."""
+        """Store the action; an action of 900 or more ends the episode."""
         after = state.replace(action=action)
         info = {"goal": state.goal, "action": action}
         return Transition(after, action.astype(jnp.float32), action >= 900, info)

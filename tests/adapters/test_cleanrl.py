@@ -27,7 +27,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def checkout():
-    """Skip a test that needs PyTorch and CleanRL's scripts."""
+    """Skip the test if PyTorch, TensorBoard or a checkout of CleanRL is missing."""
     for name in ("torch", "tensorboard"):
         pytest.importorskip(name, reason="PyTorch and TensorBoard are optional packages")
     if "JAXENVS_CLEANRL" not in os.environ:

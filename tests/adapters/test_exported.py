@@ -41,10 +41,11 @@ def every_row(rows=ROWS):
 
 
 def play(envs, actions, mode, use, seed=SEED):
-    """Yield `use(results)` for all results; each action is overwritten after its step."""
+    """Yield `use(results)` after each reset and step; overwrite each action after its step."""
     results = envs.begin(seed, every_row(envs.num_envs), True)
     yield use(results)
-    room = np.zeros(envs.num_envs + 64, np.int32)  # 64 more: JAX shares only aligned memory
+    # Start at an address that is a multiple of 64: JAX shares only aligned memory.
+    room = np.zeros(envs.num_envs + 64, np.int32)
     start = (-room.ctypes.data % 64) // 4
     given = room[start : start + envs.num_envs]
     for action in actions:

@@ -73,7 +73,7 @@ def play(env, seed, actions):
 
 @pytest.mark.parametrize("id", [None, *by_default(["Grid-v0"], FAMILIES.values())])
 def test_results_equal_plain_steps(id):
-    """Compare with a plain loop over `reset_to` and `step` with the keys of the seed."""
+    """Compare with a plain loop over `reset_to` and `step`, with keys from the same seed."""
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=4)
     actions = np.random.default_rng(1).integers(0, env.action_space.n, 14)

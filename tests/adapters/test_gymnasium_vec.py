@@ -65,9 +65,9 @@ def test_every_row_behaves_like_a_single_environment(id, mode):
 
 
 def episodes(mode, rows=ROWS, steps=STEPS):
-    """Compute returns and lengths of episodes by a plain loop over single environments.
+    """Return (return, length) of the episodes, computed by a loop over single environments.
 
-    Also returns the steps at which rows are done.
+    The result has one dict per step: index of each environment whose episode ends -> its pair.
     """
     envs = [to_gymnasium(DOORS) for _ in range(rows)]
     for i, env in enumerate(envs):
@@ -205,7 +205,7 @@ def test_gymnasium_makes_a_batch_of_an_id():
 
 
 def test_one_compilation_for_all_batches_of_a_kind():
-    """Batches of one kind share compiled programs, also if params are Python numbers."""
+    """Batches that differ only in their params share compiled programs."""
 
     class Counted(Doors):
         # Three traces: to compute shapes, to compile the reset of all rows, and of some rows.

@@ -77,7 +77,7 @@ def by_hand(env, key, actions):
 
 @pytest.fixture(scope="module")
 def batch():
-    """Return rollouts of the adapter under `vmap`."""
+    """Return one key per environment, and the adapter's rollouts under `vmap` with these keys."""
     keys = jax.random.split(KEY, ROWS)
     with jax.numpy_dtype_promotion("standard"):
         return keys, jax.jit(jax.vmap(rollout(to_gymnax(FLAT))))(keys, ACTIONS)
@@ -98,13 +98,13 @@ def test_six_values_of_every_step(batch):
 
 @pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """A single environment draws new levels in a `cond`; in a batch, the batch layer does."""
+    """One environment generates levels in a `cond`, a batch through `make_vec`: same levels."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))
     nested = jax.jit(jax.vmap(jax.vmap(run)))(keys[None], ACTIONS[None])
     same(jax.tree.map(lambda leaf: leaf[0], nested), wanted)
-    raw = jax.random.key_data(keys)  # keys of the old kind, as `jax.random.PRNGKey` makes them
+    raw = jax.random.key_data(keys)  # uint32 keys, as `jax.random.PRNGKey` makes them
     same(jax.jit(jax.vmap(run))(raw, ACTIONS), wanted)
 
 

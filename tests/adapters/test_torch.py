@@ -29,7 +29,7 @@ def numbers(results):
 
 
 def play(envs, actions, mode, use):
-    """Yield `use(results)` of all calls; each action is overwritten after its step."""
+    """Yield `use(results)` after each reset and step; overwrite each action after its step."""
     yield use(envs.reset(seed=SEED))
     for action in actions:
         given = torch.from_numpy(action.copy())
@@ -172,7 +172,7 @@ def test_a_device_has_names_in_both_packages(device):
 
 
 def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
-    """The batch keeps this index even if `torch.cuda.set_device` is called later."""
+    """`cuda` means PyTorch's current device when the batch is made, even if it changes later."""
     gpus = [types.SimpleNamespace(platform="gpu", local_hardware_id=i) for i in range(2)]
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: gpus)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -17,7 +17,10 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS, full=()):
-    """Return pytest parameters for `of`; ids outside `ids` have the marker `full` or `slow`."""
+    """Return pytest parameters for the ids `of`.
+
+    Those in `ids` run by default, those in `full` get the marker `full`, all others `slow`.
+    """
     run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
     return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
 
@@ -44,7 +47,7 @@ class Doors(Env):
 
     @property
     def default_params(self) -> Params:
-        """Return a limit that truncates some episodes."""
+        """Return params with a time limit of seven steps, which truncates some episodes."""
         return Params(max_steps_in_episode=np.int32(7))
 
     @property
@@ -72,7 +75,7 @@ class Doors(Env):
         return DoorsState(time=jnp.int32(0), number=number, length=level)
 
     def step_state(self, key, state, action, params):
-        """Add the action, and randomly one more."""
+        """Add the action, and 1 more with probability 1/2, to the number."""
         more = jax.random.randint(key, (), 0, 2, jnp.int32)
         number = state.number + jnp.sum(action, dtype=jnp.int32) + more
         info = {"nested": {"more": more, "both": jnp.stack([more, number])}}
@@ -91,7 +94,7 @@ class Doors(Env):
         }
 
     def action_mask(self, state, params=None):
-        """Forbid the largest action in some states."""
+        """Forbid the largest action if the number is odd; with `vector`, use the default mask."""
         allowed = jnp.arange(self.most) < self.most - state.number % 2
         return allowed if not self.vector else super().action_mask(state, params)
 

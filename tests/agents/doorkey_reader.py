@@ -40,7 +40,7 @@ class Reader:
         return self.action
 
     def _follow(self) -> None:
-        """Update the pose after the last action."""
+        """Update the agent's pose to the pose after the last action."""
         x, y, heading = self.pose
         if self.action == "forward" and self._is_free(self._ahead(self.pose)):
             self.pose = (*self._ahead(self.pose), heading)
@@ -74,7 +74,10 @@ class Reader:
         return lambda pose: self.cells.get(self._ahead(pose)) == thing
 
     def _towards(self, there: Callable[[Pose], bool]) -> str:
-        """Return the first action to the nearest pose with `there(pose)`; "" for the own pose."""
+        """Return the first action on a shortest way to a pose for which `there` is true.
+
+        The result is "" if `there` is true for the agent's own pose.
+        """
         waiting, seen = collections.deque([(self.pose, "")]), {self.pose}
         while waiting:
             pose, first = waiting.popleft()

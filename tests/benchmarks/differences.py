@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-FLOATS = (2**23, 0x7F800000)  # 32-bit words in this range can be positive, normal float32 numbers
+FLOATS = (2**23, 0x7F800000)  # range of the 32-bit words of positive, normal float32 numbers
 
 
 class Rounding(NamedTuple):

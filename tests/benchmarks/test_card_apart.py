@@ -39,7 +39,7 @@ def task(tmp_path) -> card.Task:
 
 
 def apart(task: card.Task, monkeypatch, program: str, most: float = 60.0) -> tuple:
-    """Run `card` for a task, with a Python program in place of the job's process."""
+    """Run a task as `card` does, but with the Python code `program` as the job's process."""
     monkeypatch.setattr(processes, "child", lambda *words: [sys.executable, "-S", "-c", program])
     args = card._parser().parse_args(["--scratch", str(task.file.parent)])
     header = card._header(task, args, ABOUT)
@@ -250,7 +250,10 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
 
 
 def test_levels_without_room_are_searched_again():
-    """Replace the search by one that solves one level per pass; solved levels become the goal."""
+    """A stand-in for the search solves one level per pass; [0] stands for the goal board.
+
+    Each further pass must get the goal board in place of the levels that are already solved.
+    """
     asked = []
 
     def solve(boards):
@@ -259,7 +262,7 @@ def test_levels_without_room_are_searched_again():
         at_goal = np.array([not board for board in asked[-1]])
         optimal = at_goal | (np.arange(3) == best)
         if len(asked) == 3:
-            optimal = at_goal  # the table of nodes has no room even for the last level
+            optimal = at_goal  # pass 3 solves no level, as if the node table were full
         cost = np.arange(3.0) + 50
         return types.SimpleNamespace(optimal=optimal, cost=cost, nodes=10, expanded=5)
 

@@ -112,7 +112,7 @@ def test_the_engine_itself_plays():
 
 @pytest.fixture
 def craftax_of():
-    """Make EnvPool's Craftax with one environment; skip before EnvPool 1.2.7."""
+    """Return a function that makes EnvPool's Craftax; skip the test if EnvPool lacks it."""
     envpool = pytest.importorskip("envpool")
 
     def make(env_id, seed):

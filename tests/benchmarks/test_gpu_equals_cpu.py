@@ -95,7 +95,7 @@ def compiled(id: str, source: str | None, **fields):
 
 
 def played(device: jax.Device, id: str, source: str | None = None, **fields):
-    """Return all outputs of random play on a device; Craft's levels come from the CPU."""
+    """Return all outputs of random play on a device; Craft's levels are generated on the CPU."""
     params, reset, run = compiled(id, source, **fields)
     key_reset, key_scan = jax.random.split(jax.random.key(7))
     with jax.default_device(CPU if jaxenvs.spec(id).family == "Craft" else device):

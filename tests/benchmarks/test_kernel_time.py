@@ -76,7 +76,7 @@ body=%body, backend_config={"known_trip_count":{"n":"3"}}
 
 
 def fused(inside: str, inputs: list[str], kind: str = "kLoop", name: str = "f") -> Features:
-    """Return the features of a fusion; `inside` names its parameters p0, p1 and so on."""
+    """Return the features of a fusion with the HLO `inside`, whose parameters are p0, p1 ..."""
     output = next(line for line in inside.splitlines() if "ROOT" in line).split(" = ")[1]
     shape = output.split()[0]
     parameters = [f"%p{n} = {each} parameter({n})" for n, each in enumerate(inputs)]
@@ -104,9 +104,9 @@ def time(seen: Features) -> float:
 
 
 def test_the_predicted_time_of_a_step_is_bounded():
-    """Each of the three kernels takes little more than a launch.
+    """Each of the step's three kernels takes little longer than an empty kernel.
 
-    The kernels increment the counter, mix 65,536 words, and store eight copies.
+    One kernel increments the counter, one mixes 65,536 words, and one stores eight copies.
     """
     kernels = {kernel.name: kernel for kernel in gpu_work.step_kernels(STEP, length=3)}
     times = {name: kernel.microseconds for name, kernel in kernels.items()}

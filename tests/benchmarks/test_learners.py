@@ -120,7 +120,7 @@ def test_speed_and_evaluations_share_a_row():
     more = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
     rows = [row("jaxenvs", [1.0]) | more, row("rejax", [2.0]) | more]
     lines = str(summed(rows)).splitlines()
-    # The margin: 1.96 times the standard deviation 205.2 over the root of 3.
+    # Mean, margin, median, minimum. The margin is 1.96 * 205.2 (standard deviation) / sqrt(3).
     scores = "300.0 | 232.2 | 310.0 | 90.0 |"
     assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {scores}"
     assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {scores}"

@@ -1,4 +1,4 @@
-"""Tests that the pages' tables agree with their JSON, and that other figures are explained."""
+"""Tests that the pages' tables agree with their JSON; tables typed by hand give a reason."""
 
 import json
 import shutil

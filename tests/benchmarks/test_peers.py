@@ -57,7 +57,7 @@ def test_navix_is_a_contestant(env_id):
 
 @pytest.fixture
 def navix(monkeypatch):
-    """Replace NAVIX by a stand-in with one level and without aliases of version 1."""
+    """Replace NAVIX by a stand-in that has one level and, like NAVIX 0.7, no `V1_ALIASES`."""
     module = types.SimpleNamespace(registry=lambda: {"Navix-Empty-8x8-v0": None})
     monkeypatch.setitem(sys.modules, "navix", module)
     monkeypatch.setitem(sys.modules, "navix.environments.registry", types.SimpleNamespace())

@@ -58,7 +58,7 @@ def test_rounds_become_medians_relative_to_one_device():
     rows = scaling.medians([row(1, 100), row(8, 90), row(1, 300), row(8, 60), row(1, 200)])
     assert [each["steps_per_second"] for each in rows] == [200, 75]
     assert rows[0]["all"] == [100, 300, 200]
-    # Times of all three rounds.
+    # Seconds of each of the three rounds: 6.4 / (steps per second).
     assert rows[0]["times_s"] == [0.064, 6.4 / 300, 0.032]
     lines = training.scaled(rows).plain().splitlines()
     assert lines[-1].split() == ["8", "64", "75", "0.38", "1.0"]

@@ -166,7 +166,7 @@ def test_without_extras_errors_name_the_extra_and_completion_works(tmp_path, mon
 
 @pytest.fixture
 def output(monkeypatch):
-    """`output(file, *argv)` runs `jaxenvs` with stdout in a file and returns the exit code."""
+    """Return a function (file, *argv) -> exit code that runs `jaxenvs` with stdout in `file`."""
 
     def call(file, *argv):
         monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])
@@ -230,7 +230,7 @@ def test_a_finished_command_does_not_wait_for_the_background(output, monkeypatch
         raise SystemExit(f"left with {code}")
 
     monkeypatch.setattr(os, "_exit", leave)
-    # A job of an earlier test, such as a search of the editor, may still run in this process.
+    # Use another thread name, as a thread of an earlier test may still run in this process.
     monkeypatch.setattr(background, "NAME", "background of this test")
     go_on, job = threading.Event(), background.Background()
     assert output((tmp_path / "out").open("w"), "--version") == 0
@@ -273,9 +273,10 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """Yield the completion script of each shell, and the words, read once from all commands' help.
+    """Yield the completion script of each shell, and the words that the scripts complete.
 
-    The cache of words stays empty, because the Python that would fill it is replaced by `false`.
+    The words are read only once from the help of all commands. The scripts' cache of words stays
+    empty, because the Python that would fill the cache is replaced by `false`.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()

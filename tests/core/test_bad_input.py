@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """Lengthen each array of the level in turn, by one element along its last axis."""
+    """Lengthen the last axis of one array of the level by one element; do so for each array."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves

@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def test_a_batch_has_the_spaces_of_its_actions_and_observations():
-    """`action_space` describes the batch, `single_action_space` one row, as in Gymnasium."""
+    """`action_space` is that of the batch, `single_action_space` that of one environment."""
     for id in ("Grid-Empty-5x5-v0", "Classic-Pendulum-v0"):
         venv = jaxenvs.make_vec(id, 4)
         env, obs = venv.env, jax.eval_shape(venv.reset, KEY).obs

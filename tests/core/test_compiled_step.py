@@ -44,7 +44,7 @@ def as_users_compile(source):
 
 
 def writers(text):
-    """Return, for each computation of HLO text, its instructions that write all grids.
+    """Return the instructions that write the array of all grids, for each HLO computation.
 
     The result maps names of computations to lists of opcodes; `scatter` writes in place.
     """

@@ -22,7 +22,7 @@ def spreads(raw):
 def density(action, mean, spread, low, high):
     """Return the density of a rescaled tanh-Gaussian at `action`, in float64.
 
-    It inverts the rescaling and tanh.
+    The density follows by inverting the rescaling and the tanh.
     """
     share = 2 * (action - low) / (high - low) - 1
     before = np.arctanh(share)

@@ -82,7 +82,7 @@ class LineState(State):
 class Line(Env):
     """Environment: a row of cells to walk in.
 
-    The list `called` records the arguments of its methods.
+    The list `called` records an argument of each call of `step_state` and `observe`.
     """
 
     size: int = 5

@@ -49,7 +49,7 @@ def test_the_entropy_of_a_masked_uniform_policy_is_the_logarithm_of_its_legal_ac
     [
         ("Grid-Empty-5x5-v0", False),
         ("Classic-CartPole-v0", False),
-        ("Puzzle-LightsOut-5x5-v0", False),  # overrides the mask, but always allows all actions
+        ("Puzzle-LightsOut-5x5-v0", False),  # its own `action_mask` always allows all actions
         ("Puzzle-SlidingTile-3x3-v0", True),
         ("Puzzle-TSP-20-v0", True),
     ],

@@ -54,7 +54,7 @@ class Slow(Env):
 
     @property
     def default_params(self):
-        """Return params with a time limit and arrays."""
+        """Return params whose time limit is an array of shape (3, 2)."""
         return Params(max_steps_in_episode=np.zeros((3, 2), np.int32))
 
 

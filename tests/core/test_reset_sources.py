@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """Return the states of a batch, and the inputs that determine their next episodes."""
+    """Return the states of a batch, and the `Starts` (keys, params) of their next episodes."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:
@@ -32,7 +32,7 @@ def begun(id, rows, batched):
 
 
 def assert_alike(one, other, states):
-    """Assert that two variants restart rows identically, for several masks of done rows."""
+    """Assert that two variants restart environments identically, for several done masks."""
     one, other = jax.jit(one), jax.jit(other)
     for mask in MASKS.values():
         ended = jnp.asarray(mask(len(states.time)))

@@ -1,4 +1,4 @@
-"""Tests of reset source `stock`: no prepared level begins two episodes, for any demand."""
+"""Tests of reset source `stock`: no level begins two episodes, however many a step needs."""
 
 import functools
 
@@ -22,7 +22,8 @@ SMALL = "Grid-Empty-Random-5x5-v0"  # its few levels (8 free cells, 4 directions
 def batch(id, rows, large=False, **fields):
     """Return a batch and its compiled functions.
 
-    `large` is only part of the cache's key: functions are traced again if states count as large.
+    `large` (whether states count as large) is unused, but part of the cache's key: the functions
+    are traced once for each value.
     """
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
@@ -170,7 +171,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Levels differ even between calls with the same key, which adapters may make for row 0."""
+    """Calls with the same key make different levels; adapters may repeat a key for row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):

@@ -66,7 +66,7 @@ class Walk(Env):
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
 
     def ending(self, level):
-        """Return a level two cells from the end, and the actions that lead there."""
+        """Return a start cell two steps before the last cell, and the actions that lead there."""
         return Ending(jnp.int32(2), (1, 1))
 
 
@@ -74,7 +74,7 @@ class SoonerThanSaid(Walk):
     """Fault: the task terminates before the last action that `ending` returns."""
 
     def ending(self, level):
-        """Return a level one step from the end, with more actions than needed."""
+        """Return a start cell one step before the last cell, but two actions."""
         return Ending(jnp.int32(3), (1, 1))
 
 
@@ -82,7 +82,7 @@ class LaterThanSaid(Walk):
     """Fault: the actions that `ending` returns do not terminate the task."""
 
     def ending(self, level):
-        """Return a level that is too far from the end for the actions."""
+        """Return a start cell from which one action does not reach the last cell."""
         return Ending(level, (1,))
 
 
@@ -144,7 +144,7 @@ class Beyond(Walk):
     """Fault: an observation is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe one cell too far."""
+        """Observe the index of the cell plus one; in the last cell this is 5."""
         return super().observe(state) + 1
 
 
@@ -152,7 +152,7 @@ class BeyondAtFirst(Walk):
     """Fault: only the first observation is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe -1, which is outside the space."""
+        """Observe -1, which is outside the space, in the first state of an episode."""
         return jnp.where(state.time == 0, -1, super().observe(state))
 
 
@@ -160,7 +160,7 @@ class BeyondOnce(Walk):
     """Fault: only the observation after ten steps is outside its space."""
 
     def observe(self, state, params=None):
-        """Observe -1, which is outside the space."""
+        """Observe -1, which is outside the space, after ten steps of an episode."""
         return jnp.where(state.time == 10, -1, super().observe(state))
 
 
@@ -183,10 +183,10 @@ class Silent(Walk):
 
 
 class WrongMask(Walk):
-    """Fault: takes a masked action."""
+    """Fault: an action that the mask forbids moves the walker."""
 
     def action_mask(self, state, params=None):
-        """Return a mask that forbids left, although left is carried out."""
+        """Return a mask that always forbids left, although `step` carries it out."""
         return jnp.array([False, True])
 
 
@@ -204,11 +204,11 @@ class First(BothEnds, TooMuch, Beyond, Silent):
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
-    """Environment with several further faults, like `First`."""
+    """Environment with four other faults that do not hide each other."""
 
 
 class Third(TwoClocks, Nothing):
-    """Environment with several further faults, like `First`."""
+    """Environment with two other faults that do not hide each other."""
 
 
 FUZZED = {
@@ -225,7 +225,7 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # The double tick also breaks the rule that a masked action only advances the clock by one.
+    # Counting steps twice also breaks the rule that a masked action only advances the clock by 1.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -320,7 +320,7 @@ class Weak(Walk):
     """Fault: the info is weakly typed."""
 
     def step_state(self, key, state, action, params):
-        """Put a Python number into the info, which makes it weakly typed."""
+        """Put an array made from a Python number into the info: the array is weakly typed."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"weight": jnp.asarray(1.0) * 2})
 
@@ -345,7 +345,7 @@ class ForesightFromLevel(Foresight):
     """Fault: the key is part of the level, and random outcomes are drawn from it."""
 
     def draw_level(self, key, params):
-        """Draw the words of a key from which another key is split."""
+        """Split the key, and return the words of one of the new keys."""
         return jax.random.key_data(jax.random.split(key, 3)[2])
 
     def reset_state(self, key, level, params):
@@ -353,13 +353,13 @@ class ForesightFromLevel(Foresight):
         return KeyState(time=jnp.int32(0), cell=jnp.int32(0), words=level)
 
     def step_state(self, key, state, action, params):
-        """Add a random move."""
+        """Replace the action by a random one, drawn with the key in the state."""
         drawn = jax.random.bernoulli(jax.random.wrap_key_data(state.words)).astype(jnp.int32)
         return super().step_state(key, state, drawn, params)
 
 
 class Bits(Walk):
-    """Stores random words of a reset, which reveal nothing about the future: no fault."""
+    """Environment whose state has random words that do not reveal the future: no fault."""
 
     def reset_state(self, key, level, params):
         """Begin with random bits in the state."""
@@ -368,10 +368,10 @@ class Bits(Walk):
 
 
 class Wide(Walk):
-    """Fault: the dtype of the info is left to JAX."""
+    """Fault: the dtype of the info depends on whether JAX has 64-bit types enabled."""
 
     def step_state(self, key, state, action, params):
-        """Add a number that has 64 bits where they are enabled."""
+        """Put an array into the info that has 64-bit integers if JAX has them enabled."""
         moved = super().step_state(key, state, action, params)
         return moved._replace(info={"numbers": jnp.arange(3)})
 
@@ -400,7 +400,7 @@ class OtherWhenEager(Walk):
     """Fault: behaves differently without jit."""
 
     def step_state(self, key, state, action, params):
-        """Give no reward outside of jit."""
+        """Give reward 1 in every step outside of jit."""
         moved = super().step_state(key, state, action, params)
         eager = not isinstance(state.cell, jax.core.Tracer)
         return moved._replace(reward=jnp.float32(1.0)) if eager else moved
@@ -418,7 +418,7 @@ class Recompiled(Walk):
     """Fault: the first state is weakly typed."""
 
     def reset_to(self, key, level, params=None):
-        """Begin in a cell that is a Python number."""
+        """Begin in cell 1, whose index is weakly typed."""
         obs, state = super().reset_to(key, level, params)
         return jaxenvs.Reset(obs, state.replace(cell=jnp.asarray(1) * 1))
 
@@ -439,7 +439,7 @@ class NoSprite(Walk):
         return state.cell[None, None] + 7
 
     def atlas(self, tile_size):
-        """Return sprites for five tiles, although there are more tiles."""
+        """Return sprites of tiles 0 to 4 only, although `tiles` returns indices from 7 on."""
         return np.zeros((5, tile_size, tile_size, 3), np.uint8)
 
 

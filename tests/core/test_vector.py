@@ -15,7 +15,7 @@ import jaxenvs
 from jaxenvs.core import random
 from jaxenvs.core.env import Env, Params, State
 
-ENDING = "Grid-LavaGapS5-v0"  # random play ends soon; a time limit ends the other episodes
+ENDING = "Grid-LavaGapS5-v0"  # random play ends soon, at the latest by LIMIT
 LEVELS = "Grid-DoorKey-5x5-v0"
 ROWS, STEPS, LIMIT = 5, 14, 4
 KEY = jax.random.key(3)
@@ -62,7 +62,7 @@ class Loop:
         self.ended = [False] * ROWS
 
     def step(self, key, actions):
-        worlds = self.worlds(key)  # initial states that `step(key)` gives to done rows
+        worlds = self.worlds(key)  # initial states for rows that restart
         outputs = []
         for i, action in enumerate(actions):
             new = (row(worlds.obs, i), row(worlds.state.env, i))

@@ -112,7 +112,7 @@ BATCHED = [
 
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
-    """After auto-reset, an environment equals a reset with the same key.
+    """After auto-reset, observation and state equal those of a reset with the same key.
 
     The comparison includes the wrapper's state.
     """
@@ -316,7 +316,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """A wrapper must reject the same three quarters of all levels as its environment."""
+    """The environment rejects three quarters of all levels; its wrappers must reject the same."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)
@@ -338,7 +338,7 @@ class Hurried(type(BASE)):
 
 
 def test_a_limit_of_the_episodes_own_is_passed_on():
-    """A wrapper forwards a time limit that depends on the state, and the names of actions."""
+    """A wrapper forwards the environment's own method `time_limit`, and its names of actions."""
     env = Hurried(size=5)
     for kind in ("Flatten", "EpisodeStatistics", "FrameStack", "StickyAction"):
         wrapped = wrappers.Flatten(env=dataclasses.replace(KINDS[kind], env=env))

@@ -47,7 +47,7 @@ def same(a, b):
 
 
 def rollout(env, steps=STEPS, action=1):
-    """Return the steps of one environment over time, without resets."""
+    """Return the reset and the steps of one environment, stacked over time, without auto-reset."""
 
     def one(state, key):
         stepped = env.step(key, state, action)
@@ -61,7 +61,7 @@ def rollout(env, steps=STEPS, action=1):
 
 
 def batch_rollout(env, **batch):
-    """Return the steps of a batch over time."""
+    """Return the reset and the steps of a batch with auto-reset, stacked over time."""
     venv = jaxenvs.make_vec(env, ROWS, **batch)
 
     def one(state, key):

@@ -45,7 +45,10 @@ def actions_of(env, seed, steps=STEPS):
 
 
 def played(env, actions, params=None):
-    """Return the results of a reset and of steps by Gymnasium's interface; reset after ends."""
+    """Play `actions` through Gymnasium's interface; return the results of all resets and steps.
+
+    The environment is reset after the end of each episode.
+    """
     game = to_gymnasium(env, params=params) if isinstance(env, jaxenvs.Env) else env
     seen = [(game.reset(seed=3)[0], 0.0, False, False, {})]
     for action in actions:

@@ -105,7 +105,7 @@ def infos(episode):
 
 
 def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
-    """Minari reads all values, and these are elements of the spaces that Minari restores."""
+    """Minari reads all values; each one is an element of its space, which Minari restores."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     env, episodes = baby
     given = [
@@ -117,7 +117,7 @@ def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
     assert set(minari.list_local_datasets()) == {NAME}
     assert {"here", "here/some"} <= set(minari.namespace.list_local_namespaces())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # jaxenvs may be on the path, but not installed
+        warnings.simplefilter("ignore")  # Minari warns if jaxenvs is not installed
         data = minari.load_dataset(NAME)
         made = data.recover_environment()
     assert data.total_episodes == 3 and data.total_steps == sum(map(len, given))
