@@ -32,7 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # Resets generate no level here, so the simplest source of levels is the cheapest.
+    # A reset copies the level from the params and generates none, so `fresh`, the simplest source
+    # of levels, is the cheapest.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 

@@ -265,7 +265,7 @@ class Buffer(Common):
 
     @property
     def window(self) -> str:
-        """Text for error messages: a window, or the setting that determines its length."""
+        """Text that names a window (one sample of the replay buffer) in error messages."""
         return "a transition"
 
     @property

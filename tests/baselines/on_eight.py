@@ -1,4 +1,4 @@
-"""Learners on eight devices: a separate process, which prints its results as JSON.
+"""Check learners on eight devices, as a separate process that prints results as JSON.
 
 on_eight.py         gradients, the program of an update, samples of a replay buffer
 on_eight.py OUT     a run in the directory OUT

@@ -153,9 +153,10 @@ def test_an_episode_with_several_successes_counts_once():
 
 
 def test_sfl_keeps_the_most_learnable_levels():
-    """Check the score of the kept levels, when this set is renewed, and who plays it.
+    """Check the scores of the kept levels, when they are replaced, and in which environments.
 
-    The set is renewed every two updates, and the first half of the environments plays its levels.
+    SFL replaces the kept levels every two updates, and the first half of the environments plays
+    them.
     """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)

@@ -37,7 +37,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def by_action():
-    """Return a DAVI learner for the 8-puzzle that predicts a cost per action; untrained weights."""
+    """Return a learner that predicts a cost per action of the 8-puzzle, and untrained weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)

@@ -22,7 +22,7 @@ def levels_of(numbers):
 
 
 def played_of(scores, best=None):
-    """Return statistics of levels with `scores`; other statistics are computed from the scores."""
+    """Return statistics of levels: `scores`, `best` (default: `scores`), scores + 1, scores + 2."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)
@@ -123,7 +123,7 @@ def test_equal_levels_of_a_batch_count_once():
 
 
 def test_more_levels_than_slots():
-    """A batch larger than the buffer leaves the best levels in it."""
+    """After the insertion of a batch larger than the buffer, the buffer holds its best levels."""
     assert content(full([1, 2, 3, 4, 5], [0.1, 0.5, 0.3, 0.9, 0.2], 2)) == {2: 0.5, 4: 0.9}
 
 
