@@ -99,7 +99,10 @@ class CountdownState(State):
 
 
 class Countdown(Endless):
-    """Environment whose episodes have 1 to 8 steps; the last reward equals this number."""
+    """Environment whose episodes have a random length from 1 to 8.
+
+    The last step's reward is this length; all other rewards are 0.
+    """
 
     fully_observed = False  # the length is hidden
 
