@@ -1,4 +1,4 @@
-"""Wrapper that plays chosen levels: each environment of a batch always restarts in its own level.
+"""Wrapper that plays chosen levels: each environment of a batch repeats its own level.
 
 The levels are params of the environment, so a rollout needs no special code: an environment that is
 reset starts again in the level that its params contain.

@@ -68,7 +68,7 @@ class Runner(NamedTuple):
 
     @property
     def replay(self) -> PyTree[Array]:
-        """Replay buffer, by its deprecated name: `replay` warns, and goes with the next release."""
+        """Return `replay_buffer`, with a warning: the next release removes the name `replay`."""
         message = "Runner.replay is now replay_buffer; the old name goes with the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.replay_buffer

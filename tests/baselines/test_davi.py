@@ -95,7 +95,8 @@ def test_without_inverse_moves_the_walk_goes_to_predecessors():
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
-    # The walk goes backwards: from each board, a jump leads to the board before it in the walk.
+    # The walk starts at the goal and undoes jumps: from each board, some jump leads to the board
+    # before it in the walk.
     met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
     assert np.asarray(met).any(axis=1).all()
 
