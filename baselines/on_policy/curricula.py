@@ -170,7 +170,10 @@ def play(
 def count_wins(
     learner: Learner[Any], runner: Runner, mask: Mask, action: Array, step: Any, successor: Any
 ) -> Runner:
-    """Return the runner with a step added to `wins`; an episode's successes count as one."""
+    """Return the runner with `wins` updated by a step.
+
+    An episode with several successes counts once.
+    """
     env = learner.env.env
     if not defines_success(env):
         return runner

@@ -1,4 +1,4 @@
-"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels solved sometimes.
+"""Sampling for learnability (SFL; Rutherford et al., 2024): a curriculum of learnable levels.
 
 Every `every` updates, the policy searches for learnable levels: it plays `candidates` new levels,
 `candidate_steps` steps each. The search keeps the `kept` levels with the largest p (1 - p), where p

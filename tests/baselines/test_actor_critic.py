@@ -186,8 +186,7 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # If steps without an actor update counted as 0, the mean entropy would be only a quarter of
-    # this.
+    # If steps without an actor update counted as 0, the mean entropy would be a quarter as large.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 

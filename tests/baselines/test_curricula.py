@@ -153,7 +153,7 @@ def test_an_episode_with_several_successes_counts_once():
 
 
 def test_sfl_keeps_the_most_learnable_levels():
-    """Check the scores of the kept levels, when they are replaced, and in which environments.
+    """Check the kept levels: their scores, when they are replaced, which environments play them.
 
     SFL replaces the kept levels every two updates, and the first half of the environments plays
     them.

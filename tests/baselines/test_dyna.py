@@ -661,7 +661,7 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         0,
         2,
         *range(2 + 8, 2 + 8 * 10, 8),
-    ]  # gradient steps taken after 0, 1, ... updates; imagination begins in the second
+    ]  # total gradient steps after 0, 1, ... updates; imagination begins in the second
     rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
