@@ -4,8 +4,10 @@ A bonus is a frozen dataclass of pure functions. `init` returns the bonus's netw
 `begin` returns the bonus's initial state in each environment, such as NovelD's table of visited
 observations; this state is reset at the end of an episode. `rewards` trains on a rollout and
 returns the novelty of each step. Bonuses are divided by the standard deviation of their discounted
-returns. A bonus never reads the previous action, even if the policy does: E3B's inverse model could
-then copy the action that it should predict.
+returns.
+
+A bonus never reads the previous action, even if the policy does. Otherwise E3B's inverse model
+could copy the action that it should predict.
 """
 
 import dataclasses
@@ -98,9 +100,9 @@ class Bonus:
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
         """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        Before the rollout, `before` are each environment's discounted sums, and `earned` are the
-        running mean and variance of all such sums. Return `earned` and the sums after the rollout,
-        and the divided bonuses.
+        `before` is each environment's discounted sum before the rollout, and `earned` is the
+        running mean and variance of all discounted sums so far. Return the updated `earned`, the
+        discounted sums after the rollout, and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)

@@ -37,7 +37,7 @@ class Bounds(NamedTuple):
                 raise ValueError(f"{name}={value} must {each}{limit}{hint}")
 
     def _violated(self, value: float) -> str:
-        """Return the limit that `value` violates, such as "at least 1"; "" if there is none."""
+        """Return the limit that `value` violates, such as "at least 1"; "" if it violates none."""
         upper = f"{'below' if self.below else 'at most'} {self.most:g}"
         lower = f"{'above' if self.open else 'at least'} {self.least:g}"
         if math.isinf(value) and value >= self.least and not self.infinite:

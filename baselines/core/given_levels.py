@@ -1,4 +1,4 @@
-"""Wrapper that plays chosen levels: every environment of a batch repeats a level of its own.
+"""Wrapper that plays chosen levels: each environment of a batch repeats its own level.
 
 The levels are params of the environment, so a rollout needs no special code: an environment that is
 reset starts again in the level that its params contain.
@@ -18,7 +18,7 @@ from jaxenvs.core.wrapper import Wrapper
 
 @struct
 class LevelParams(Struct):
-    """Params of `GivenLevel`: the wrapped environment's params, and the level of all episodes."""
+    """Params of `GivenLevel`: the wrapped environment's params, and the level of every episode."""
 
     env: Any
     level: Any
@@ -32,7 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # Resets generate no level here, so the simplest source of levels is the cheapest.
+    # A reset copies the level from the params and generates none, so `fresh`, the simplest source
+    # of levels, is the cheapest.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 

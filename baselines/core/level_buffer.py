@@ -37,7 +37,7 @@ class Played(NamedTuple):
 class LevelBuffer(NamedTuple):
     """Levels with their statistics; a slot without a level has `filled` False."""
 
-    levels: PyTree[Array]  # the first axis of each leaf is the slot
+    levels: PyTree[Array]  # the first axis of each leaf indexes slots
     hashes: UInt32[Array, "*seeds slots 2"]
     filled: Bool[Array, "*seeds slots"]
     time: Int32[Array, "*seeds slots"]  # update in which the level was last played
@@ -96,7 +96,7 @@ def find(
 def best_returns(
     buffer: LevelBuffer, hashes: UInt32[Array, "levels 2"], best: Float32[Array, " levels"]
 ) -> Float32[Array, " levels"]:
-    """Return the largest return so far on each level; `best` is the largest of this rollout."""
+    """Return the largest return so far on each level; `best` are the largest in this rollout."""
     slot, known = find(buffer, hashes)
     return jnp.maximum(best, jnp.where(known, buffer.played.best[slot], -jnp.inf))
 

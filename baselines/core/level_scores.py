@@ -6,7 +6,7 @@
 | `l1` | The mean of the absolute GAE. |
 | `maxmc` | The mean of (largest return so far on the level - value). |
 | `learnability` | p (1 - p), where p is the share of episodes that succeed. |
-| `regret` | Return of the shortest plan, which full information needs, minus the mean return. |
+| `regret` | Return of the shortest plan (computed with full information) minus the mean return. |
 
 The first three are means over the steps of each episode, then over the episodes that ended in the
 rollout. If none ended, they are means over all steps.

@@ -162,7 +162,7 @@ def descend(
         vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
-    # On an accelerator all weights are concatenated to one vector. The optimiser then launches a
+    # On an accelerator all weights are concatenated into one vector. The optimiser then launches a
     # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
     # AdamW and Muon need separate arrays, because they treat matrices and biases differently.
     by_array = settings.optimiser in ("adamw", "muon")
@@ -222,8 +222,9 @@ def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree
     """Apply `change` to the subtrees of an optimiser state that have the structure of the weights.
 
     Such subtrees are, for example, Adam's moments. `like` is the structure of the weights. The
-    subtrees are located in the state `old`, and `change` is applied at these locations of the state
-    `tree`, where each subtree may be joined to one vector. All other leaves are returned unchanged.
+    state `old`, in which these subtrees are intact, shows where they are. `change` is applied at
+    the same positions of the state `tree`, in which each subtree may already be one concatenated
+    vector. All other leaves are returned unchanged.
     """
 
     def is_like(part: Any) -> bool:

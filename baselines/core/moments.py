@@ -75,7 +75,7 @@ class Normalised:
     def evaluation_epsilon(self) -> float:
         """Probability of a random action in evaluations that sample actions; 0 for most networks.
 
-        Q-networks (q_network.py) have no other way to sample actions.
+        It is above 0 for Q-networks (q_network.py), whose actions would otherwise always be greedy.
         """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 

@@ -49,7 +49,7 @@ class Policy:
         env_id: str = "",
         search: Search | None = None,
     ) -> "Policy":
-        """Return the policy that acts with `network` and `weights`, and with any `search`."""
+        """Return a policy of `network` with `weights`; `search`, unless None, chooses actions."""
 
         def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
             memory, outputs, value = network.think(weights, memory, obs, mask)

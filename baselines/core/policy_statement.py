@@ -51,7 +51,10 @@ def greedily(env: Any, shown: str = "") -> dict[str, Any]:
 
 
 def observation(env: Any) -> str:
-    """Return the name of an environment's observations: its field `obs` or else its space."""
+    """Return text that names an environment's observations.
+
+    The text is the value of the environment's field `obs` or, without this field, the space.
+    """
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:

@@ -72,8 +72,8 @@ def add_complete(
 
     Replay samples windows (sequences of successive slots) by the priority of their first slot. A
     window can begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th
-    slot; it ends `reach` slots later. If the last slot of a window was filled by these steps,
-    its first slot gets the largest priority so far. Slots at which no complete window begins get
+    slot; it ends `reach` slots later. If the added steps filled a window's last slot, the window's
+    first slot gets the largest priority so far. Slots at which no complete window begins get
     priority 0. `before` is the value of `buffer.written` before the steps were added.
     """
     envs, slots = buffer.is_step.shape

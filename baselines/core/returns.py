@@ -79,8 +79,8 @@ def baselines(
     The baselines reduce the variance of the policy gradient further than the values do. Each row of
     the arrays is a minibatch. A baseline is the product of `weight`, the step's V-trace weight, and
     the minibatch's weighted mean advantage over all devices. A baseline is unbiased only if it has
-    the same weights as the advantages: with the unweighted mean, equally good actions would
-    reinforce the policy's preferences.
+    the same weights as the advantages. With the unweighted mean, the gradient would strengthen the
+    policy's preferences even among equally good actions.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")

@@ -68,7 +68,7 @@ class Runner(NamedTuple):
 
     @property
     def replay(self) -> PyTree[Array]:
-        """Deprecated name of `replay_buffer`, which works for one more release, with a warning."""
+        """Return `replay_buffer`, with a warning: the next release removes the name `replay`."""
         message = "Runner.replay is now replay_buffer; the old name goes with the next release"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return self.replay_buffer

@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Record of changes to a run's planned end: settings without a command-line flag.
+    """Settings that record changes to a run's planned end; they have no command-line flags.
 
     Learners' settings inherit from this class.
     """

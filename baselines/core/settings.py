@@ -265,7 +265,7 @@ class Buffer(Common):
 
     @property
     def window(self) -> str:
-        """Text for error messages: a window, or the setting that determines its length."""
+        """Text that names a window (one sample of the replay buffer) in error messages."""
         return "a transition"
 
     @property
@@ -312,7 +312,7 @@ class Replay(Exploration, Buffer):
         """Smallest number of slots per environment with which a window can always be sampled.
 
         Windows of prioritised replay must begin in a slot that holds a step. One of two adjacent
-        slots may hold none, so prioritised replay needs one slot more.
+        slots may hold no step, so prioritised replay needs one slot more.
         """
         return self.reach + 1 + (self.priority > 0.0)
 

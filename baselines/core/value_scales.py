@@ -61,7 +61,8 @@ class Rescaled:
             raise AttributeError(name)
         return getattr(self.network, name)
 
-    # From Python 3.12, `isinstance` finds the members of a protocol only if the class defines them.
+    # The class also defines members that `__getattr__` would forward, because `isinstance`, from
+    # Python 3.12, finds the members of a protocol only if the class defines them.
 
     @property
     def observation_space(self) -> Any:

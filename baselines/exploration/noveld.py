@@ -47,7 +47,7 @@ class NovelD(RND):
     for each environment, a hash table of the observations of the current episode.
     """
 
-    alpha: float = 0.5  # a bonus is the novelty minus `alpha` times the previous observation's
+    alpha: float = 0.5  # a bonus is novelty minus `alpha` times the previous observation's novelty
 
     def begin(self, curiosity: Any, obs: PyTree[Array]) -> Seen:
         """Return hash tables that contain the first observation of each environment."""
@@ -85,7 +85,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return each observation's novelty minus `alpha` times the preceding novelty, at least 0.
+    """Return max(novelty - `alpha` * the previous observation's novelty, 0) of each observation.
 
     The first axis of `novelty` is time.
     """

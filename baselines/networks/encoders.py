@@ -99,7 +99,7 @@ def lines(cells: Float[Array, "side side *features"]) -> Float[Array, "lines all
 
 
 class Sentence(nn.Module):
-    """Encoder of a mission: word embeddings are concatenated and pass a dense layer."""
+    """Encoder of a mission: a dense layer whose input is the concatenated word embeddings."""
 
     words: int  # size of the vocabulary
     dtype: Any = jnp.float32  # dtype of the features

@@ -285,8 +285,8 @@ def explore(
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
     """Return a separate epsilon for each environment, as in Ape-X (Horgan et al., 2018).
 
-    `place` is 0 for the first environment, which explores with `epsilon`, and rises to 1 for the
-    last environment, which explores least, with `epsilon ** (1 + power)`.
+    `place` is the environment's index, scaled to [0, 1]. The first environment, at 0, explores with
+    `epsilon`. The last one, at 1, explores least, with `epsilon ** (1 + power)`.
     """
     return epsilon ** (1.0 + power * place)
 

@@ -153,8 +153,8 @@ def update(
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # The index of an iteration only shows whether the warm-up is over. The index stops rising soon
-    # after the warm-up, because it could overflow int32 in a long run.
+    # An iteration's index only serves to test whether the warm-up is over. Limit the number of
+    # updates, because otherwise the index could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 

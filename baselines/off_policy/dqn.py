@@ -120,8 +120,7 @@ def greedy_action(
 ) -> Int32[Array, " batch"]:
     """Return the best legal actions at the next observations.
 
-    If the setting `double` is on, the online network evaluates the actions, else the target
-    network.
+    If the setting `double` is on, the online network selects the actions, else the target network.
     """
     chooser = weights if learner.settings.double else target
     values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))

@@ -86,7 +86,7 @@ DQN = (
     *support(MAZES, -1.0, 1.0),
     *support(CARTPOLE, 0.0, 100.0),
     *support(CRAFT, -1.0, 6.0),
-    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # rewards of achievements: at most 8
+    *support(r"Craft-(Ids|Symbolic|Pixels)-v\d+", -2.0, 10.0),  # discounted return: at most 8
     # at least -100: a reward of -1 in every step, discounted by 0.99 per step
     *support(r"Classic-(Acrobot|MountainCar)-v\d+", -100.0, 0.0),
     # at most 59.6: a reward of 1 for each of 90 cells without a mine, discounted by 0.99 per step

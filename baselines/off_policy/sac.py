@@ -30,7 +30,7 @@ from . import actor_critic, actor_critic_networks
 from .actor_critic import Learned, Noise
 from .actor_critic_networks import Actor, critic_values
 
-MAX_ENTROPY = math.log(2.0)  # largest entropy over [-1, 1], in nats per action dimension
+MAX_ENTROPY = math.log(2.0)  # largest entropy of actions in [-1, 1], in nats per dimension
 ENTROPY_HINT = f"the entropy of a policy is at most {MAX_ENTROPY:.3f} nats per action dimension"
 
 

@@ -1,4 +1,4 @@
-"""TD3 (Fujimoto et al., 2018): a deterministic actor and two critics, from a replay buffer.
+"""TD3 (Fujimoto et al., 2018): a deterministic actor and two critics, with a replay buffer.
 
 Exploration adds noise to the actions, and TD targets add clipped noise to the target actor's
 actions (target policy smoothing). In every `actor_every`-th gradient step, the actor is updated to

@@ -130,7 +130,8 @@ def check_success(learner: Learner[Any], what: str) -> None:
 def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, Array, Array]:
     """Begin an update; return the runner and keys for choosing levels, acting and learning.
 
-    The key for choosing levels is equal on all devices; the key for acting need not be.
+    The key for choosing levels is equal on all devices; the key for acting may differ between
+    devices.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     key_plan = jax.random.fold_in(jax.random.wrap_key_data(runner.key), PLAN)
@@ -169,7 +170,10 @@ def play(
 def count_wins(
     learner: Learner[Any], runner: Runner, mask: Mask, action: Array, step: Any, successor: Any
 ) -> Runner:
-    """Add a step to the successes `wins`; an episode with several successes counts once."""
+    """Return the runner with `wins` updated by a step.
+
+    An episode with several successes counts once.
+    """
     env = learner.env.env
     if not defines_success(env):
         return runner
@@ -301,9 +305,9 @@ def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Arra
     """Return metrics of the levels in a buffer.
 
     `score_success` and `score_regret` are Pearson correlations of a level's score with its success
-    rate and its regret. The regret is the return of the shortest plan, which full information
-    needs, minus the policy's mean return. Levels count as unsolvable if no plan succeeds within the
-    time limit.
+    rate and its regret. The regret is the return of the shortest plan, computed with full
+    information, minus the policy's mean return. Levels count as unsolvable if no plan succeeds
+    within the time limit.
     """
     filled, played = buffer.filled, buffer.played
     found = {"buffer_filled": filled.mean(dtype=jnp.float32)}

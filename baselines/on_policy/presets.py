@@ -64,8 +64,8 @@ NOVELTY = {
 # the agent to look back. A recurrent state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
 # Settings of a transformer for Grid-Memory. To learn to look back, a transformer needs a larger
-# bonus than the recurrent network of LOOK_BACK. With a coefficient of 0.1, the agents of two seeds
-# walked straight to the fork.
+# bonus than the recurrent network of LOOK_BACK. With a bonus coefficient of 0.1, the agents of two
+# seeds walked straight to the fork without looking back.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
 # Settings for Craft's open world, which gives rewards throughout an episode, for gathering and

@@ -189,8 +189,8 @@ def informed(learner: RL2Learner) -> bool:
 def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
-    In the first environments, a fraction that starts at `told` and falls to 0 over the run, the
-    policy receives the true goal.
+    The policy receives the true goal in the first environments of the batch. Their fraction starts
+    at `told` and falls to 0 over the run.
     """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):

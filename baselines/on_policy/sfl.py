@@ -1,10 +1,10 @@
-"""Sampling for learnability (SFL; Rutherford et al., 2024): train on levels sometimes solved.
+"""Sampling for learnability (SFL; Rutherford et al., 2024): a curriculum of learnable levels.
 
-Every `every` updates, the policy plays `candidates` new levels, `candidate_steps` steps each. The
-`kept` levels with the largest p (1 - p), where p is the share of episodes that succeed, form a set.
-In each update, the share `sampled` of the environments plays levels of this set, drawn uniformly,
-and all other environments play new levels. The policy learns by PPO, or by recurrent PPO (default).
-Run it with `jaxenvs train ID --algo sfl`.
+Every `every` updates, the policy searches for learnable levels: it plays `candidates` new levels,
+`candidate_steps` steps each. The search keeps the `kept` levels with the largest p (1 - p), where p
+is the share of episodes that succeed. In each update, the share `sampled` of the environments plays
+kept levels, drawn uniformly, and all other environments play new levels. The policy learns by PPO,
+or by recurrent PPO (default). Run it with `jaxenvs train ID --algo sfl`.
 
 The steps on candidates are not counted in `total_steps`; the metric `candidate_share` is their
 share of all steps.
@@ -38,8 +38,8 @@ class Settings(curricula.OverLevels):
     candidates: Count = 5000
     candidate_steps: Count = 1000  # steps that a search makes in each level
     candidate_envs: Count = 500  # candidates that are played in parallel, on each device
-    kept: Count = 500  # number of levels in the set
-    sampled: Share = 0.5  # share of the environments that play levels of the set
+    kept: Count = 500  # number of levels that a search keeps for training
+    sampled: Share = 0.5  # share of the environments that play kept levels instead of new ones
 
     def check(self) -> None:
         super().check()
@@ -57,7 +57,7 @@ class Settings(curricula.OverLevels):
 class Chosen(NamedTuple):
     """State of the curriculum."""
 
-    buffer: LevelBuffer  # the set of levels
+    buffer: LevelBuffer  # kept levels, the most learnable ones of the latest search
     updates: Int32[Array, "*seeds"]  # number of updates made so far
 
 
@@ -68,7 +68,7 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if episodes cannot end in a rollout or search, or cannot succeed.
 
-    Also raise it if `sampled` is so small that no environment would play levels of the set.
+    Also raise it if `sampled` is so small that no environment would play kept levels.
     """
     settings = learner.settings
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -83,18 +83,18 @@ def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
 
 
 def of_set(learner: SFLLearner) -> int:
-    """Return the number of environments on each device that play levels of the set."""
+    """Return the number of environments on each device that play kept levels, not new ones."""
     return round(learner.settings.sampled * learner.env.num_envs)
 
 
 def init(learner: SFLLearner, key: Array) -> Runner:
-    """Return the initial training state, with an empty set of levels."""
+    """Return the initial training state, in which no levels are kept yet."""
     runner, buffer = curricula.begin(learner, key, learner.settings.kept)
     return runner._replace(levels=Chosen(buffer, jnp.int32(0)))
 
 
 def update(learner: SFLLearner, runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Play levels of the set and new levels, and learn; return the new state and metrics."""
+    """Play kept and new levels, and learn; return the new training state and metrics."""
     runner, key_plan, key_act, key_learn = curricula.next_update(learner, runner)
     chosen = refreshed(learner, runner, key_plan)
     levels = mixed(learner, chosen, key_plan)
@@ -115,7 +115,7 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum; every `every` updates, first search for a new set of levels.
+    """Return the curriculum; every `every` updates, first search for new levels to keep.
 
     All seeds search in the same updates. The condition is a maximum over all seeds and therefore
     not batched, so `cond` skips the search in all other updates.
@@ -160,7 +160,7 @@ def searched(learner: SFLLearner, runner: Runner, key: Array) -> LevelBuffer:
 def mixed(learner: SFLLearner, chosen: Chosen, key: Array) -> PyTree[Array]:
     """Return a level for each environment on this device.
 
-    The first environments get random levels of the set, and the others get new levels.
+    The first environments get randomly drawn kept levels, and the others get new levels.
     """
     settings, envs = learner.settings, learner.env.num_envs
     key_rows, key_new = jax.random.split(learner.devices.local_key(jax.random.fold_in(key, 2)))

@@ -1,4 +1,4 @@
-"""Learners on eight devices: a separate process, which prints its results as JSON.
+"""Check learners on eight devices, as a separate process that prints results as JSON.
 
 on_eight.py         gradients, the program of an update, samples of a replay buffer
 on_eight.py OUT     a run in the directory OUT
@@ -153,7 +153,7 @@ def ladder() -> list[float]:
 
 
 def main() -> None:
-    """Train in the directory that the argument names, or test without one; print the results."""
+    """Train in the folder named by the argument or, without one, run all checks; print results."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()

@@ -140,9 +140,11 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 
 @pytest.fixture(scope="module")
 def fallen():
-    """Return a learner, its first runners, a later runner, a batch, the last runners and metrics.
+    """Return a learner, with runners and metrics of its first two chunks of updates.
 
-    The learner's environment both terminates and truncates episodes.
+    The results are the learner, the initial runners, the first seed's runner after one chunk, a
+    batch from this runner's replay buffer, and the runners and metrics after two chunks. The
+    learner's environment both terminates and truncates episodes.
     """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
@@ -186,7 +188,7 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # A mean over all gradient steps would be only a quarter of this one.
+    # If steps without an actor update counted as 0, the mean entropy would be a quarter as large.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 

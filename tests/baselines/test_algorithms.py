@@ -99,7 +99,7 @@ ELSEWHERE = (
     ],
 )
 def test_activations_may_be_bfloat16(name):
-    """Trace an update under strict dtype promotion; all arrays must keep their types."""
+    """Trace an update under strict dtype promotion; all arrays must keep their dtypes."""
     is_real = Box in ALGORITHMS[name].actions and Discrete not in ALGORITHMS[name].actions
     more = {"layer_norm": True} if is_real else {}
     has_levels = name in ("dyna", "plr", "sfl")

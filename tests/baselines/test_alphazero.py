@@ -32,7 +32,7 @@ FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 
 
 def learner(env, **settings) -> Learner:
-    """Return a small AlphaZero whose initial values are not 0."""
+    """Return a small AlphaZero learner whose initial values are not 0."""
     agent = tiny.learner(env, "alphazero", **settings)
     return dataclasses.replace(agent, network=policies.ActorCritic.of(env, (8,), 2))
 

@@ -78,7 +78,7 @@ def test_bounds_of_a_tuple_apply_to_each_number():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_each_number_declares_its_bounds(name):
-    """Every number in a learner's settings declares bounds; `check` tests only those that do."""
+    """`check` tests only numbers with declared bounds, so every number must declare them."""
     settings = ALGORITHMS[name].load().Settings
     numbers = {
         field.name

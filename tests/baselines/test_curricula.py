@@ -153,9 +153,10 @@ def test_an_episode_with_several_successes_counts_once():
 
 
 def test_sfl_keeps_the_most_learnable_levels():
-    """Check the score of the kept levels, when this set is renewed, and who plays it.
+    """Check the kept levels: their scores, when they are replaced, which environments play them.
 
-    The set is renewed every two updates, and the first half of the environments plays its levels.
+    SFL replaces the kept levels every two updates, and the first half of the environments plays
+    them.
     """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)

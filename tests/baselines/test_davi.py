@@ -37,7 +37,7 @@ def cube():
 
 @pytest.fixture(scope="module")
 def by_action():
-    """Return a DAVI learner for the 8-puzzle that predicts a cost per action; untrained weights."""
+    """Return a learner that predicts a cost per action of the 8-puzzle, and untrained weights."""
     learner = registry.build("davi", jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
@@ -95,7 +95,8 @@ def test_without_inverse_moves_the_walk_goes_to_predecessors():
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
-    # The walk goes backwards: from each board, a jump leads to the board before it in the walk.
+    # The walk starts at the goal and undoes jumps: from each board, some jump leads to the board
+    # before it in the walk.
     met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
     assert np.asarray(met).any(axis=1).all()
 

@@ -39,7 +39,7 @@ def recorded(name, env=None):
 
 
 def test_levels_that_cannot_be_solved_are_counted_and_left_out(folder, env, capsys, monkeypatch):
-    """Levels of a file are played in the file's order; a message counts those left out."""
+    """Levels of a file are played in order; a message says how many were left out as unsolvable."""
     keys = jax.random.split(jax.random.key(0), 4)
     good = [env.sample_level(key) for key in keys]
     goal = np.asarray(good[0].grid) == tiles.GOAL

@@ -145,7 +145,10 @@ def test_a_checkpoint_of_eight_devices_resumes_on_one(eight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
-    """Both runs resume from the checkpoint of a run on eight devices."""
+    """A run of two processes and a run of one process resume from the same checkpoint.
+
+    The checkpoint is from a run on eight devices.
+    """
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
     together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)

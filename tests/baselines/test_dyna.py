@@ -41,7 +41,8 @@ class WalkState(State):
 class Walk(Env):
     """Walk on a torus of 4 x 4 cells, with a coin in cell 5 and lava in cell 10, which is terminal.
 
-    Observation: 1 in the walker's cell, 2 at the coin, 3 at the lava. A step on the coin brings 1.
+    Observation: 1 in the walker's cell, 2 at the coin, 3 at the lava. A step onto the coin has the
+    reward 1.
     """
 
     @property
@@ -399,7 +400,8 @@ def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
 def test_losses_ignore_slots_after_an_end():
     """The losses ignore slots after a terminal step.
 
-    In the slot with a truncated episode's final observation, everything else is ignored too.
+    In the slot with a truncated episode's final observation, the losses read only the observation:
+    they ignore reward, mask and action.
     """
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
@@ -526,7 +528,7 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """Learning computes the log-probabilities and values of acting, also after an episode ends.
+    """In learning, log-probabilities and values equal those of acting, also after an episode ends.
 
     The action masks of imagined steps are predicted by the model.
     """
@@ -659,7 +661,7 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         0,
         2,
         *range(2 + 8, 2 + 8 * 10, 8),
-    ]  # gradient steps after each update; imagination begins in the second
+    ]  # total gradient steps after 0, 1, ... updates; imagination begins in the second
     rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
@@ -669,7 +671,7 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
     )
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins
+@pytest.mark.usefixtures("as_a_user")  # no jaxtyping checks, which would refuse the stand-ins
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
 def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
     """The warm-up is counted in updates, because the number of steps would overflow int32.

@@ -28,8 +28,9 @@ def test_exactly_the_first_episode_of_each_environment():
     np.testing.assert_array_equal(episodes.terminated, drawn <= 6)
     np.testing.assert_array_equal(episodes.succeeded, (drawn > 3) & (drawn <= 6))
 
-    # Each drawn length from 1 to 8 is equally frequent, and three of them give 6 steps. An
-    # evaluation that counted whatever ends first would favour short episodes.
+    # Each drawn length from 1 to 8 is equally frequent, and the lengths 6, 7 and 8 all give
+    # episodes of 6 steps. An evaluation that counted the first episodes to end would favour short
+    # ones.
     shares = np.bincount(np.asarray(episodes.lengths), minlength=7)[1:] / count
     np.testing.assert_allclose(shares, [1 / 8] * 5 + [3 / 8], atol=0.03)
 

@@ -54,7 +54,7 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
     assert capsys.readouterr().err.count("start a new run with --v-max") == 1
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
+@pytest.mark.usefixtures("as_a_user")  # no jaxtyping checks, which would refuse stand-ins
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
     """Atoms that the discount and reward move out of the support do not count as clipped targets.
 
@@ -97,8 +97,9 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Smallest and largest discounted return that play can reach, with a discount of 0.99. A key is the
-# start of ids. Listed are ids whose bounds do not follow from the range of rewards alone.
+# Smallest and largest discounted return that play can reach, with a discount of 0.99. A key is a
+# prefix of environment ids. The table lists ids whose bounds do not follow from the range of
+# rewards alone.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),
@@ -113,8 +114,8 @@ REACHED = {
     "Puzzle-": (-1, 1),
     "PuzzleScript-": (0, 1),
 }
-# Smallest and largest reward that play can reach, where `reward_range` is wider. A key is the start
-# of ids.
+# Smallest and largest reward that play can reach, where `reward_range` is wider. A key is a prefix
+# of environment ids.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 

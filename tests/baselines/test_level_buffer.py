@@ -22,7 +22,7 @@ def levels_of(numbers):
 
 
 def played_of(scores, best=None):
-    """Return statistics of levels with `scores`; other statistics are computed from the scores."""
+    """Return statistics of levels: `scores`, `best` (default: `scores`), scores + 1, scores + 2."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)
@@ -62,7 +62,7 @@ def reference(filled, score, time, now):
 
 @pytest.mark.parametrize("number", range(6))
 def test_probabilities_are_those_of_the_paper(number):
-    """Compare probabilities of random buffers, some with equal scores, equal ages or one level."""
+    """Compare random buffers with `reference`; some have equal scores, equal ages or one level."""
     rng = np.random.default_rng(number)
     slots, count = 9, (1, 4, 9, 9, 6, 2)[number]
     buffer = full(range(count), rng.integers(0, 4, count) / 4, slots)
@@ -99,7 +99,7 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 def test_a_stale_level_survives_a_better_score():
     """A level that was not played for a long time keeps its slot, even against a better score."""
     buffer = full([1, 2, 3], [0.9, 0.1, 0.5], 3)
-    buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # levels in slots: 1, 3, 2
+    buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # slots contain levels 1, 3, 2
     assert content(insert(buffer, [4], [0.3], 10)) == {1: 0.9, 2: 0.1, 3: 0.5}
     assert content(insert(buffer, [4], [0.6], 10)) == {1: 0.9, 2: 0.1, 4: 0.6}
 
@@ -123,7 +123,7 @@ def test_equal_levels_of_a_batch_count_once():
 
 
 def test_more_levels_than_slots():
-    """A batch larger than the buffer leaves the best levels in it."""
+    """After the insertion of a batch larger than the buffer, the buffer holds its best levels."""
     assert content(full([1, 2, 3, 4, 5], [0.1, 0.5, 0.3, 0.9, 0.2], 2)) == {2: 0.5, 4: 0.9}
 
 

@@ -41,7 +41,7 @@ def rollout(seed):
 
 
 def test_results_of_episodes():
-    """Compare the number, mean return, best return and success of the finished episodes."""
+    """Compare number, mean return, best return and success of finished episodes with a loop."""
     made, spans = rollout(0)
     wins = [min(1, len(found)) for found in spans]
     found = level_scores.episodes(made, jnp.array(wins, jnp.int32))
@@ -56,7 +56,7 @@ def test_results_of_episodes():
 
 @pytest.mark.parametrize("kind", ["pvl", "l1", "maxmc", "learnability", "regret"])
 def test_scores_against_a_reference(kind):
-    """Compute each score with loops over episodes and steps."""
+    """Compare each score with loops over episodes and steps."""
     made, spans = rollout(1)
     rng = np.random.default_rng(2)
     advantage = rng.normal(size=(STEPS, ENVS)).astype(np.float32)

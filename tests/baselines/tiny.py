@@ -67,7 +67,7 @@ class Endless(Env):
 class Clock(Endless):
     """Environment `Endless` that observes the time.
 
-    So the final observation of a truncated episode is 5.
+    An episode is truncated after five steps, so its final observation is 5.
     """
 
     def observe(self, state, params=None):
@@ -99,7 +99,10 @@ class CountdownState(State):
 
 
 class Countdown(Endless):
-    """Environment whose episodes have 1 to 8 steps; the last reward equals this number."""
+    """Environment whose episodes have a random length from 1 to 8.
+
+    The last step's reward is this length; all other rewards are 0.
+    """
 
     fully_observed = False  # the length is hidden
 
@@ -202,7 +205,7 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 
 
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
-    """Check that records before the first gradient step have no losses, and the next has a mean.
+    """Check that losses are logged as None before the first gradient step, and then as means.
 
     The first update must end before the warm-up does; the second must take gradient steps after
     every environment step. `of_turns` are further metrics that are unknown in the warm-up.
