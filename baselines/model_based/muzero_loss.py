@@ -94,8 +94,8 @@ def targets(
     `values` has, for each unroll step, the value of the observation from which its target
     bootstraps. The function `bootstrap_slots` returns the positions of these observations in the
     window. From a terminal state on, the values and the rewards of further steps are 0. From the
-    last observation of a truncated episode on, they are unknown, because the steps that would have
-    followed were not taken; `is_known` is then False.
+    last observation of a truncated episode on, the values and the rewards of further steps are
+    unknown, because these steps were not taken; `is_known` is then False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],

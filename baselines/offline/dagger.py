@@ -146,7 +146,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
-    """Return the oracle's action in each state of a batch, or `UNKNOWN`."""
+    """Return the oracle's action in each state of a batch; `UNKNOWN` where there is none."""
     env: Any = learner.env.env
     while isinstance(env, Wrapper):
         state, env = jax.vmap(env.inner)(state), env.env

@@ -53,11 +53,11 @@ class Explorer:
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return new n-step transitions, after a dict that describes them.
+        """Step the environments; return a description and the new n-step transitions.
 
-        The dict has `version` (which weights chose the actions), the number and the bytes of the
-        transitions, the seconds taken, sums over the episodes that ended, and the length of the
-        longest unfinished episode.
+        The description is a dict of `version` (which weights chose the actions), the number and the
+        bytes of the transitions, the seconds taken, sums over the episodes that ended, and the
+        length of the longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))

@@ -208,7 +208,7 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # new learners may read the checkpoint that is still being written
+            keeper.wait()  # finish the newest checkpoint, which new learners read
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt
