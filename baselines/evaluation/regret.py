@@ -84,10 +84,9 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return the means of optimum and regret, the regret's standard error, and a count.
+    """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
 
-    The count is the number of levels whose optimum is unproven. If it is not 0, the two means are
-    upper bounds.
+    If the optimum of some levels is unproven, the two means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns

@@ -137,7 +137,7 @@ class Moment(NamedTuple):
 
 
 def loss_names(settings: Any) -> tuple[str, ...]:
-    """Return the names of the losses that these settings use, as in the metrics."""
+    """Return the names of the losses that these settings use; the metrics have these names."""
     consistency = ("consistency_loss",) if settings.consistency else ()
     reconstruction = ("observation_loss",) if settings.reconstruction else ()
     chance = CHANCE_LOSSES if settings.codes else ()

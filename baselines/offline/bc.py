@@ -228,7 +228,7 @@ def unroll(learner: Learner[Any], weights: PyTree[Array], rows: Rows) -> Array:
 
 
 def shown(settings: Settings, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: loss and accuracy, held out if there are such data."""
+    """Return the progress line: loss and accuracy, on held-out episodes if there are any."""
     prefix = "held_out_" if settings.held_out else ""
     return data.numbers(record, [f"{prefix}{name}" for name in LOSSES])
 

@@ -169,7 +169,7 @@ def single(demos: Demos, episodes: np.ndarray) -> Rows:
 
 
 def packed(demos: Demos, episodes: np.ndarray) -> Rows:
-    """Return the given episodes whole, several in a row; rows are padded to equal width."""
+    """Return rows of whole episodes, with several episodes per row, padded to equal width."""
     width = max(WIDTH, int(demos.lengths.max()))
     rows: list[list[int]] = [[]]
     for episode in episodes.tolist():

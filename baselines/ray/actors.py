@@ -164,7 +164,7 @@ class GymActor:
 
 
 class GymSampler(GymActor):
-    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
+    """Sampler that steps Gymnasium environments in Python, and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         super().__init__(id, fields, sampling, seed, first=1)

@@ -49,7 +49,7 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        # Last n_step - 1 steps: the n-step transitions that begin at these steps need later steps.
+        # Last n_step - 1 steps, whose n-step transitions also need the steps of the next call.
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
@@ -132,7 +132,7 @@ def explore(
 
 
 class GymExplorer(GymActor):
-    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
+    """Sampler that steps Gymnasium environments in Python, and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         super().__init__(id, fields, given.sampling, seed, first=0)

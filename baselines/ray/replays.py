@@ -29,7 +29,7 @@ class Drawn(NamedTuple):
     """Items that a shard sampled, and the data from which `importance` computes their weights."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
-    # Probability with which the shard samples each of these items, float32 (batches, size).
+    # Probability with which the shard samples each item of `items`, float32 (batches, size).
     chance: np.ndarray
     held: int  # number of items in the shard
 

@@ -45,7 +45,7 @@ def total(updates: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
-    """Return a run of four updates with all kinds of tracking, and its callback's rows."""
+    """Return a run of four updates with all kinds of tracking, and the log records of its callback."""
     needs("tensorboardX")
     out, rows = tmp_path_factory.mktemp("runs") / "looked-at", []
     real = progress.ProgressLine.show
@@ -119,7 +119,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # In the same levels, the policy that is loaded gets the return that was recorded.
+    # The loaded policy gets the recorded return in the same levels.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
