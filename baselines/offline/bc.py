@@ -213,7 +213,7 @@ def loss(
 
 
 def unroll(learner: Learner[Any], weights: PyTree[Array], rows: Rows) -> Array:
-    """Return the logits of all steps (rows, width, actions)."""
+    """Return the logits of all steps of `rows`, (rows, width, actions)."""
     policy = learner.network
     if isinstance(policy, FeedForwardPolicy):
         logits, _ = jax.vmap(jax.vmap(lambda obs: policy.apply(weights, obs)))(rows.obs)

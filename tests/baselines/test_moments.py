@@ -111,7 +111,7 @@ def test_constants_extremes_and_numbers_that_are_none():
 
 
 class Replayed(gymnasium.vector.VectorEnv):
-    """Vector environment of Gymnasium that returns given rewards, without an episode end."""
+    """Vector environment of Gymnasium that returns given rewards, and whose episodes never end."""
 
     def __init__(self, rewards):
         self.rewards, self.num_envs = rewards, rewards.shape[1]

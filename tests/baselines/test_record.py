@@ -43,7 +43,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
 
 
 def test_every_setting_of_a_sweep_is_named(tmp_path):
-    """`Config.names` tells the agents of a sweep apart; the curve draws any number of them."""
+    """`Config.names` tells the 24 agents of a sweep apart, and their curves can be drawn."""
     config = Config(
         "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
     )

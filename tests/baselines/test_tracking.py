@@ -45,7 +45,7 @@ def total(updates: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
-    """Return a run of four updates with all kinds of tracking, and the log records of its callback."""
+    """Return a run of four updates with all kinds of tracking, and its callback's log records."""
     needs("tensorboardX")
     out, rows = tmp_path_factory.mktemp("runs") / "looked-at", []
     real = progress.ProgressLine.show
@@ -298,7 +298,7 @@ def history(content: bytes) -> Iterator[dict]:
             at += 32768 - at % 32768
         _, size, kind = struct.unpack_from("<IHB", content, at)
         data, at = data + content[at + 7 : at + 7 + size], at + 7 + size
-        if kind in (1, 4):  # this part completes a record
+        if kind in (1, 4):  # a full record, or the last part of a record
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             data = b""

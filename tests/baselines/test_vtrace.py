@@ -27,7 +27,7 @@ predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
-    """Return V-trace's advantages, given probability ratios."""
+    """Return V-trace's advantages for a rollout with the probability ratios `ratio`."""
     return advantages(rollout, last_value, gamma, gae_lambda, limited(ratio))
 
 
