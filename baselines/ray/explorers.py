@@ -103,7 +103,7 @@ class JaxExplorer:
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times; return the steps as a dict of arrays (see `Record`)."""
+        """Step all environments `steps` times; return the steps as a dict (see `Record`)."""
         self._runner, record = self._explore(self._runner._replace(weights=weights))
         return jax.device_get(record)
 
@@ -139,7 +139,7 @@ class GymExplorer(GymActor):
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times; return the steps as a dict of arrays (see `Record`)."""
+        """Step all environments `steps` times; return the steps as a dict (see `Record`)."""
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 
